@@ -182,6 +182,14 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
     Ok(CaptureHandle::received_once(&name, source, kept_bytes))
 }
 
+/// Returns an error if the capture would be read from the terminal, which the keys come from.
+fn reject_terminal_input(files: &[PathBuf], is_terminal: bool) -> Result<()> {
+    if is_terminal && files.iter().any(|file| file.as_os_str() == "-") {
+        bail!("tui -: standard input is the terminal; pipe a capture into it, or name a file");
+    }
+    Ok(())
+}
+
 /// Returns an error if the capture has no frame to show.
 fn require_frames(mut source: CaptureSource, files: &[PathBuf]) -> Result<()> {
     let mut errors = Vec::new();
@@ -203,6 +211,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     if !io::stdout().is_terminal() {
         bail!("tui: standard output is not a terminal; omit tui for text output");
     }
+    reject_terminal_input(&args.files, io::stdin().is_terminal())?;
     let memory = args.memory.plan_interface(&args.files)?;
     let capture = capture(args, &memory)?;
     let screen = style::screen(style::ColorChoice::Auto);
@@ -232,5 +241,19 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         TuiEnd::Quit => Ok(ExitStatus::Done),
         TuiEnd::Signal(signal) => bail!("ended by signal {signal}"),
         TuiEnd::NoFrames(error) => bail!("{error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_is_not_read_from_the_terminal_of_the_keys() {
+        let files = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let error = reject_terminal_input(&files(&["a.pcap", "-"]), true).unwrap_err().to_string();
+        assert!(error.contains("standard input is the terminal") && !error.contains('\n'), "{error}");
+        assert!(reject_terminal_input(&files(&["-"]), false).is_ok());
+        assert!(reject_terminal_input(&files(&["a.pcap"]), true).is_ok());
     }
 }

@@ -29,6 +29,22 @@ impl PromptPurpose {
             Self::Save => "save to: ",
         }
     }
+
+    /// Returns an explanation of what can be entered, shown behind the input as long as it fits.
+    pub(super) const fn explanation(self) -> &'static str {
+        match self {
+            Self::Save => "FILE, FILE all (all shown), FILE control (ACKs and NAKs too)",
+            Self::Filter | Self::Search | Self::GoTo => "",
+        }
+    }
+
+    /// Returns the explanation for a narrow screen.
+    pub(super) const fn short_explanation(self) -> &'static str {
+        match self {
+            Self::Save => "FILE [all] [control]",
+            Self::Filter | Self::Search | Self::GoTo => "",
+        }
+    }
 }
 
 /// Effect of a key on the prompt.

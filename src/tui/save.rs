@@ -22,18 +22,18 @@ use super::model::{RowEntry, row};
 use super::read_pass::ReadPassSettings;
 use super::reload::TransactionReloadKey;
 
-/// A request to save Transactions.
+/// A request to save Transactions or frames.
 #[derive(Clone, Debug)]
 pub(super) struct SaveRequest {
     /// Path of the file, which must not exist yet.
     pub(super) to: PathBuf,
-    /// The Transactions.
+    /// The Transactions or frames.
     pub(super) selection: SaveSelection,
     /// `true` to save the ACKs, NAKs, CNPs and empty TCP segments of their connections too.
     pub(super) has_control_frames: bool,
 }
 
-/// The Transactions to save.
+/// The Transactions or frames to save.
 #[derive(Clone, Debug)]
 pub(super) enum SaveSelection {
     /// Transactions with these numbers.
@@ -42,6 +42,8 @@ pub(super) enum SaveSelection {
     Rows(FxHashMap<(Xid, FrameNumber), TransactionReloadKey>),
     /// Transactions that a filter selects; without one, all.
     Selected(Option<Filter>),
+    /// Frames with these numbers, and no others.
+    Frames(BTreeSet<u64>),
 }
 
 impl SaveSelection {
@@ -59,7 +61,12 @@ impl SaveSelection {
                 these.get(&name).is_some_and(|wanted| wanted.matches(transaction))
             }
             Self::Selected(_) => true,
+            Self::Frames(_) => false,
         }
+    }
+
+    fn contains_frame(&self, frame: FrameNumber) -> bool {
+        matches!(self, Self::Frames(frames) if frames.contains(&frame.0))
     }
 }
 
@@ -69,7 +76,7 @@ enum SaveFrameSource {
     ReceivedOnce(LiveFrameReader),
 }
 
-/// Saves Transactions with all their frames. Returns a message about the result or the error.
+/// Saves Transactions with all their frames, or single frames. Returns a message about the result or the error.
 pub(super) fn save(
     capture: &CaptureHandle,
     manner: &ReadPassSettings,
@@ -93,19 +100,23 @@ pub(super) fn save(
     let memory = &manner.memory;
     let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
+    let unit = match what {
+        SaveSelection::Frames(_) => LineUnit::Frames,
+        SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Selected(_) => {
+            LineUnit::Transactions
+        }
+    };
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
             SaveFrameSource::Files(Box::new(open(files)?)),
-            FrameFileWriter::with_second_pass(sink, LineUnit::Transactions, room, open(files)?)
-                .map_err(unwritten)?,
+            FrameFileWriter::with_second_pass(sink, unit, room, open(files)?).map_err(unwritten)?,
         ),
         None => {
             let mut kept = capture.follow();
             kept.until = capture.first_pass_progress().frame;
             (
                 SaveFrameSource::ReceivedOnce(kept),
-                FrameFileWriter::with_buffered_frames(sink, LineUnit::Transactions, room)
-                    .map_err(unwritten)?,
+                FrameFileWriter::with_buffered_frames(sink, unit, room).map_err(unwritten)?,
             )
         }
     };
@@ -114,7 +125,7 @@ pub(super) fn save(
     }
     let filter = match what {
         SaveSelection::Selected(filter) => filter.as_ref(),
-        SaveSelection::Numbers(_) | SaveSelection::Rows(_) => None,
+        SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Frames(_) => None,
     };
     let limits = FlowLimits { record_transaction_frames: true, ..manner.limits.clone() };
     let (mut flow, mut conformance) = manner.flow(filter, limits);
@@ -131,8 +142,11 @@ pub(super) fn save(
             },
             SaveFrameSource::ReceivedOnce(kept) => kept.next(),
         };
+        let mut is_wanted = false;
         match frame {
             Some(frame) => {
+                is_wanted = what.contains_frame(frame.number);
+                saved += u64::from(is_wanted);
                 match &mut selection {
                     Some(selection) => selection.add_frame(&frame, &mut flow),
                     None => _ = flow.process_frame(&frame),
@@ -141,7 +155,7 @@ pub(super) fn save(
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
                     let on = (number, &interface);
-                    file.buffered_frame(&frame, on, Vec::new, &flow, false).map_err(unwritten)?;
+                    file.buffered_frame(&frame, on, Vec::new, &flow, is_wanted).map_err(unwritten)?;
                 }
             }
             None => {
@@ -152,7 +166,7 @@ pub(super) fn save(
         if let SaveFrameSource::Files(source) = &frames
             && !is_over
         {
-            file.frame(source, &flow, false).map_err(unwritten)?;
+            file.frame(source, &flow, is_wanted).map_err(unwritten)?;
         }
         if let Some(conformance) = &mut conformance {
             conformance.record_events(&flow);
@@ -176,21 +190,27 @@ pub(super) fn save(
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
                 names.infer(&transaction, reading, &facts);
-                let about = is_chosen.then(|| names.paths());
+                let about = (is_chosen || unit == LineUnit::Frames).then(|| names.paths());
                 file.transaction(key, &transaction, reading, &facts, about, &findings);
             });
         }
     }
     let (file, FrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
-    let mut text = format!("saved {saved} Transaction{} to {name}", if saved == 1 { "" } else { "s" });
-    if let SaveSelection::Rows(these) = what
-        && let gone = (these.len() as u64).saturating_sub(saved)
+    let (units, wanted) = match what {
+        SaveSelection::Frames(frames) => ("frame", Some(frames.len())),
+        SaveSelection::Rows(these) => ("Transaction", Some(these.len())),
+        SaveSelection::Numbers(_) | SaveSelection::Selected(_) => ("Transaction", None),
+    };
+    let mut text = format!("saved {saved} {units}{} to {name}", if saved == 1 { "" } else { "s" });
+    if let Some(wanted) = wanted
+        && let gone = (wanted as u64).saturating_sub(saved)
         && gone > 0
     {
         text += &format!("; {gone} are gone: later frames took their room (--max-memory)");
     }
-    if too_late > 0 {
+    // Of a single frame, only a comment may be missing.
+    if too_late > 0 && unit == LineUnit::Transactions {
         text += &format!("; {too_late} frames were past and are not in it");
     }
     Ok(text)

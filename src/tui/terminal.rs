@@ -1,12 +1,15 @@
 //! The terminal: taken over at the start, restored at the end, after a panic and after a signal.
 
-use std::io::{self, Stdout, Write};
+use std::cell::RefCell;
+use std::io::{self, Write};
 use std::panic;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
 };
@@ -15,6 +18,7 @@ use ratatui::crossterm::terminal::{
     disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
+use ratatui::layout::Position;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::app::App;
@@ -29,8 +33,63 @@ pub(super) fn is_lost() -> bool {
 
 /// The terminal, controlled by the program until this is dropped.
 pub(super) struct TuiTerminal {
-    pub(super) terminal: Terminal<CrosstermBackend<Stdout>>,
+    terminal: Terminal<CrosstermBackend<PendingOutput>>,
+    screens: ChangedScreens,
     has_mouse: bool,
+}
+
+/// Output for the terminal that is not written yet.
+#[derive(Clone, Debug, Default)]
+struct PendingOutput(Rc<RefCell<Vec<u8>>>);
+
+impl PendingOutput {
+    fn take(&self) -> Vec<u8> {
+        self.0.take()
+    }
+}
+
+impl Write for PendingOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Draws screens, and writes those that differ from the one before.
+#[derive(Debug, Default)]
+struct ChangedScreens {
+    output: PendingOutput,
+    /// The screen written last, and the cursor on it.
+    last: Option<(Buffer, Option<Position>)>,
+}
+
+impl ChangedScreens {
+    /// Draws a screen as a synchronized update, which supporting terminals show at once.
+    fn draw(
+        &mut self,
+        terminal: &mut Terminal<CrosstermBackend<PendingOutput>>,
+        app: &mut App,
+        to: &mut impl Write,
+    ) -> io::Result<()> {
+        let drawn = terminal.draw(|frame| app.draw(frame))?;
+        let cursor = app.areas.cursor;
+        let update = self.output.take();
+        if self.last.as_ref().is_some_and(|(screen, at)| screen == drawn.buffer && *at == cursor) {
+            return Ok(());
+        }
+        self.last = Some((drawn.buffer.clone(), cursor));
+        queue!(to, BeginSynchronizedUpdate)?;
+        to.write_all(&update)?;
+        execute!(to, EndSynchronizedUpdate)
+    }
+
+    /// Writes the next screen even if it is the same.
+    fn forget(&mut self) {
+        self.last = None;
+    }
 }
 
 impl TuiTerminal {
@@ -42,15 +101,14 @@ impl TuiTerminal {
             before(about);
         }));
         enter(has_mouse)?;
-        Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?, has_mouse })
+        let screens = ChangedScreens::default();
+        let terminal = Terminal::new(CrosstermBackend::new(screens.output.clone()))?;
+        Ok(Self { terminal, screens, has_mouse })
     }
 
-    /// Draws a screen as a synchronized update, which supporting terminals show at once.
+    /// Draws a screen. Nothing is written if it is the same as before.
     pub(super) fn draw(&mut self, app: &mut App) -> io::Result<()> {
-        queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
-        let drawn = self.terminal.draw(|frame| app.draw(frame)).map(|_| ());
-        execute!(self.terminal.backend_mut(), EndSynchronizedUpdate)?;
-        drawn
+        self.screens.draw(&mut self.terminal, app, &mut io::stdout())
     }
 
     /// Sends a control sequence to the terminal.
@@ -72,6 +130,7 @@ impl TuiTerminal {
     /// Redraws everything. [`Terminal::clear`] would query the cursor position, and the answer would go to the thread
     /// that reads keys.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
+        self.screens.forget();
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
     }
@@ -121,5 +180,49 @@ impl TerminationSignals {
     /// Returns the number of the recorded signal, if any.
     pub(super) fn received(&self) -> Option<i32> {
         i32::try_from(self.0.load(Ordering::SeqCst)).ok().filter(|signal| *signal > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_capture_file::Windows;
+    use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+    use ratatui::layout::Rect;
+    use ratatui::{TerminalOptions, Viewport};
+
+    use super::*;
+    use crate::tui::TuiOptions;
+    use crate::tui::capture_handle::CaptureHandle;
+
+    #[test]
+    fn an_unchanged_screen_writes_nothing() {
+        let file = crate::testing::path("rxe-v42.pcap");
+        let capture = CaptureHandle::files(vec![file], Windows::default());
+        let mut app = App::new(capture, TuiOptions::default()).unwrap();
+        let mut screens = ChangedScreens::default();
+        let options = TerminalOptions { viewport: Viewport::Fixed(Rect::new(0, 0, 80, 24)) };
+        let backend = CrosstermBackend::new(screens.output.clone());
+        let mut terminal = Terminal::with_options(backend, options).unwrap();
+        let mut written = |app: &mut App, is_forced: bool| {
+            let mut to = Vec::new();
+            if is_forced {
+                screens.forget();
+            }
+            screens.draw(&mut terminal, app, &mut to).unwrap();
+            to.len()
+        };
+        assert!(written(&mut app, false) > 100);
+        assert_eq!([written(&mut app, false), written(&mut app, false)], [0, 0]);
+        assert!(written(&mut app, true) > 0);
+        // The cursor of the prompt is a part of the screen.
+        let mut press = |app: &mut App, code| {
+            app.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+            written(app, false)
+        };
+        assert!(press(&mut app, KeyCode::Char('g')) > 0);
+        assert!(press(&mut app, KeyCode::Char('5')) > 0);
+        assert!(press(&mut app, KeyCode::Left) > 0);
+        assert_eq!(press(&mut app, KeyCode::Left), 0);
+        assert!(press(&mut app, KeyCode::Esc) > 0);
     }
 }

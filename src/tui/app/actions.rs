@@ -152,6 +152,8 @@ impl App {
                 (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
                 (self.history, self.last_search) = (before.history, before.last_search);
                 (self.frame_list.at, self.frame_list.sort) = (before.frame_list.at, before.frame_list.sort);
+                // The rows are sorted as soon as they are read.
+                self.list.sort = before.list.sort;
                 if let Some(index) = index
                     && self.view == TuiView::Transactions
                 {

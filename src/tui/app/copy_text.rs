@@ -52,13 +52,20 @@ impl App {
         }
     }
 
-    /// Copies the commands that show the selection.
+    /// Copies the commands that show the row of the cursor: a Transaction, a frame, or the Transactions of a table row.
     pub(super) fn copy_command(&mut self) {
         let Some(paths) = self.capture.paths() else {
             return self.show_error("what came once cannot be shown again");
         };
         let files: Vec<String> = paths.iter().map(|path| shell_quoted(&path.to_string_lossy())).collect();
         let files = files.join(" ");
+        if let Some(filter) = self.table_row_filter() {
+            // tshark does not know the fields of these filters.
+            return match filter {
+                Ok(filter) => self.copy(&format!("nfsrdma-inspect -Y {} {files}", shell_quoted(&filter))),
+                Err(what) => self.show_error(what),
+            };
+        }
         let (ours, frames) = match self.subject() {
             None => return self.show_error("nothing is chosen"),
             Some(DetailSubject::Frame(frame)) => {

@@ -21,7 +21,7 @@ use nfsrdma_capture_file::LinkState;
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use crate::analysis::names::FilehandleDisplay;
 use crate::filter::Filter;
@@ -195,6 +195,8 @@ pub(super) struct ScreenAreas {
     pub(super) tabs: Vec<(Rect, TuiView)>,
     pub(super) columns: Vec<(Rect, TransactionListColumn)>,
     pub(super) headings: Vec<(Rect, usize)>,
+    /// The cursor of the prompt.
+    pub(super) cursor: Option<Position>,
 }
 
 /// A menu with one letter for each action.

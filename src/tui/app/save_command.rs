@@ -1,4 +1,4 @@
-//! Saving of the marked, chosen or displayed Transactions.
+//! Saving of the marked or chosen rows of the view, or of the displayed Transactions.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,13 @@ impl App {
         if path.is_empty() {
             return;
         }
-        let Some(what) = self.save_selection(is_all) else { return self.show_error("nothing is chosen") };
+        let what = match if is_all { Ok(self.displayed_selection()) } else { self.row_selection() } {
+            Ok(SaveSelection::Frames(_)) if has_control => {
+                return self.show_error("control applies to Transactions; mark the frames to save");
+            }
+            Ok(what) => what,
+            Err(problem) => return self.show_error(problem),
+        };
         self.show_message(format!("saving to {path} {}", self.tui_glyphs.glyphs.cut));
         self.reload_client.request(ReloadRequest::Save(SaveRequest {
             to: PathBuf::from(path),
@@ -33,23 +39,12 @@ impl App {
         }));
     }
 
-    /// Returns the selection to save: all displayed Transactions, the marked ones, or the one at the cursor.
-    fn save_selection(&self, is_all: bool) -> Option<SaveSelection> {
-        let is_once = self.capture.is_received_once();
-        let marked = self.marked_transactions();
-        let filter = self.displayed_pass().filter.as_ref().map(|(filter, _)| filter);
-        Some(match is_all {
+    /// Returns the selection of all displayed Transactions.
+    fn displayed_selection(&self) -> SaveSelection {
+        match self.displayed_pass().filter.as_ref() {
             // Frames received once are found by their rows.
-            true if is_once && filter.is_some() => SaveSelection::for_rows(self.rows().entries()),
-            true => SaveSelection::Selected(filter.cloned()),
-            false if marked.is_empty() && is_once => SaveSelection::for_rows(self.entry().into_iter()),
-            false if marked.is_empty() => {
-                SaveSelection::Numbers([self.entry()?.row.index].into_iter().collect())
-            }
-            false if is_once => SaveSelection::for_rows(
-                self.unfiltered.rows.entries().filter(|entry| marked.contains(&entry.row.index)),
-            ),
-            false => SaveSelection::Numbers(marked),
-        })
+            Some(_) if self.capture.is_received_once() => SaveSelection::for_rows(self.rows().entries()),
+            filter => SaveSelection::Selected(filter.map(|(filter, _)| filter.clone())),
+        }
     }
 }

@@ -1,11 +1,15 @@
 //! The rows of each view, and their keys. This is the only module that distinguishes views for keys: the rows of a view
 //! are Transactions, frames or the rows of a table, and every key for rows acts on them.
 
+use std::collections::BTreeSet;
+
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::analysis::statistics::OperationKey;
+use crate::filter::Filter;
 use crate::tui::model::RowEntry;
 use crate::tui::reload::{DetailSubject, TransactionReloadKey};
+use crate::tui::save::SaveSelection;
 use crate::tui::search::{RunningSearch, SearchTarget};
 use crate::tui::views::charts::ChartsView;
 use crate::tui::views::connections::ConnectionsView;
@@ -340,11 +344,90 @@ impl App {
         self.move_rows(1);
     }
 
-    /// Returns the numbers of the marked Transactions.
-    pub(super) fn marked_transactions(&self) -> std::collections::BTreeSet<u64> {
-        let number =
-            |mark: &MarkedRow| if let MarkedRow::Transaction(index) = mark { Some(*index) } else { None };
-        self.marks.iter().filter_map(number).collect()
+    /// Returns the selection to save: the marked rows of the view, or the row of the cursor if none is marked.
+    pub(super) fn row_selection(&self) -> Result<SaveSelection, String> {
+        let is_once = self.capture.is_received_once();
+        match self.view.rows() {
+            ViewRowKind::Transactions => {
+                let number = |mark: &MarkedRow| match mark {
+                    MarkedRow::Transaction(index) => Some(*index),
+                    _ => None,
+                };
+                let marked: BTreeSet<u64> = self.marks.iter().filter_map(number).collect();
+                if marked.is_empty() {
+                    let entry = self.entry().ok_or(NOTHING_CHOSEN)?;
+                    return Ok(match is_once {
+                        true => SaveSelection::for_rows(std::iter::once(entry)),
+                        false => SaveSelection::Numbers(BTreeSet::from([entry.row.index])),
+                    });
+                }
+                let is_marked = |entry: &RowEntry<'_>| marked.contains(&entry.row.index);
+                Ok(match is_once {
+                    true => SaveSelection::for_rows(self.unfiltered.rows.entries().filter(is_marked)),
+                    false => SaveSelection::Numbers(marked),
+                })
+            }
+            ViewRowKind::Frames => {
+                let number =
+                    |mark: &MarkedRow| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None };
+                let mut frames: BTreeSet<u64> = self.marks.iter().filter_map(number).collect();
+                if frames.is_empty() {
+                    frames.extend(Some(self.frame_list.at).filter(|frame| *frame > 0));
+                }
+                if frames.is_empty() {
+                    Err(NOTHING_CHOSEN.to_owned())
+                } else {
+                    Ok(SaveSelection::Frames(frames))
+                }
+            }
+            ViewRowKind::Table(view, _) => {
+                let is_marked =
+                    |row: &usize| view.mark(self, *row).is_some_and(|mark| self.marks.contains(&mark));
+                let mut rows: Vec<usize> = view.order(self).into_iter().filter(is_marked).collect();
+                if rows.is_empty() {
+                    rows.extend(self.table_row(view));
+                }
+                if is_once {
+                    let wanted: BTreeSet<MarkedRow> =
+                        rows.iter().filter_map(|row| view.mark(self, *row)).collect();
+                    if wanted.is_empty() {
+                        return Err(NOTHING_CHOSEN.to_owned());
+                    }
+                    // Frames received once are found by their rows.
+                    let is_wanted = |entry: &RowEntry<'_>| {
+                        let ended = entry.to_ended_transaction();
+                        wanted.contains(&MarkedRow::Operation(ended.operation))
+                            || wanted.contains(&MarkedRow::Connection(ended.connection))
+                            || ended.path.is_some_and(|path| wanted.contains(&MarkedRow::File(path.to_vec())))
+                    };
+                    return Ok(SaveSelection::for_rows(self.rows().entries().filter(is_wanted)));
+                }
+                let filters: Vec<String> =
+                    rows.iter().filter_map(|row| Some(format!("({})", view.filter(self, *row)?))).collect();
+                if filters.is_empty() {
+                    return Err(NOTHING_CHOSEN.to_owned());
+                }
+                let filter = self.within_filter(&filters.join(" || "));
+                let filter = Filter::parse(&filter).map_err(|error| error.to_string())?;
+                Ok(SaveSelection::Selected(Some(filter)))
+            }
+        }
+    }
+
+    /// Restricts a filter to the rows that the current filter selects.
+    fn within_filter(&self, filter: &str) -> String {
+        match &self.displayed_pass().filter {
+            Some((_, before)) => format!("({before}) && ({filter})"),
+            None => filter.to_owned(),
+        }
+    }
+
+    /// Returns the filter that shows the Transactions of the table row of the cursor; `None` if the view has no table.
+    pub(super) fn table_row_filter(&self) -> Option<Result<String, &'static str>> {
+        match self.view.rows() {
+            ViewRowKind::Transactions | ViewRowKind::Frames => None,
+            ViewRowKind::Table(..) => Some(self.row_filter().map(|filter| self.within_filter(&filter))),
+        }
     }
 
     /// Returns `true` if a Transaction is marked.

@@ -369,6 +369,41 @@ fn a_screen_where_nothing_changes_is_not_drawn_again() {
     }
 }
 
+/// Saves the rows of the view. Returns the message, and the number of frames in the file.
+fn saved(screen: &mut Screen, name: &str) -> (String, usize) {
+    let file = std::env::temp_dir().join(format!("nfsrdma-tui-{name}-{}.pcapng", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    screen.ask('W', &file.display().to_string());
+    let start = std::time::Instant::now();
+    while !screen.last_line().starts_with("saved") {
+        assert!(start.elapsed() < super::PATIENCE, "{}", screen.last_line());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        screen.settle();
+    }
+    let mut source = nfsrdma_capture_file::CaptureSource::open([&file]).unwrap();
+    let count = std::iter::from_fn(|| source.next().unwrap().map(|_| ())).count();
+    std::fs::remove_file(&file).unwrap();
+    (screen.last_line(), count)
+}
+
+#[test]
+fn marked_rows_are_saved_and_nothing_else() {
+    let mut screen = Screen::open("rxe-v42-loss.pcap", 200, 40);
+    screen.keys("5").ask('g', "652").keys("m").ask('g', "3").keys("m");
+    let (said, frames) = saved(&mut screen, "frames");
+    assert_eq!((said.starts_with("saved 2 frames to "), frames), (true, 2), "{said}");
+    screen.ask('W', "/no/such/folder control");
+    assert!(screen.last_line().contains("control applies to Transactions"), "{}", screen.last_line());
+    // The marks of frames select no operation.
+    let mut screen = Screen::open(CAPTURE, 200, 40);
+    screen.keys("5mm2").ask('/', "READ").keys("m").ask('/', "WRITE").keys("m");
+    let (said, _) = saved(&mut screen, "operations");
+    assert!(said.starts_with("saved 25 Transactions to "), "{said}");
+    screen.ask('f', "nfs.opcode == READ").keys("2M");
+    let (said, _) = saved(&mut screen, "filtered");
+    assert!(said.starts_with("saved 9 Transactions to "), "{said}");
+}
+
 #[test]
 fn keys_act_on_the_rows_of_the_view_that_is_shown() {
     for (key, view) in ('1'..).zip(TuiView::ALL) {
@@ -385,8 +420,28 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         let copied = screen.last_line();
         let filter = copied.strip_prefix("copied: ").unwrap_or_else(|| panic!("{key}: {copied}"));
         assert!(crate::filter::Filter::parse(filter).is_ok(), "{key}: {filter}");
+        screen.keys("c");
+        let command = screen.app.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
+        let expected = match view {
+            TuiView::Transactions => "nfsrdma.index == 2",
+            _ => filter,
+        };
+        assert!(command.contains(&format!("-Y '{expected}' ")), "{key}: {command}");
         screen.keys("m");
         assert_eq!((screen.app.marks.len(), screen.app.view), (1, view));
+        let (said, frames) = saved(&mut screen, &format!("marked-{key}"));
+        match view {
+            TuiView::Frames => {
+                assert_eq!((said.starts_with("saved 1 frame to "), frames), (true, 1), "{said}")
+            }
+            _ => {
+                let mut other = Screen::open(CAPTURE, 120, 40);
+                other.ask('f', filter);
+                let (count, ending) =
+                    (other.app.rows().len(), if other.app.rows().len() == 1 { "" } else { "s" });
+                assert!(said.starts_with(&format!("saved {count} Transaction{ending} to ")), "{key}: {said}");
+            }
+        }
         screen.keys("'").keys(">").keys("r");
         assert_eq!(screen.app.view, view);
         screen.keys("=");
@@ -631,4 +686,37 @@ fn files_are_read_again_with_the_same_filter_and_transaction() {
     screen.ask('f', "nfs.opcode == READ").keys("R");
     assert_eq!(screen.app.rows().len(), 9);
     std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn files_that_are_read_again_keep_their_order() {
+    let mut screen = Screen::open(CAPTURE, 120, 40);
+    // TIME, CONN, XID, VERS, OPERATION, CHUNKS, BYTES.
+    screen.keys(">>>>>>>>r");
+    let order = |screen: &Screen| -> Vec<u64> {
+        (0..237).map(|at| screen.app.list.entry(screen.app.rows(), at).unwrap().row.index).collect()
+    };
+    let before = order(&screen);
+    assert!(!before.is_sorted());
+    screen.keys("R");
+    assert_eq!(screen.app.list.sort.map(|sort| sort.by.name()), Some("LATENCY"));
+    assert_eq!(order(&screen), before);
+}
+
+#[test]
+fn the_prompt_for_a_file_says_what_can_be_saved() {
+    for (width, text) in [
+        (120, "save to:   FILE, FILE all (all shown), FILE control (ACKs and NAKs too)"),
+        (40, "save to:   FILE [all] [control]"),
+    ] {
+        let mut screen = Screen::open(CAPTURE, width, 24);
+        screen.keys("W");
+        assert_eq!(screen.last_line(), text);
+        screen.keys("/some/file/with/a/long/name");
+        assert!(
+            screen.text().lines().last().unwrap().starts_with("save to: /some/file"),
+            "{}",
+            screen.text()
+        );
+    }
 }

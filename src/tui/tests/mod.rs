@@ -6,6 +6,7 @@ mod bounds;
 mod documented;
 mod findings;
 mod frame_order;
+mod live;
 mod narrow;
 mod recovery;
 mod reload;

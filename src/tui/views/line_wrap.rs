@@ -33,6 +33,22 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Wraps an enumeration to lines of at most `width` columns, behind commas: a number and its unit stay together. A part
+/// longer than a line is wrapped between words.
+pub(super) fn wrapped_parts(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split_inclusive(", ") {
+        match lines.last_mut() {
+            Some(line) if width_of(line) + width_of(part.trim_end()) <= width => line.push_str(part),
+            _ => lines.extend(wrapped(part, width).into_iter().map(|line| line + " ")),
+        }
+    }
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,6 +60,15 @@ mod tests {
         assert_eq!(wrapped("one two", 7), ["one two"]);
         assert_eq!(wrapped("one\ntwo", 20), ["one", "two"]);
         assert!(wrapped("", 20).is_empty());
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        let text = "237 of 1,978, mean 180/s, 1.51 MiB/s";
+        assert_eq!(wrapped_parts(text, 36), [text]);
+        assert_eq!(wrapped_parts(text, 30), ["237 of 1,978, mean 180/s,", "1.51 MiB/s"]);
+        assert_eq!(wrapped_parts(text, 12), ["237 of", "1,978,", "mean 180/s,", "1.51 MiB/s"]);
+        assert!(wrapped_parts("", 12).is_empty());
     }
 
     #[test]

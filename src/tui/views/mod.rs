@@ -4,6 +4,7 @@ pub(super) mod charts;
 pub(super) mod connections;
 pub(super) mod files;
 mod frames;
+mod header;
 mod help;
 mod hex;
 mod line_wrap;
@@ -16,20 +17,16 @@ mod transactions;
 mod tree;
 mod waterfall;
 
-use nfsrdma_capture_file::LinkState;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::{Glyphs, columns as width_of};
-use crate::output::units::{HumanCount, HumanDuration, HumanSize};
+use crate::output::style::columns as width_of;
+use crate::output::units::HumanCount;
 
 use super::app::{App, TuiView};
-
-/// Minimum width of the capture's name and progress, in columns.
-const MIN_PROGRESS_COLUMNS: usize = 14;
 
 /// Draws the whole screen.
 pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
@@ -45,10 +42,11 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
-    tabs(app, buffer, top);
+    header::draw(app, buffer, top);
     let (rest, last) = cut_bottom(rest, status_lines::line_count(app, rest));
     let rest = status_lines::draw_above(app, buffer, rest);
     let cursor = status_lines::draw_line(app, buffer, last);
+    app.areas.cursor = cursor;
     if app.help.is_some() {
         help::draw(app, buffer, rest);
     } else {
@@ -118,104 +116,6 @@ fn rule(app: &App, buffer: &mut Buffer, area: Rect, title: &str, right: &str, is
         let right_area = Rect { x: area.x + area.width - width - 1, width, ..area };
         draw_text(buffer, right_area, 0, &Line::styled(format!(" {right} "), app.theme.dim));
     }
-}
-
-/// Draws the view names and the progress.
-fn tabs(app: &mut App, buffer: &mut Buffer, area: Rect) {
-    let told = progress(app);
-    let mut tabs = Vec::new();
-    // View names are shortened to leave space for the progress.
-    let room = usize::from(area.width);
-    let names: [fn(TuiView) -> &'static str; 3] = [TuiView::title, TuiView::short_title, |_| ""];
-    let width = |name: fn(TuiView) -> &'static str| -> usize {
-        TuiView::ALL
-            .iter()
-            .map(|view| if *view == app.view { view.title() } else { name(*view) }.len() + 5)
-            .sum()
-    };
-    // The name of the capture is truncated before view names are dropped.
-    let least = width_of(&told).min(MIN_PROGRESS_COLUMNS);
-    let fits = |name: &fn(TuiView) -> &'static str| width(*name) + least <= room;
-    let name = names.into_iter().find(fits).unwrap_or(|_| "");
-    let told = fit_end(&told, room.saturating_sub(width(name)), &app.tui_glyphs.glyphs);
-    let mut x = area.x;
-    for (number, view) in TuiView::ALL.into_iter().enumerate() {
-        let is_shown = view == app.view;
-        let text = match if is_shown { view.title() } else { name(view) } {
-            "" => format!(" {} ", number + 1),
-            name => format!(" {} {name} ", number + 1),
-        };
-        let style = if is_shown { app.theme.tab } else { app.theme.dim };
-        let width = width_of(&text) as u16;
-        let place = Rect { x, width: width.min((area.x + area.width).saturating_sub(x)), ..area };
-        draw_text(buffer, place, 0, &Line::styled(text, style));
-        tabs.push((place, view));
-        x += width + 1;
-    }
-    app.areas.tabs = tabs;
-    let width = width_of(&told) as u16;
-    if width > 0 && x + width <= area.x + area.width {
-        let place = Rect { x: area.x + area.width - width, width, ..area };
-        draw_text(buffer, place, 0, &Line::from(told));
-    }
-}
-
-/// Truncates text at its start, so that the numbers at its end stay.
-fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
-    if width_of(text) <= width {
-        return text.to_owned();
-    }
-    let room = width.saturating_sub(width_of(glyphs.cut));
-    let start = text
-        .char_indices()
-        .map(|(at, _)| at)
-        .find(|at| width_of(text.get(*at..).unwrap_or_default()) <= room);
-    format!("{}{}", glyphs.cut, start.and_then(|start| text.get(start..)).unwrap_or_default())
-}
-
-/// Returns the name of the capture and its progress.
-fn progress(app: &App) -> String {
-    let progress = app.displayed_pass().progress;
-    let name = app.capture.name();
-    let dot = app.tui_glyphs.separator;
-    let mut text = name;
-    if app.is_paused {
-        text = format!("{text} {dot} PAUSED");
-    } else if !progress.is_over {
-        match progress.bytes.total_bytes.filter(|total| *total > 0) {
-            Some(total) => {
-                let part = progress.bytes.read_bytes.min(total) as f64 / total as f64;
-                text = format!("{text} {dot} {:.0}%", part * 100.0);
-            }
-            // Frames received once are read only by the first pass.
-            None => text = format!("{text} {dot} {}", HumanSize(app.unfiltered.progress.bytes.read_bytes)),
-        }
-    }
-    if let Some(state) = app.link_problem() {
-        let word = match state {
-            LinkState::Up => "UP",
-            LinkState::NoCarrier => "NO LINK",
-            LinkState::Down => "DOWN",
-            LinkState::Gone => "GONE",
-        };
-        text = format!("{text} {dot} {word}");
-    }
-    if app.capture.is_live() && app.unfiltered.progress.is_over {
-        text = format!("{text} {dot} ended");
-    }
-    if !progress.is_over
-        && let Some(oldest) = app.displayed_pass().activity.old_calls().next()
-    {
-        let activity = &app.displayed_pass().activity;
-        let age = HumanDuration(activity.age_ns(oldest), app.tui_glyphs.glyphs);
-        text = format!("{text} {dot} {} waiting, {age}", grouped(activity.old_count as u64));
-    }
-    // For an interface, zero drops are displayed too.
-    let is_told = |dropped: &u64| *dropped > 0 || app.unfiltered.progress.counters.is_some();
-    if let Some(dropped) = app.unfiltered.progress.dropped.filter(is_told) {
-        text = format!("{text} {dot} {} dropped", grouped(dropped));
-    }
-    text
 }
 
 /// Formats a number with thousands separators.

@@ -14,7 +14,7 @@ use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::tables::ViewTables;
 
-use super::line_wrap::wrapped;
+use super::line_wrap::wrapped_parts;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
 use super::{cut_top, draw_text, grouped};
 
@@ -194,10 +194,11 @@ pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
 
 /// Draws the summary of the capture and, if live, the packet drops. Returns the rest of the area.
 pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
-    let mut lines: Vec<_> = wrapped(&summary(&app.displayed_pass().tables, app), usize::from(area.width))
-        .into_iter()
-        .map(|line| Line::styled(line, app.theme.dim))
-        .collect();
+    let mut lines: Vec<_> =
+        wrapped_parts(&summary(&app.displayed_pass().tables, app), usize::from(area.width))
+            .into_iter()
+            .map(|line| Line::styled(line, app.theme.dim))
+            .collect();
     if let Some(counters) = app.unfiltered.progress.counters {
         let [kernel, interface, here] =
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
@@ -208,7 +209,8 @@ pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
             grouped(interface),
             grouped(here)
         );
-        lines.push(Line::styled(text, style));
+        let text = wrapped_parts(&text, usize::from(area.width));
+        lines.extend(text.into_iter().map(|line| Line::styled(line, style)));
     }
     lines.extend(rates_lines(app, usize::from(area.width)));
     let (place, rest) = cut_top(area, lines.len() as u16);

@@ -17,6 +17,10 @@ use super::{cut_top, draw_text, grouped, rule};
 
 /// Minimum height of the view below, in lines.
 const MIN_HEIGHT_BELOW: u16 = 10;
+/// Width that an operation and its file keep beside other columns, if they need it.
+const MIN_LABEL_COLUMNS: usize = 20;
+/// Width of the screen from which XIDs are shown.
+const MIN_WIDTH_WITH_XID: usize = 100;
 
 /// Draws the oldest pending Calls, as far as there is space. Returns the rest of the area.
 pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
@@ -47,20 +51,32 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     rest
 }
 
-/// Returns the line of a Call: age, operation with its file, state and connection.
+/// Returns the line of a Call: age, operation with its file, state and connection. What does not fit beside age and
+/// operation is left out whole: first the XID, then the connection, then the slot, then the phase.
 fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
-    let mut waits = PendingCallState { age_ns, phase: row.phase, slot: row.slot }.to_string();
+    let phase = PendingCallState { age_ns, phase: row.phase, slot: None }.to_string();
+    let mut more = PendingCallState { age_ns, phase: row.phase, slot: row.slot }.to_string();
     if row.copies > 1 {
-        waits = format!("{waits}, sent {}{}", glyphs.times, row.copies);
+        more = format!("{more}, sent {}{}", glyphs.times, row.copies);
     }
-    let connection = format!("conn {}", row.connection);
-    // The XID is omitted on a narrow screen.
-    let xid = if width >= 100 { format!("  {}", row.xid) } else { String::new() };
-    let fixed = width_of(&age) + width_of(&connection) + width_of(&xid) + width_of(&waits) + 6;
-    let room = width.saturating_sub(fixed).max(8);
+    let rest = more.strip_prefix(&phase).unwrap_or_default();
+    let connection = format!("  conn {}", row.connection);
+    let xid = if width >= MIN_WIDTH_WITH_XID { format!("  {}", row.xid) } else { String::new() };
+    let mut room = width.saturating_sub(width_of(&age) + 2);
+    let least = width_of(&row.label).min(MIN_LABEL_COLUMNS);
+    let mut has_all = true;
+    let [phase, rest, connection, xid] =
+        [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {
+            has_all &= least + width_of(&part) <= room;
+            if !has_all {
+                return String::new();
+            }
+            room -= width_of(&part);
+            part
+        });
     let mut label = row.label.clone();
     shorten(row.path.clone(), room, glyphs, &mut label);
     let label = fit_words(&label, room, glyphs).into_owned();
@@ -74,8 +90,8 @@ fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: us
         Span::styled(age, app.theme.error),
         Span::raw("  "),
         Span::styled(name.to_owned(), theme::from_anstyle(operation)),
-        Span::raw(about.to_owned() + &fill + "  "),
-        Span::styled(waits, app.theme.notice),
-        Span::styled(format!("  {connection}{xid}"), Style::new()),
+        Span::raw(about.to_owned() + &fill),
+        Span::styled(phase + &rest, app.theme.notice),
+        Span::styled(connection + &xid, Style::new()),
     ])
 }

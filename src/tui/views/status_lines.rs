@@ -129,7 +129,15 @@ pub(super) fn draw_line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Po
                 line.push(Span::styled(piece(start, next), app.theme.error.underlined()));
                 line.push(Span::raw(piece(next, shown.len())));
             }
-            None => line.push(Span::raw(shown)),
+            None => {
+                let left = room.saturating_sub(width_of(&shown) + 2);
+                line.push(Span::raw(shown));
+                let purpose = prompt.purpose;
+                let explanations = [purpose.explanation(), purpose.short_explanation()];
+                if let Some(text) = explanations.into_iter().find(|text| width_of(text) <= left) {
+                    line.push(Span::styled(format!("  {text}"), app.theme.dim));
+                }
+            }
         }
         draw_text(buffer, area, 0, &Line::from(line));
         let x = title.len() + width_of(&before) - past;
