@@ -3,7 +3,8 @@
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
 //! ([`MemoryBudget::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display
 //! filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the
-//! terminal interface. Uncompressed captures need no windows, and leave that share to the others.
+//! terminal interface. Uncompressed captures need no windows, and leave that share to the others. The text of baselines is
+//! not counted: `check` holds both sides.
 
 use std::fs::File;
 use std::io::Read;
