@@ -12,6 +12,7 @@ pub mod memory;
 pub mod output;
 pub mod output_file;
 pub mod replay;
+pub mod second_chance_map;
 #[cfg(feature = "tui")]
 pub mod tui;
 

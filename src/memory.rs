@@ -3,8 +3,7 @@
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
 //! ([`MemoryBudget::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display
 //! filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the
-//! terminal interface. Uncompressed captures need no windows, and leave that share to the others. The text of baselines is
-//! not counted: `check` holds both sides.
+//! terminal interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -44,6 +43,32 @@ impl Shares {
         Self { flows: 9, names: 4, name_stores: 4, filter: 2, tables: 3, view: 14, windows: 0 };
     const COMPRESSED_INTERFACE: Self =
         Self { flows: 6, names: 4, name_stores: 4, filter: 2, tables: 2, view: 8, windows: 10 };
+    /// Shares of `compare` and `check`, which have neither names nor filters nor tables.
+    const COMPARISON: Self =
+        Self { flows: 16, names: 0, name_stores: 1, filter: 0, tables: 0, view: 16, windows: 0 };
+    const COMPRESSED_COMPARISON: Self =
+        Self { flows: 8, names: 0, name_stores: 1, filter: 0, tables: 0, view: 8, windows: 16 };
+    /// Shares of the compilation of a trace, which has no tables. Its view is the compiler.
+    const COMPILATION: Self =
+        Self { flows: 8, names: 2, name_stores: 1, filter: 2, tables: 0, view: 20, windows: 0 };
+    const COMPRESSED_COMPILATION: Self =
+        Self { flows: 4, names: 1, name_stores: 1, filter: 1, tables: 0, view: 10, windows: 16 };
+}
+
+/// Shares of the memory of `check`, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckMemory {
+    /// Places of Transactions, headers and fields of a baseline: that of the capture, and the one that it is compared with.
+    pub baseline_bytes: usize,
+    /// Text of the Transactions of a capture. A longer one is in a temporary file.
+    pub text_bytes: usize,
+    /// Comparison of two baselines.
+    pub comparison_bytes: usize,
+}
+
+impl CheckMemory {
+    /// Part of the budget for each of two baselines, in 32nds.
+    const BASELINE_PARTS: u64 = 6;
 }
 
 /// Memory budget. Clones have the same shares and share the windows of zstd data.
@@ -76,6 +101,24 @@ impl MemoryBudget {
     ) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
         Self::new(budget_bytes, flows, if is_compressed { Shares::COMPRESSED } else { Shares::PLAIN })
+    }
+
+    /// Creates the budget of a command that compares these files, with `flows` concurrent flows.
+    pub fn for_comparison<'a>(
+        budget_bytes: u64,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+        flows: u64,
+    ) -> Self {
+        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
+        let shares = if is_compressed { Shares::COMPRESSED_COMPARISON } else { Shares::COMPARISON };
+        Self::new(budget_bytes, flows, shares)
+    }
+
+    /// Creates the budget of a command that compiles these files to a trace.
+    pub fn for_compilation<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
+        let shares = if is_compressed { Shares::COMPRESSED_COMPILATION } else { Shares::COMPILATION };
+        Self::new(budget_bytes, 1, shares)
     }
 
     /// Creates the budget of the terminal interface, which has four flows: a pass over everything, a pass over the
@@ -111,9 +154,35 @@ impl MemoryBudget {
     }
 
     /// Returns the memory in bytes for frames and rows that wait for output or a comparison, or that the terminal
-    /// interface stores.
+    /// interface stores, and for the compiler of a trace.
     pub fn view_bytes(&self) -> usize {
         self.part(self.shares.view)
+    }
+
+    /// Returns the shares of `check`. The text and the baseline of the capture use the share of the view while the capture is
+    /// read; the rest is used when the memory of the flow and of zstd windows is free again.
+    pub fn check_memory(&self) -> CheckMemory {
+        CheckMemory {
+            baseline_bytes: self.part(CheckMemory::BASELINE_PARTS),
+            text_bytes: self.part(2),
+            comparison_bytes: self.part(12),
+        }
+    }
+
+    /// Returns the budget in bytes, a multiple of 16 MiB, into which a baseline of this size fits.
+    pub fn budget_for_baseline(&self, baseline_bytes: u64) -> u64 {
+        Self::budget(baseline_bytes, CheckMemory::BASELINE_PARTS)
+    }
+
+    /// Returns the budget in bytes, a multiple of 16 MiB, whose view has at least `view_bytes` bytes.
+    pub fn budget_for_view(&self, view_bytes: u64) -> u64 {
+        Self::budget(view_bytes, self.shares.view)
+    }
+
+    /// Returns the budget of which `parts` 32nds are at least `bytes`.
+    fn budget(bytes: u64, parts: u64) -> u64 {
+        const STEP_BYTES: u64 = 16 << 20;
+        bytes.div_ceil(parts).saturating_mul(32).div_ceil(STEP_BYTES).saturating_mul(STEP_BYTES)
     }
 
     /// Returns the shared memory of zstd windows.
@@ -138,9 +207,30 @@ mod tests {
 
     #[test]
     fn shares_are_no_more_than_the_budget() {
-        for shares in [Shares::PLAIN, Shares::COMPRESSED, Shares::INTERFACE, Shares::COMPRESSED_INTERFACE] {
+        for shares in [
+            Shares::PLAIN,
+            Shares::COMPRESSED,
+            Shares::INTERFACE,
+            Shares::COMPRESSED_INTERFACE,
+            Shares::COMPARISON,
+            Shares::COMPRESSED_COMPARISON,
+            Shares::COMPILATION,
+            Shares::COMPRESSED_COMPILATION,
+        ] {
             let Shares { flows, names, filter, tables, view, windows, .. } = shares;
             assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn shares_of_check_fit_into_those_that_are_free() {
+        for shares in [Shares::COMPARISON, Shares::COMPRESSED_COMPARISON] {
+            let budget = MemoryBudget::new(DEFAULT_BYTES, 1, shares);
+            let CheckMemory { baseline_bytes, text_bytes, comparison_bytes } = budget.check_memory();
+            // The capture, and then the comparison with another baseline.
+            assert!(baseline_bytes + text_bytes <= budget.view_bytes());
+            assert!(2 * baseline_bytes + text_bytes + comparison_bytes <= DEFAULT_BYTES as usize);
+            assert_eq!(budget.budget_for_baseline(baseline_bytes as u64), DEFAULT_BYTES);
         }
     }
 }

@@ -22,7 +22,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -66,10 +66,14 @@ impl FileIdentity {
 
 /// Files that a command reads, which none of its outputs may replace.
 #[derive(Clone, Debug, Default)]
-pub struct InputFiles(Vec<(FileIdentity, String)>);
+pub struct InputFiles {
+    files: Vec<(FileIdentity, String)>,
+    /// Directory and name of files that do not exist.
+    absent: Vec<(PathBuf, OsString)>,
+}
 
 impl InputFiles {
-    /// Creates the set of the files with these names. `-` is standard input; files that cannot be examined are ignored.
+    /// Creates the set of the files with these names. `-` is standard input. A name without a file is reserved.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut this = Self::default();
         paths.into_iter().for_each(|path| this.add(path.as_ref()));
@@ -84,19 +88,49 @@ impl InputFiles {
             (fs::metadata(path), path.to_string_lossy().into_owned())
         };
         let identity = about.ok().as_ref().and_then(FileIdentity::of);
-        self.0.extend(identity.map(|identity| (identity, name)));
+        match identity {
+            Some(identity) => self.files.push((identity, name)),
+            None if !path.exists() => self.absent.extend(directory_and_name(path)),
+            None => {}
+        }
     }
 
     /// Returns the name of the input with this identity.
     fn find(&self, about: &Metadata) -> Option<&str> {
         let identity = FileIdentity::of(about)?;
-        self.0.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
+        self.files.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
+    }
+
+    /// Returns an error if the name of an output without a file is reserved.
+    fn check_absent(&self, path: &Path) -> Result<(), OutputError> {
+        let place = directory_and_name(path);
+        let is_reserved = place.is_some_and(|place| self.absent.contains(&place));
+        let name = || OutputErrorKind::Input(path.to_string_lossy().into_owned());
+        if is_reserved { Err(OutputError::new(path, name())) } else { Ok(()) }
     }
 
     fn check(&self, path: &Path, about: &Metadata) -> Result<(), OutputError> {
         let input = self.find(about).map(str::to_owned);
         input.map_or(Ok(()), |input| Err(OutputError::new(path, OutputErrorKind::Input(input))))
     }
+}
+
+/// Checks that standard output is not redirected to a file that one of these arguments names, as with `>> capture.pcap`.
+///
+/// # Errors
+/// Returns [`OutputErrorKind::Input`].
+pub fn check_standard_output<P: AsRef<Path>>(
+    arguments: impl IntoIterator<Item = P>,
+) -> Result<(), OutputError> {
+    match descriptor_metadata(io::stdout()) {
+        Ok(about) if about.is_file() => InputFiles::new(arguments).check(Path::new("-"), &about),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the canonical directory of a path and its name in it, whether the file exists or not.
+pub fn directory_and_name(path: &Path) -> Option<(PathBuf, OsString)> {
+    Some((directory(path).canonicalize().ok()?, path.file_name()?.to_owned()))
 }
 
 fn descriptor_metadata(of: impl AsFd) -> io::Result<Metadata> {
@@ -187,16 +221,10 @@ impl fmt::Display for OutputError {
                     );
                 }
                 write!(f, "cannot write: {}; ", os_error_text(error))?;
-                f.write_str(match error.kind() {
-                    io::ErrorKind::PermissionDenied => {
-                        "check the permissions of the file and its directory, in which it is written before it is renamed"
-                    }
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FREE_SPACE_ADVICE,
-                    _ => "check the path",
-                })
+                f.write_str(write_advice(error))
             }
             OutputErrorKind::Write(error) => {
-                write!(f, "cannot write: {}; {FREE_SPACE_ADVICE}", os_error_text(error))
+                write!(f, "cannot write: {}; {}", os_error_text(error), write_advice(error))
             }
             OutputErrorKind::Rename(temporary, error) => {
                 let file = escape::display_line(temporary.display());
@@ -213,7 +241,21 @@ pub(crate) fn missing_directory(file: &Path) -> Option<&Path> {
     directory.symlink_metadata().is_err_and(is_missing).then_some(directory)
 }
 
-const FREE_SPACE_ADVICE: &str = "make room or write elsewhere";
+/// Returns the remedy for an output that cannot be written.
+pub fn write_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "check the permissions of the file and its directory, in which it is written before it is renamed"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
+            "check the path"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "make room or write elsewhere"
+        }
+        _ => "write elsewhere",
+    }
+}
 
 impl Error for OutputError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
@@ -327,6 +369,52 @@ impl ScratchFile {
     /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even by
+/// SIGKILL.
+#[derive(Debug)]
+pub struct UnnamedFile {
+    directory: PathBuf,
+    to: BufWriter<File>,
+}
+
+impl UnnamedFile {
+    /// Creates a file.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Create`] if the file cannot be created.
+    pub fn new() -> Result<Self, OutputError> {
+        let directory = std::env::temp_dir();
+        match tempfile::tempfile_in(&directory) {
+            Ok(file) => Ok(Self { directory, to: BufWriter::with_capacity(WRITE_BUFFER_BYTES, file) }),
+            Err(error) => Err(OutputError::new(&directory, OutputErrorKind::Create(error))),
+        }
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        self.to.write_all(bytes).map_err(|error| OutputError::write_error(&self.directory, error))
+    }
+
+    /// Makes appended bytes readable.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        self.to.flush().map_err(|error| OutputError::write_error(&self.directory, error))
+    }
+
+    /// Fills `into` with the flushed bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails, or if there are fewer bytes.
+    pub fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.to.get_ref().read_exact_at(into, offset)
     }
 }
 
@@ -444,6 +532,9 @@ impl OutputFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unmade(error)),
         };
+        if about.is_none() {
+            inputs.check_absent(path)?;
+        }
         if let Some(about) = &about {
             inputs.check(path, about)?;
             let kind = about.file_type();

@@ -94,8 +94,8 @@ pub enum RdmaOperation<'a> {
         /// `true` if the packet ends the message.
         ends: bool,
     },
-    /// Retransmitted trailer of an earlier RDMA Write or Read Response (RFC 5044 section 4.1).
-    TrailerRetransmission {
+    /// Retransmitted bytes of an earlier RDMA Write or Read Response over TCP: headers, data or trailers.
+    ChunkDataRetransmission {
         /// Attribution of the data.
         attribution: RdmaAttribution,
     },

@@ -4,15 +4,25 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`canonical_records`]: canonical form of records; [`fields`]: paths and their fields; [`settings`]: user settings;
-//! - [`writer`](mod@writer) and [`reader`](mod@reader): the text format, and [`value_parser`]: one value of it;
+//! - [`recorded`](RecordedBaseline): the baseline of a capture; [`stored_text`]: its text, while the capture is read;
+//! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
+//! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
+//! - [`canonical_records`]: canonical form of records; [`fields`], [`headers`], [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
+//!
+//! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text of the capture.
 
 mod canonical_records;
 mod check;
 mod fields;
+mod headers;
+mod lines;
+mod memory_cost;
 mod reader;
+mod record_parser;
+mod recorded;
 mod settings;
+mod stored_text;
 #[cfg(test)]
 mod tests;
 mod value_parser;
@@ -20,18 +30,14 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::ComparisonClient;
 use super::comparison::capture::ComparedCapture;
 use super::comparison::record::ComparisonRecord;
 
 pub use check::BaselineCheck;
 pub use fields::BaselineFields;
-pub use reader::{BaselineReadError, read};
+pub use reader::{Baseline, BaselineFile, BaselineReadError};
+pub use recorded::{BaselineRecordError, BaselineRecorder, RecordedBaseline};
 pub use settings::BaselineSettings;
-pub use writer::write;
-
-/// Maximum number of Transactions in a baseline: it is meant for people, and both sides are held in memory.
-pub const MAX_TRANSACTIONS: usize = 200_000;
 
 /// The version of the baseline format.
 pub const VERSION: u32 = 2;
@@ -65,7 +71,10 @@ pub struct BaselineCounts {
 impl BaselineCounts {
     /// Counts a record.
     pub fn record(&mut self, record: &ComparisonRecord) {
-        let counts = self.operations.entry(record.title.to_string()).or_default();
+        let counts = match self.operations.get_mut(&*record.title) {
+            Some(counts) => counts,
+            None => self.operations.entry(record.title.to_string()).or_default(),
+        };
         counts.calls += u64::from(record.call.is_some());
         counts.replies += u64::from(record.reply.is_some());
         counts.errors += u64::from(record.reply.is_some() && !record.is_ok());
@@ -95,6 +104,12 @@ impl BaselineCounts {
         self.capture_counts.keys().chain(other.capture_counts.keys()).map(String::as_str).collect()
     }
 
+    /// Sets the counts of Transactions.
+    fn set_transactions(&mut self, transactions: u64, incomplete: u64) {
+        self.capture_counts.insert("transactions".to_owned(), transactions);
+        self.capture_counts.insert("incomplete".to_owned(), incomplete);
+    }
+
     /// Adds the totals of the capture at its end.
     pub fn add_capture_totals(&mut self, trace: &ComparedCapture) {
         let mut set = |key: &str, count: u64| self.capture_counts.insert(key.to_owned(), count);
@@ -110,55 +125,5 @@ impl BaselineCounts {
         for (rule, count) in &trace.findings {
             set(&format!("findings.{rule}"), *count);
         }
-    }
-}
-
-/// A baseline.
-#[derive(Clone, Debug, Default)]
-pub struct Baseline {
-    /// Settings from the baseline: the differences that count.
-    pub settings: BaselineSettings,
-    /// Counts of the capture.
-    pub counts: BaselineCounts,
-    /// The fields of its Transactions.
-    pub fields: BaselineFields,
-    /// The Transactions with their clients, in the order of their Calls.
-    pub records: Vec<(ComparisonClient, ComparisonRecord)>,
-}
-
-/// The error for a capture with more than [`MAX_TRANSACTIONS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyTransactions;
-
-impl Baseline {
-    /// Creates a baseline of the records that `next` returns, until it returns `None`.
-    ///
-    /// # Errors
-    /// Returns an error if there are more than [`MAX_TRANSACTIONS`] records.
-    pub fn from_records(
-        settings: BaselineSettings,
-        mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
-    ) -> Result<Self, TooManyTransactions> {
-        let mut baseline = Self { settings, ..Self::default() };
-        while let Some((client, record)) = next() {
-            if baseline.records.len() >= MAX_TRANSACTIONS {
-                return Err(TooManyTransactions);
-            }
-            baseline.counts.record(&record);
-            baseline.records.push((client, record));
-        }
-        baseline.records.sort_by_key(|(_, record)| (record.location.frame(), record.location.index));
-        for (_, record) in &mut baseline.records {
-            canonical_records::canonicalize(record);
-            baseline.fields.record(record);
-        }
-        Ok(baseline)
-    }
-
-    /// Counts Transactions from the records.
-    fn update_transaction_counts(&mut self) {
-        let incomplete = self.records.iter().filter(|(_, record)| !record.missing.is_empty()).count();
-        self.counts.capture_counts.insert("transactions".to_owned(), self.records.len() as u64);
-        self.counts.capture_counts.insert("incomplete".to_owned(), incomplete as u64);
     }
 }

@@ -4,6 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::Timestamp;
 
+use super::rates::Rate;
 use super::time_series::{TimeSeries, TimeSeriesStep};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
@@ -32,6 +33,38 @@ impl TimeSeriesStep for LoadSample {
 /// Creates the load series of a capture.
 pub fn load() -> TimeSeries<LoadSample> {
     TimeSeries::new(STEPS)
+}
+
+/// Returns the rate in the whole steps of a window around `middle`, in a capture whose first and last frame have these
+/// times; `None` if they cover less than nine tenths of it.
+pub fn rate_around(
+    load: &TimeSeries<LoadSample>,
+    middle: Timestamp,
+    window_ns: u64,
+    (first, last): (Timestamp, Timestamp),
+) -> Option<Rate> {
+    let half_ns = i64::try_from(window_ns / 2).ok()?;
+    let from = middle.0.saturating_sub(half_ns).max(first.0);
+    let to = middle.0.saturating_add(half_ns).min(last.0);
+    let (start, width) = (load.start()?.0, i64::try_from(load.width()).ok()?);
+    let (mut ns, mut sum) = (0_i64, LoadSample::default());
+    let mut begin = start;
+    for (at, step) in load.steps().iter().enumerate() {
+        let end = begin.saturating_add(width);
+        // Earlier events count in the first step. After the last frame there are none.
+        let covers_from = if at == 0 { first.0.min(begin) } else { begin };
+        let covers_to = end.min(last.0);
+        if covers_from >= from && covers_to <= to {
+            ns = ns.saturating_add(covers_to.saturating_sub(covers_from));
+            sum.merge(*step);
+        }
+        begin = end;
+    }
+    let wanted = to.saturating_sub(from);
+    let is_covered = ns > 0 && i128::from(ns) * 10 >= i128::from(wanted) * 9;
+    let seconds = ns as f64 / 1e9;
+    is_covered
+        .then(|| Rate { transactions: sum.transactions as f64 / seconds, bytes: sum.bytes as f64 / seconds })
 }
 
 /// The credits of a connection within a step of time.

@@ -318,11 +318,15 @@ impl RatesAround {
         }
     }
 
-    /// Returns the rates.
-    pub fn table(self) -> RateTable {
+    /// Returns the rates; those of incomplete windows are zero.
+    pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> RateTable {
         let lengths_ns = self.lengths_ns;
-        let rates =
-            |counts: CenteredCounts| -> Rates { std::array::from_fn(|at| counts[at].rate(lengths_ns[at])) };
+        let rates = |counts: CenteredCounts| -> Rates {
+            std::array::from_fn(|at| match is_complete[at] {
+                true => counts[at].rate(lengths_ns[at]),
+                false => Rate::default(),
+            })
+        };
         let AroundCounts { all, operations, connections, files } = self.counts;
         RateTable {
             all: rates(all),
@@ -411,7 +415,7 @@ mod tests {
             let path = number.to_be_bytes();
             around.add(EndedTransaction { connection: number, path: Some(&path), ..ended(0) });
         }
-        let table = around.table();
+        let table = around.table([true; 3]);
         assert_eq!((table.connections.len(), table.files.len()), (MAX_ENTRIES, MAX_ENTRIES));
     }
 
@@ -420,13 +424,13 @@ mod tests {
         let mut around = RatesAround::new(at(50_000), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
         assert!(around.contains(at(20_000)) && !around.contains(at(19_999)));
-        let table = around.table();
+        let table = around.table([true; 3]);
         for rate in table.all {
             assert!((rate.transactions - 10.0).abs() <= 1.0, "{rate:?}");
         }
         // There is nothing before the first frame.
         let mut around = RatesAround::new(at(0), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
-        assert!((around.table().all[1].transactions - 10.0).abs() <= 1.0);
+        assert!((around.table([true; 3]).all[1].transactions - 10.0).abs() <= 1.0);
     }
 }

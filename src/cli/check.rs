@@ -1,15 +1,17 @@
 //! `check`: compares captures with their baselines.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::os_error_text;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_rpc::url::ServerUrl;
 
+use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
@@ -20,11 +22,14 @@ use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, outputs, report_error, write_error};
-use crate::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
+use crate::analysis::baseline::{
+    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecordError, BaselineRecorder, BaselineSettings,
+    RecordedBaseline,
+};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::comparison::tally::DifferenceTally;
-use crate::memory::MemoryBudget;
+use crate::memory::{CheckMemory, MemoryBudget};
 use crate::output::ReportFormat;
 use crate::output::check_report::{
     BaselineDifferences, CaptureCheckResult, CheckOutcome, CheckReportView, CheckedCaptureSummary,
@@ -145,10 +150,10 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     if args.bless && args.junit.is_some() {
         bail!("--bless cannot be combined with --junit; omit one of them");
     }
-    let memory = args.memory.plan(&args.files, 1)?;
     let baselines = args.files.iter().map(|file| baseline_path(file));
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
+        let memory = args.memory.plan_compilation(&args.files)?;
         let reported = ReplayCheckOptions {
             junit: args.junit.as_ref(),
             format: args.format,
@@ -171,18 +176,20 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     if args.part.has_selection() || args.reports.has_reports() {
         bail!("--filter, --sec, --html and --record need --server");
     }
+    let memory = args.memory.plan_comparison(&args.files, 1)?;
+    let command =
+        BaselineCommand { memory: &memory, shares: memory.check_memory(), dialect: args.dialect.selected() };
     let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = InputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
     let started = SystemTime::now();
     let mut to = BufWriter::new(progress.stdout());
     let mut checks = Vec::new();
-    let dialect = args.dialect.selected();
     for file in &args.files {
         let start = Instant::now();
         let name = file.to_string_lossy().into_owned();
         let outcome = if args.bless {
-            bless_capture(file, &memory, dialect, &captures, &mut progress)
+            command.bless(file, &captures, &mut progress)
         } else {
             let mut shown = 0;
             let mut tell = |difference: &Difference| {
@@ -192,13 +199,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
                 shown += 1;
                 json_line(&mut to, difference, Some(&name))
             };
-            check_capture(
-                file,
-                (&memory, dialect),
-                args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES),
-                &mut progress,
-                &mut tell,
-            )
+            let count = args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES);
+            command.check(file, count, &mut progress, &mut tell)
         };
         // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
@@ -223,7 +225,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     let mut exit = ExitStatus::Done;
     for check in &checks {
         match &check.outcome {
-            CheckOutcome::Unreadable(what) => {
+            CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => {
                 report_error(what);
                 exit = ExitStatus::Failed;
             }
@@ -242,108 +244,147 @@ fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
     }
 }
 
-/// Maximum number of bytes of a baseline.
-const MAX_BASELINE_BYTES: u64 = 1 << 30;
-
-/// Returns the text of a baseline, or `None` if there is none.
-fn read_baseline_text(path: &Path) -> Result<Option<String>> {
-    let bytes = match File::open(path) {
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            file.take(MAX_BASELINE_BYTES + 1).read_to_end(&mut bytes).map(|_| bytes)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => Err(error),
-    };
-    let bytes = bytes.map_err(|error| anyhow!("{}: cannot read: {error}; check the path", path.display()))?;
-    if bytes.len() as u64 > MAX_BASELINE_BYTES {
-        bail!("{}: more than {MAX_BASELINE_BYTES} bytes; not a baseline", path.display());
+/// Opens a baseline; returns `None` if there is none.
+fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
+    let wrong = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
+    match File::open(path) {
+        // Another kind of file cannot be read twice, and a FIFO waits for a writer.
+        Ok(file) if file.metadata().is_ok_and(|about| about.is_file()) => Ok(Some(BaselineFile::new(file))),
+        Ok(_) => Err(wrong("not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(&os_error_text(&error))),
     }
-    // Bytes that are not UTF-8 occur in no baseline, and are refused with their line.
-    Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-        String::from_utf8_lossy(error.as_bytes()).replace(char::REPLACEMENT_CHARACTER, "\u{0}")
-    })))
 }
 
-fn read_baseline(capture: &Path) -> Result<Baseline> {
-    let path = baseline_path(capture);
-    let Some(text) = read_baseline_text(&path)? else {
-        bail!("{}: no baseline; write it with: check --bless {}", path.display(), capture.display());
-    };
-    baseline::read(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
-}
-
-fn bless_capture(
-    file: &Path,
-    memory: &MemoryBudget,
+/// A command that needs memory for baselines.
+struct BaselineCommand<'m> {
+    memory: &'m MemoryBudget,
+    shares: CheckMemory,
     dialect: Option<Dialect>,
-    captures: &InputFiles,
-    progress: &mut ProgressLine,
-) -> Result<CheckOutcome> {
-    let path = baseline_path(file);
-    // Settings in an existing baseline are kept, whatever the rest of it is.
-    let old = read_baseline_text(&path)?;
-    // A text is a baseline that somebody edited; a capture is not.
-    if old.as_deref().is_some_and(|old| old.contains('\0')) {
-        bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
-    }
-    let settings = match old.as_deref().map(BaselineSettings::from_text) {
-        Some(settings) => settings.map_err(|error| {
-            anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())
-        })?,
-        None => BaselineSettings::default(),
-    };
-    let mut reader = ComparisonInput::open_with_findings(file, memory, dialect)?;
-    let mut recorder = ComparisonRecorder::default();
-    let Ok(mut baseline) = Baseline::from_records(settings, || reader.next(&mut recorder, progress)) else {
-        bail!("{}: more than {} transactions; split the capture", file.display(), baseline::MAX_TRANSACTIONS);
-    };
-    check_read_errors(&reader)?;
-    if baseline.records.is_empty() {
-        bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
-    }
-    baseline.counts.add_capture_totals(&reader.trace);
-    let mut bytes = Vec::new();
-    baseline::write(&mut bytes, &baseline)?;
-    if old.is_some_and(|old| old.as_bytes() == bytes) {
-        return Ok(CheckOutcome::Same(CheckedCaptureSummary::from_counts(&baseline.counts)));
-    }
-    outputs::write_and_commit(outputs::create(&path, captures)?, |to| to.write_all(&bytes))?;
-    Ok(CheckOutcome::Blessed(CheckedCaptureSummary::from_counts(&baseline.counts)))
 }
 
-/// Compares a capture with its baseline, and keeps the first `count` differences.
-fn check_capture(
-    file: &Path,
-    (memory, dialect): (&MemoryBudget, Option<Dialect>),
-    count: usize,
-    progress: &mut ProgressLine,
-    tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
-) -> Result<CheckOutcome> {
-    let mut reader = ComparisonInput::open_with_findings(file, memory, dialect)?;
-    let mut checking = BaselineCheck::new(read_baseline(file)?, memory.view_bytes());
-    let mut recorder = ComparisonRecorder::default();
-    let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
-    let mut hear = |difference: Difference| {
-        tally.push(&difference);
-        tell(&difference)
-    };
-    checking.run(|| reader.next(&mut recorder, progress), &mut hear)?;
-    check_read_errors(&reader)?;
-    checking.finish(&reader.trace, hear)?;
-    let [then, now] = checking.counts();
-    let mut summary = CheckedCaptureSummary::from_counts(now);
-    // Includes operations of the baseline alone.
-    summary.operations.extend(then.operations.keys().cloned());
-    let comparison = checking.comparison();
-    summary.filtered = comparison.filtered();
-    Ok(if comparison.total() == 0 {
-        CheckOutcome::Same(summary)
-    } else {
-        CheckOutcome::Different(Box::new(BaselineDifferences {
-            summary,
-            counts: comparison.counts().clone(),
-            tally,
-        }))
+impl BaselineCommand<'_> {
+    /// Returns the message for an error of a baseline.
+    fn read_error(&self, path: &Path, error: &BaselineReadError) -> anyhow::Error {
+        match error.needed_bytes {
+            Some(needed_bytes) => self.memory_error(path, needed_bytes),
+            None => anyhow!("{}: {error}", path.display()),
+        }
+    }
+
+    /// Returns the message for a baseline that does not fit into the memory.
+    fn memory_error(&self, path: &Path, needed_bytes: u64) -> anyhow::Error {
+        let needed = BytesArg(self.memory.budget_for_baseline(needed_bytes));
+        anyhow!("{}: the baseline does not fit into the memory; use --max-memory {needed}", path.display())
+    }
+
+    fn open_capture(&self, file: &Path) -> Result<ComparisonInput> {
+        ComparisonInput::open_with_findings(file, self.memory, self.dialect)
+    }
+
+    /// Records the baseline of a capture.
+    fn record(
+        &self,
+        file: &Path,
+        mut reader: ComparisonInput,
+        settings: BaselineSettings,
+        progress: &mut ProgressLine,
+    ) -> Result<RecordedBaseline> {
+        let mut recorder = ComparisonRecorder::default();
+        let mut recording = BaselineRecorder::new(settings, &self.shares);
+        while let Some((client, record)) = reader.next(&mut recorder, progress) {
+            recording.add(&client, record)?;
+        }
+        check_read_errors(&reader)?;
+        recording.finish(&reader.trace).map_err(|error| match error {
+            BaselineRecordError::TooLarge { needed_bytes } => self.memory_error(file, needed_bytes),
+            BaselineRecordError::Scratch(error) => error.into(),
+        })
+    }
+
+    /// Writes the baseline of a capture.
+    fn bless(&self, file: &Path, captures: &InputFiles, progress: &mut ProgressLine) -> Result<CheckOutcome> {
+        let path = baseline_path(file);
+        // Settings in an existing baseline are kept, whatever the rest of it is.
+        let old = open_baseline(&path)?;
+        let is_baseline = old.as_ref().map_or(Ok(true), BaselineFile::is_baseline);
+        if !is_baseline.map_err(|error| self.read_error(&path, &error))? {
+            bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
+        }
+        let settings = match &old {
+            Some(old) => {
+                old.kept_settings(self.shares.baseline_bytes).map_err(|error| match error.needed_bytes {
+                    Some(_) => self.read_error(&path, &error),
+                    None => anyhow!("{}: {error}; fix or remove the line, and bless again", path.display()),
+                })?
+            }
+            None => BaselineSettings::default(),
+        };
+        let baseline = self.record(file, self.open_capture(file)?, settings, progress)?;
+        if baseline.transactions() == 0 {
+            bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
+        }
+        let summary = CheckedCaptureSummary::from_counts(baseline.counts());
+        if let Some(old) = old
+            && has_text(&old, &baseline)?
+        {
+            return Ok(CheckOutcome::Same(summary));
+        }
+        outputs::write_and_commit(outputs::create(&path, captures)?, |to| baseline.write(to))?;
+        Ok(CheckOutcome::Blessed(summary))
+    }
+
+    /// Compares a capture with its baseline, and keeps the first `count` differences.
+    fn check(
+        &self,
+        file: &Path,
+        count: usize,
+        progress: &mut ProgressLine,
+        tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
+    ) -> Result<CheckOutcome> {
+        let reader = self.open_capture(file)?;
+        let path = baseline_path(file);
+        let Some(old) = open_baseline(&path)? else {
+            return Ok(CheckOutcome::NoBaseline(format!(
+                "{}: no baseline; write it with: check --bless {}",
+                path.display(),
+                file.display()
+            )));
+        };
+        let most = self.shares.baseline_bytes;
+        let settings = old.settings(most).map_err(|error| self.read_error(&path, &error))?;
+        let recorded = self.record(file, reader, settings, progress)?;
+        let mut summary = CheckedCaptureSummary::from_counts(recorded.counts());
+        // What this program would write needs no check.
+        if has_text(&old, &recorded)? {
+            return Ok(CheckOutcome::Same(summary));
+        }
+        let baseline = old.read(most).map_err(|error| self.read_error(&path, &error))?;
+        let mut checking = BaselineCheck::new(&baseline, &recorded, self.shares.comparison_bytes);
+        let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
+        checking.run(|difference| {
+            tally.push(&difference);
+            tell(&difference).map_err(anyhow::Error::from)
+        })?;
+        // Includes operations of the baseline alone.
+        summary.operations.extend(baseline.counts().operations.keys().cloned());
+        let comparison = checking.comparison();
+        summary.filtered = comparison.filtered();
+        Ok(if comparison.total() == 0 {
+            CheckOutcome::Same(summary)
+        } else {
+            CheckOutcome::Different(Box::new(BaselineDifferences {
+                summary,
+                counts: comparison.counts().clone(),
+                tally,
+            }))
+        })
+    }
+}
+
+/// Returns `true` if a file has the text of a baseline.
+fn has_text(file: &BaselineFile, baseline: &RecordedBaseline) -> Result<bool> {
+    file.has_text(baseline).map_err(|error| {
+        anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
     })
 }

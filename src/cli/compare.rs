@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
+use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
 use super::dialect::DialectArgs;
 use super::memory::MemoryArgs;
@@ -17,6 +18,7 @@ use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::comparison::tally::FirstDifferences;
 use crate::analysis::comparison::{Comparison, ComparisonSide};
+use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
 
@@ -98,6 +100,12 @@ pub(super) struct CompareArgs {
     color: ColorChoice,
 }
 
+/// Returns the value of `--max-memory` with which no identities are forgotten, if some were.
+fn needed_memory(comparison: &Comparison, memory: &MemoryBudget) -> Option<String> {
+    let needed_bytes = memory.budget_for_view(comparison.memory_for_identities());
+    (comparison.forgotten_identities() > 0).then(|| BytesArg(needed_bytes).to_string())
+}
+
 /// Shows the differences of two captures.
 pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if [&args.a, &args.b].iter().all(|file| file.as_os_str() == "-") {
@@ -112,7 +120,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     if let Some(contradiction) = selection.contradiction() {
         bail!("{contradiction}");
     }
-    let memory = args.memory.plan([&args.a, &args.b], 2)?;
+    let memory = args.memory.plan_comparison([&args.a, &args.b], 2)?;
     let [a, b] = [&args.a, &args.b].map(|file| ComparisonInput::open(file, &memory, args.dialect.selected()));
     let mut readers = [a?, b?];
     let mut recorder = ComparisonRecorder::default();
@@ -155,6 +163,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             b: &b.trace,
             comparison: &comparison,
             first,
+            needed_memory: needed_memory(&comparison, &memory),
             screen: style::screen(args.color),
         };
         let written = match args.format {

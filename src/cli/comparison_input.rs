@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
-use std::rc::Rc;
 
 use anyhow::{Result, anyhow};
 use nfsrdma_capture_file::{CaptureSource, ReadProgress, SourceError};
 use nfsrdma_conformance::{Finding, SeverityLevel};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::progress::ProgressLine;
@@ -16,7 +16,7 @@ use super::replay::server::open_trace_file;
 use super::{ExitStatus, write_error};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::record::ComparisonRecord;
+use crate::analysis::comparison::record::{ComparedFinding, ComparisonRecord};
 use crate::analysis::comparison::recorder::ComparisonRecorder;
 use crate::analysis::conformance::run::ConformanceRun;
 use crate::filter::{Filter, FilterRunner};
@@ -173,7 +173,7 @@ impl ComparisonInput {
                     let findings = transaction.with_messages(|messages| {
                         conformance.check(Some(key), &transaction, messages, &messages.summary())
                     });
-                    record.findings = compared_rules(&findings, recorder);
+                    record.findings = compared_findings(&transaction, &findings, recorder);
                 }
                 self.trace.transaction(&transaction, &record);
                 let client = ComparisonClient {
@@ -218,12 +218,25 @@ impl ComparisonInput {
     }
 }
 
-/// Returns the rules of the findings that a baseline records: errors and warnings.
-fn compared_rules(findings: &[Finding], recorder: &mut ComparisonRecorder) -> Vec<Rc<str>> {
-    let compared = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
-    let mut rules: Vec<Rc<str>> = compared.map(|finding| recorder.word(finding.rule.id)).collect();
-    rules.sort_unstable();
-    rules
+/// Returns the findings that a baseline records: errors and warnings.
+fn compared_findings(
+    transaction: &Transaction,
+    findings: &[Finding],
+    recorder: &mut ComparisonRecorder,
+) -> Vec<ComparedFinding> {
+    let requester = match transaction.direction {
+        CallDirection::Forward => ConnectionRole::Client,
+        CallDirection::Reverse => ConnectionRole::Server,
+    };
+    let recorded = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
+    let mut compared: Vec<ComparedFinding> = recorded
+        .map(|finding| ComparedFinding {
+            rule: recorder.word(finding.rule.id),
+            is_call: finding.side == requester,
+        })
+        .collect();
+    compared.sort_unstable_by(|one, other| one.rule.cmp(&other.rule));
+    compared
 }
 
 fn capture(

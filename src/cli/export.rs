@@ -17,7 +17,7 @@ use super::{ExitStatus, report_error};
 use crate::export::ParquetExport;
 use crate::interrupt;
 use crate::memory::MemoryBudget;
-use crate::output_file::{InputFiles, OutputError, missing_directory};
+use crate::output_file::{InputFiles, OutputError, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
@@ -104,11 +104,7 @@ fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     if let Some(refused) = error.get_ref().filter(|inner| inner.is::<OutputError>()) {
         return anyhow::anyhow!("{refused}");
     }
-    anyhow::anyhow!(
-        "{}: cannot write: {}; make room or write elsewhere with --to",
-        args.to.display(),
-        os_error_text(error)
-    )
+    anyhow::anyhow!("{}: cannot write: {}; {}", args.to.display(), os_error_text(error), write_advice(error))
 }
 
 /// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is no capture.

@@ -139,8 +139,9 @@ pub(super) struct InspectArgs {
     /// With -w, also write the ACKs, NAKs, CNPs and empty TCP segments of the selected connections
     ///
     /// These frames show which copy of a message was delivered: with them, an analysis of the new file gives the same
-    /// latencies as one of the whole capture. Where packets were lost, the times of phases and of loss recovery may differ
-    /// unless all transactions of the connection are selected.
+    /// latencies as one of the whole capture. Where packets were lost and only some transactions of a connection are
+    /// selected, the times of phases and of loss recovery may differ; over TCP and iWARP the latencies, too, because TCP
+    /// segments with data of other transactions are not written.
     #[arg(long, requires = "write")]
     control_frames: bool,
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text};
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, RuleScope, find_rule};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, RuleScope};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::dialect::DialectArgs;
@@ -77,7 +77,7 @@ pub(super) struct LintArgs {
     #[arg(long, conflicts_with_all = ["files", "explain"])]
     list: bool,
 
-    /// Explain a rule
+    /// Explain a rule, or the rules that match a pattern such as 'rpcrdma/*'
     #[arg(long, value_name = "ID", conflicts_with = "files")]
     explain: Option<String>,
 
@@ -164,7 +164,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     let inputs = InputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
     let junit = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let started = SystemTime::now();
-    let (report, errors) = {
+    let input = || {
         #[cfg(feature = "live")]
         if let Some(interface) = &args.live.interface {
             if !args.files.is_empty() {
@@ -173,26 +173,36 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
             let opened = args.live.open(interface)?;
             args.live.drop_privileges(false, || Ok(()))?;
             let (mut source, mut session) = args.live.start(opened, args.quiet)?;
-            read(args, &config, &memory, &mut source, &mut session)?
-        } else {
-            args.live.reject_for_files()?;
-            let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-            read(args, &config, &memory, &mut source, &mut FileReadStopCondition)?
+            return read(args, &config, &memory, &mut source, &mut session);
         }
-        #[cfg(not(feature = "live"))]
-        {
-            let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-            read(args, &config, &memory, &mut source, &mut FileReadStopCondition)?
+        #[cfg(feature = "live")]
+        args.live.reject_for_files()?;
+        let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
+        read(args, &config, &memory, &mut source, &mut FileReadStopCondition)
+    };
+    let write_junit = |report: &LintReport, errors: &[String]| match junit {
+        Some(to) => {
+            let screen = style::screen(args.color);
+            outputs::write_and_commit(to, |to| lint::junit(to, report, errors, &screen, started))
+        }
+        None => Ok(()),
+    };
+    let (report, errors) = match input() {
+        Ok(read) => read,
+        Err(error) => {
+            // An older report would be taken for that of this capture.
+            if let Err(failed) = write_junit(&LintReport::new(0), &[error.to_string()]) {
+                report_error(failed);
+            }
+            return Err(error);
         }
     };
     for error in &errors {
         report_error(error);
     }
-    if let Some(to) = junit {
-        outputs::write_and_commit(to, |to| lint::junit(to, &report, &style::screen(args.color), started))?;
-    }
+    write_junit(&report, &errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     // Without a judgement, success would certify a capture of the wrong interface.
-    if errors.is_empty() && report.is_empty() && !args.is_live() {
+    if errors.is_empty() && report.is_empty() {
         bail!("nothing to judge: no RPC-over-RDMA or NFS traffic in {}", PluralCount(report.frames, "frame"));
     }
     Ok(match report.denied() {
@@ -202,20 +212,29 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     })
 }
 
-/// Lists the rules, or explains one.
+/// Lists the rules, or explains some.
 fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
-    let mut to = BufWriter::new(std::io::stdout());
-    match &args.explain {
-        None => lint::list(&mut to, &RULES).map_err(write_error)?,
-        Some(id) => match find_rule(id) {
-            Some(rule) => {
-                let width =
-                    style::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
-                lint::explain(&mut to, rule, width).map_err(write_error)?;
+    let rules: Vec<&'static Rule> = match &args.explain {
+        None => RULES.to_vec(),
+        Some(id) => match id.parse() {
+            Ok(pattern @ FindingPattern::Rules(_)) => {
+                RULES.iter().copied().filter(|rule| pattern.names(rule)).collect()
             }
-            None => bail!("--explain {id}: no such rule; {}", rule_proposal(id)),
+            Ok(FindingPattern::Severity(_)) | Err(_) => {
+                bail!("--explain {id}: no such rule; {}", rule_proposal(id))
+            }
         },
+    };
+    let mut to = BufWriter::new(std::io::stdout());
+    match args.format {
+        ReportFormat::Json => lint::json_rules(&mut to, &rules),
+        ReportFormat::Text if args.list => lint::list(&mut to, &rules),
+        ReportFormat::Text => {
+            let width = style::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
+            lint::explain(&mut to, &rules, width)
+        }
     }
+    .map_err(write_error)?;
     to.flush().map_err(write_error)?;
     Ok(ExitStatus::Done)
 }

@@ -29,6 +29,23 @@ impl MemoryArgs {
         Ok(MemoryBudget::for_command(self.bytes()?, files, flows))
     }
 
+    /// Returns the memory budget of a command that compares these files, with `flows` concurrent flows.
+    pub(super) fn plan_comparison<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+        flows: u64,
+    ) -> Result<MemoryBudget> {
+        Ok(MemoryBudget::for_comparison(self.bytes()?, files, flows))
+    }
+
+    /// Returns the memory budget of a command that compiles these files to a trace.
+    pub(super) fn plan_compilation<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<MemoryBudget> {
+        Ok(MemoryBudget::for_compilation(self.bytes()?, files))
+    }
+
     /// Returns the memory budget of the terminal interface for these files.
     #[cfg(feature = "tui")]
     pub(super) fn plan_interface(&self, files: &[PathBuf]) -> Result<MemoryBudget> {

@@ -255,6 +255,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     }
     let color =
         if style::ColorChoice::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
+    if let Err(error) = output_file::check_standard_output(arguments.iter().skip(1)) {
+        report_error(error);
+        return ExitStatus::Failed;
+    }
     let cli = match command()
         .color(color)
         .try_get_matches_from(arguments)
@@ -304,7 +308,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Returns the error for standard output that cannot be written, as when the disk is full.
 fn write_error(error: io::Error) -> anyhow::Error {
-    let what = format!("standard output: cannot write: {error}; make room or write elsewhere");
+    let advice = output_file::write_advice(&error);
+    let what = format!("standard output: cannot write: {error}; {advice}");
     anyhow::Error::new(error).context(what)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::interrupt;
-use crate::output_file::{InputFiles, OutputError, OutputFile};
+use crate::output_file::{InputFiles, OutputError, OutputFile, directory_and_name};
 
 /// Creates a file whose header is written last, such as a trace.
 pub(super) fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
@@ -35,10 +35,6 @@ pub(super) fn create_report(
 
 /// Returns an error if two options name one file.
 pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
-    let place = |path: &Path| {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some((parent.canonicalize().ok()?, path.file_name()?.to_owned()))
-    };
     let named: Vec<_> = outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
     for (at, (option, path)) in named.iter().enumerate() {
         // Several options may write to one device.
@@ -46,7 +42,8 @@ pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()>
             continue;
         }
         for (earlier, other) in named.iter().take(at) {
-            if place(other).is_some() && place(other) == place(path) {
+            let place = directory_and_name(path);
+            if place.is_some() && directory_and_name(other) == place {
                 bail!("{option}: {} is written by {earlier}; name another file", path.display());
             }
         }

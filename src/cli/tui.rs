@@ -1,11 +1,8 @@
 //! `tui`: the terminal interface.
 
 use std::env;
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueHint};
@@ -40,9 +37,6 @@ const EXAMPLES: &str = "Examples:
 Press ? for a list of keys.
 ";
 
-/// Interval between checks of a followed file for growth.
-const GROWTH_POLL_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Browse a capture interactively: transactions, fields, bytes, operations, connections, files and charts
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
@@ -59,7 +53,7 @@ pub(super) struct TuiArgs {
     #[arg(short = 'Y', long, value_name = "FILTER")]
     display_filter: Option<String>,
 
-    /// Keep reading FILE as it grows, like 'tail -f'
+    /// Keep reading FILE as it grows, like 'tail -F', and show the newest line
     #[arg(long)]
     follow: bool,
 
@@ -100,20 +94,6 @@ pub(super) struct TuiArgs {
 
     #[command(flatten)]
     dialect: DialectArgs,
-}
-
-/// File that another program still writes: reading waits at its end.
-struct GrowingFile(File);
-
-impl Read for GrowingFile {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.0.read(buffer)? {
-                0 if !buffer.is_empty() => thread::sleep(GROWTH_POLL_INTERVAL),
-                count => return Ok(count),
-            }
-        }
-    }
 }
 
 #[cfg(feature = "live")]
@@ -163,10 +143,8 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
         if file.as_os_str() == "-" {
             bail!("--follow: standard input is always followed; omit the option");
         }
-        let opened = File::open(file).with_context(|| file.display().to_string())?;
-        let name = file.display().to_string();
-        let source = CaptureSource::from_reader_within(&name, GrowingFile(opened), memory.windows());
-        return Ok(CaptureHandle::received_once(&name, source, kept_bytes));
+        let followed = CaptureHandle::followed(file, memory.windows(), kept_bytes);
+        return followed.with_context(|| file.display().to_string());
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.

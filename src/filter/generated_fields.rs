@@ -56,7 +56,7 @@ facts! { GeneratedField;
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
-    MpaCrc "nfsrdma.mpa.crc" Text, "What the CRC of an FPDU is that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
+    MpaCrc "nfsrdma.mpa.crc" Text, "CRC of the FPDU that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
     Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
 
     /// The RPC-over-RDMA header and its chunk lists.
@@ -77,7 +77,7 @@ facts! { GeneratedField;
     TRANSACTION:
     Index "nfsrdma.index" Unsigned, "Number of the Transaction, in the order in which they close", LINES;
     Connection "nfsrdma.connection" Unsigned, "Number of the connection", LINES;
-    Transport "nfsrdma.transport" Text, "What carries the connection: rocev2, rocev1, infiniband, iwarp, tcp, udp", LINES;
+    Transport "nfsrdma.transport" Text, "Transport of the connection: rocev2, rocev1, infiniband, iwarp, tcp, udp", LINES;
     Client "nfsrdma.client" Address, "Address of the side that opened the connection", LINES;
     ClientPort "nfsrdma.client_port" Unsigned, "Port or queue pair of the client", LINES;
     Server "nfsrdma.server" Address, "Address of the other side", LINES;
@@ -98,12 +98,12 @@ facts! { GeneratedField;
     Latency "nfsrdma.latency" Duration, "First frame of the Call to last frame of the Reply", LINES;
     PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the Call", LINES;
     PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
-    PhaseServer "nfsrdma.phase.server" Duration, "What no other phase accounts for: the server at work, and the network", LINES;
+    PhaseServer "nfsrdma.phase.server" Duration, "Time in no other phase: the server at work, and the network", LINES;
     PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
     PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
     PhaseRecovery "nfsrdma.phase.recovery" Duration, "Waiting for packets that were lost or refused and sent again", LINES;
     Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
-    Missing "nfsrdma.missing" Text, "What is not in the capture: call, reply:176-227, read:0:1024-2047", LINES;
+    Missing "nfsrdma.missing" Text, "Parts that the capture lacks: call, reply:176-227, read:0:1024-2047", LINES;
     RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
     Finding "nfsrdma.finding" Text, "Conformance rule that the Transaction breaks, such as rpcrdma/credit-zero", LINES;
     FindingSeverity "nfsrdma.finding.severity" Text, "Severity of a conformance finding: error, warning, known or info", LINES;
@@ -120,11 +120,11 @@ facts! { GeneratedField;
     ReplyResent "nfsrdma.reply.resent" Unsigned, "How often RPC sent the Reply again, beyond the transport", LINES;
     ReplyDelivered "nfsrdma.reply.delivered" Text, "acknowledged or assumed: how it is known which copy of the Reply the client accepted", LINES;
     ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the Reply", LINES;
-    ChunkKind "nfsrdma.chunk.kind" Text, "read, write or reply: what a chunk of the Transaction is for", "RFC 8166 section 3.4";
+    ChunkKind "nfsrdma.chunk.kind" Text, "Kind of a chunk of the Transaction: read, write or reply", "RFC 8166 section 3.4";
     ChunkPosition "nfsrdma.chunk.position" Unsigned, "Position of a Read chunk", "RFC 8166 section 3.4.5";
     ChunkSegments "nfsrdma.chunk.segments" Unsigned, "How many segments a chunk has", "RFC 8166 section 3.4.3";
     ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the Call offers it", "RFC 8166 section 3.4.3";
-    ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that the Reply says it used", "RFC 8166 section 3.4.6";
+    ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that were written, according to the Reply", "RFC 8166 section 3.4.6";
     ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that were seen moving", LINES;
 }
 
@@ -220,7 +220,7 @@ pub const ALIASES: &[FieldAlias] = &[
     ),
     alias!(
         "nfs.want" = "nfs.share_access" [0, 0xffff_ff00],
-        "What OPEN and WANT_DELEGATION want of a delegation",
+        "Delegation that OPEN or WANT_DELEGATION requests",
         "RFC 8881 section 18.16.1, RFC 9754"
     ),
     alias!(

@@ -531,7 +531,8 @@ fn completed(
     transaction: &Transaction,
 ) -> Option<RpcMessageKind> {
     let which = match meaning {
-        FrameKind::Message { which, .. } => which,
+        // This frame may fill the gap before a message without carrying any of its bytes.
+        FrameKind::Message { which, .. } => return transaction.message(which).map(|_| which),
         FrameKind::Retransmission { which, .. } => match &datagram.payload {
             // The last packet of a message completes it.
             DatagramPayload::Infiniband(packet)

@@ -61,6 +61,8 @@ pub enum CheckOutcome {
     Blessed(CheckedCaptureSummary),
     /// The capture differs from the baseline.
     Different(Box<BaselineDifferences>),
+    /// There is no baseline; the error says how to write it.
+    NoBaseline(String),
     /// Error that prevented reading the capture or its baseline.
     Unreadable(String),
 }
@@ -71,7 +73,7 @@ impl CheckOutcome {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
             Self::Different(found) => Some(&found.summary),
-            Self::Unreadable(_) => None,
+            Self::NoBaseline(_) | Self::Unreadable(_) => None,
         }
     }
 }
@@ -123,7 +125,7 @@ impl CheckReportView<'_> {
             .max()
             .unwrap_or(0)
             .min(48);
-        let (mut same, mut blessed, mut different, mut unreadable) = (0, 0, 0, 0);
+        let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);
             let of_summary = |summary: &CheckedCaptureSummary| {
@@ -152,14 +154,23 @@ impl CheckReportView<'_> {
                     writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.error, "DIFFERS"))?;
                     self.differences(to, found)?;
                 }
+                CheckOutcome::NoBaseline(_) => {
+                    without_baseline += 1;
+                    writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
+                }
                 CheckOutcome::Unreadable(_) => {
                     unreadable += 1;
                     writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
                 }
             }
         }
-        let counts =
-            [(same, "as it was"), (blessed, "blessed"), (different, "differs"), (unreadable, "not readable")];
+        let counts = [
+            (same, "as it was"),
+            (blessed, "blessed"),
+            (different, "differs"),
+            (without_baseline, "without a baseline"),
+            (unreadable, "not readable"),
+        ];
         let counts: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
         let words: Vec<_> = counts
             .iter()
@@ -217,7 +228,7 @@ impl CaptureCheckResult {
                 object.differences = found.total();
                 object.counts = found.counts.iter().map(|(kind, count)| (kind.word(), *count)).collect();
             }
-            CheckOutcome::Unreadable(what) => {
+            CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => {
                 object.outcome = "unreadable";
                 object.error = Some(what);
             }

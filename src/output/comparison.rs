@@ -20,6 +20,8 @@ pub struct ComparisonReportView<'a> {
     pub comparison: &'a Comparison,
     /// First differences, up to the number shown.
     pub first: &'a [Difference],
+    /// Memory limit with which no identities would have been forgotten, if some were.
+    pub needed_memory: Option<String>,
     /// Output device.
     pub screen: TerminalStyle,
 }

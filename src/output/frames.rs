@@ -622,6 +622,7 @@ fn undecoded_reason_text(reason: UndecodedReason) -> &'static str {
         UndecodedReason::CutFrame => "too little of the packet was captured to tell what it does",
         UndecodedReason::NotRpcRdma => "no RPC-over-RDMA",
         UndecodedReason::MalformedHeader => "malformed RPC-over-RDMA header",
+        UndecodedReason::DoneWithoutCall => "RDMA_DONE without its Call",
         UndecodedReason::CutHeader => "too little of the message was captured to tell what it is",
         UndecodedReason::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
         UndecodedReason::CutWrite => "part of an RDMA Write whose first packet was captured in part",

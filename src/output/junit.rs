@@ -17,7 +17,7 @@ use crate::analysis::comparison::tally::OperationDifferences;
 use crate::escape;
 
 /// Name of the case for the capture as a whole.
-const CAPTURE_CASE: &str = "capture";
+pub(super) const CAPTURE_CASE: &str = "capture";
 /// Maximum number of differences in the text of one failure.
 pub const MAX_SHOWN_DIFFERENCES: usize = 20;
 
@@ -88,7 +88,7 @@ fn write_check_suite(
     started: SystemTime,
 ) -> io::Result<()> {
     let error = match &check.outcome {
-        CheckOutcome::Unreadable(what) => Some(what.as_str()),
+        CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
     };
     let no_operations = BTreeMap::new();
@@ -124,14 +124,7 @@ fn write_check_suite(
             XmlAttribute(case)
         )?;
         if let (Some(what), CAPTURE_CASE) = (error, *case) {
-            writeln!(to, ">")?;
-            writeln!(
-                to,
-                r#"      <error message="{}" type="unreadable">{}</error>"#,
-                XmlAttribute(what),
-                XmlText(what)
-            )?;
-            writeln!(to, "    </testcase>")?;
+            write_error(to, "unreadable", what)?;
         } else if let Some(of_operation) = found.get(*case) {
             writeln!(to, ">")?;
             write_failure(to, of_operation)?;
@@ -157,6 +150,8 @@ fn timestamp(started: SystemTime) -> String {
 pub(super) struct JunitTestCase<'a> {
     /// Name of the operation or rule.
     pub(super) name: &'a str,
+    /// Reason why the replay did not begin.
+    pub(super) error: Option<&'a str>,
     /// Summary of the failure in one line, and the following lines.
     pub(super) failure: Option<(String, Vec<String>)>,
     /// Reason why none of the steps was compared with the recording, or why the rule was never judged.
@@ -203,10 +198,11 @@ fn write_suite(
     let JunitTestSuite { name, properties, elapsed, cases } = suite;
     let (class, timestamp) = (class(name), timestamp(started));
     let failures = cases.iter().filter(|case| case.failure.is_some()).count();
+    let errors = cases.iter().filter(|case| case.error.is_some()).count();
     let skipped = cases.iter().filter(|case| case.skipped.is_some()).count();
     writeln!(
         to,
-        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="0" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
+        r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{errors}" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
         XmlAttribute(name),
         XmlAttribute(class),
         cases.len(),
@@ -221,23 +217,32 @@ fn write_suite(
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
         let name = XmlAttribute(case.name);
         write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttribute(class))?;
-        match (&case.failure, &case.skipped) {
-            (Some((message, lines)), _) => {
+        match (case.error, &case.failure, &case.skipped) {
+            (Some(error), ..) => write_error(to, "not-replayed", error)?,
+            (None, Some((message, lines)), _) => {
                 writeln!(to, ">")?;
                 write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlAttribute(message))?;
                 write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;
             }
-            (None, Some(reason)) => {
+            (None, None, Some(reason)) => {
                 writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlAttribute(reason))?;
             }
-            (None, None) => writeln!(to, "/>")?,
+            (None, None, None) => writeln!(to, "/>")?,
         }
     }
     writeln!(to, "    <system-out/>")?;
     writeln!(to, "    <system-err/>")?;
     writeln!(to, "  </testsuite>")
+}
+
+/// Writes the rest of a test case that could not be carried out.
+fn write_error(to: &mut impl Write, kind: &str, error: &str) -> io::Result<()> {
+    writeln!(to, ">")?;
+    let (message, text) = (XmlAttribute(error), XmlText(error));
+    writeln!(to, r#"      <error message="{message}" type="{kind}">{text}</error>"#)?;
+    writeln!(to, "    </testcase>")
 }
 
 fn write_failure(to: &mut impl Write, found: &OperationDifferences) -> io::Result<()> {

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::junit::{JunitTestCase, JunitTestSuite, write_suites};
+use super::junit::{CAPTURE_CASE, JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
@@ -59,6 +59,19 @@ struct SummaryRule {
     findings: u64,
     judged: u64,
     not_judged: u64,
+}
+
+/// JSON line of a rule.
+#[derive(Serialize)]
+struct RuleLine {
+    schema: u32,
+    kind: &'static str,
+    rule: &'static str,
+    severity: &'static str,
+    section: &'static str,
+    requirement: &'static str,
+    explanation: &'static str,
+    needs: Vec<&'static str>,
 }
 
 /// Number of findings of a severity: `2 errors`, `4,309 info`.
@@ -130,6 +143,28 @@ pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> 
     };
     escape::json_to(&mut *to, &line)?;
     to.write_all(b"\n")
+}
+
+/// Writes the JSON lines of kind `rule`, by group.
+///
+/// # Errors
+/// Returns an error if writing fails.
+pub fn json_rules(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
+    for rule in by_group(rules) {
+        let line = RuleLine {
+            schema: SCHEMA,
+            kind: "rule",
+            rule: rule.id,
+            severity: rule.severity.name(),
+            section: rule.section,
+            requirement: rule.requirement,
+            explanation: rule.explanation,
+            needs: rule.needs.iter().map(|needed| needed.description()).collect(),
+        };
+        escape::json_to(&mut *to, &line)?;
+        to.write_all(b"\n")?;
+    }
+    Ok(())
 }
 
 /// Formats frames: `frame 595`, `frames 12, 14, …`.
@@ -282,17 +317,22 @@ fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle
     write_wrapped(to, 0, &line, screen)
 }
 
+/// Returns the rules of each group together.
+fn by_group(rules: &[&'static Rule]) -> Vec<&'static Rule> {
+    let group = |rule: &Rule| rule.id.split('/').next().unwrap_or_default();
+    let first = |of: &Rule| rules.iter().position(|rule| group(rule) == group(of));
+    let mut sorted = rules.to_vec();
+    sorted.sort_by_key(|rule| first(rule));
+    sorted
+}
+
 /// Writes one line per rule, by group: id, severity, section and needed evidence.
 ///
 /// # Errors
 /// Returns an error if writing fails.
 pub fn list(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
-    let group = |rule: &Rule| rule.id.split('/').next().unwrap_or_default();
-    let first = |of: &Rule| rules.iter().position(|rule| group(rule) == group(of));
-    let mut rules = rules.to_vec();
-    rules.sort_by_key(|rule| first(rule));
-    for rule in rules {
+    for rule in by_group(rules) {
         let needs: Vec<&str> = rule.needs.iter().map(|needed| needed.description()).collect();
         let needs = if needs.is_empty() { String::new() } else { format!("  needs {}", needs.join(", ")) };
         writeln!(to, "{:<width$}  {:<7}  {}{needs}", rule.id, rule.severity.name(), rule.section)?;
@@ -321,11 +361,21 @@ pub fn documentation() -> String {
     text
 }
 
-/// Writes the explanation of a rule, in lines of at most `width` columns.
+/// Writes the explanations of rules, by group, in lines of at most `width` columns.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn explain(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()> {
+pub fn explain(to: &mut impl Write, rules: &[&'static Rule], width: usize) -> io::Result<()> {
+    for (number, rule) in by_group(rules).into_iter().enumerate() {
+        if number > 0 {
+            writeln!(to)?;
+        }
+        explain_rule(to, rule, width)?;
+    }
+    Ok(())
+}
+
+fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()> {
     writeln!(to, "{} ({}), {}", rule.id, rule.severity.name(), rule.section)?;
     for paragraph in [rule.requirement, rule.explanation] {
         writeln!(to)?;
@@ -355,10 +405,26 @@ fn is_icrc_rule(rule: &Rule) -> bool {
 pub fn junit(
     to: &mut impl Write,
     report: &LintReport,
+    errors: &[String],
     screen: &TerminalStyle,
     started: SystemTime,
 ) -> io::Result<()> {
     let mut suites: Vec<JunitTestSuite<'_>> = Vec::new();
+    let unreadable = |error| JunitTestCase {
+        name: CAPTURE_CASE,
+        error: Some(error),
+        failure: None,
+        skipped: None,
+        live_ns: 0,
+    };
+    if !errors.is_empty() {
+        suites.push(JunitTestSuite {
+            name: CAPTURE_CASE,
+            properties: Vec::new(),
+            elapsed: Duration::ZERO,
+            cases: errors.iter().map(|error| unreadable(error)).collect(),
+        });
+    }
     for (rule, tally) in &report.tallies {
         let group = rule.id.split('/').next().unwrap_or_default();
         let denied = || report.rules().filter(|of_rule| of_rule.rule == *rule && of_rule.denied > 0);
@@ -371,8 +437,8 @@ pub fn junit(
             0 => "did not apply".to_owned(),
             lacking => format!("{} lacked evidence", PluralCount(lacking, "judgement")),
         });
-        let case = JunitTestCase { name: rule.id, failure, skipped, live_ns: 0 };
-        match suites.last_mut().filter(|suite| suite.name == group) {
+        let case = JunitTestCase { name: rule.id, error: None, failure, skipped, live_ns: 0 };
+        match suites.iter_mut().find(|suite| suite.name == group) {
             Some(suite) => suite.cases.push(case),
             None => suites.push(JunitTestSuite {
                 name: group,

@@ -5,7 +5,7 @@ mod html;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, Write};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
@@ -452,31 +452,6 @@ impl ReplayReportView<'_> {
         writeln!(to)
     }
 
-    /// Writes several reports as one page of HTML.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn html(views: &[Self], to: &mut impl Write) -> io::Result<()> {
-        html::write(to, views)
-    }
-
-    /// Writes several reports as JUnit XML: a suite per report, a case per operation.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    pub fn junit(views: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
-        let suites: Vec<_> = views
-            .iter()
-            .map(|view| junit::JunitTestSuite {
-                name: view.trace,
-                properties: vec![("directory", view.directory)],
-                elapsed: view.report.timing.elapsed,
-                cases: view.cases(),
-            })
-            .collect();
-        junit::write_suites(to, &suites, started)
-    }
-
     fn cases(&self) -> Vec<junit::JunitTestCase<'_>> {
         let walk = self.report.tree_check.as_ref().map(|walked| {
             let lines = tree_differences(walked)
@@ -492,6 +467,7 @@ impl ReplayReportView<'_> {
             };
             junit::JunitTestCase {
                 name: "files",
+                error: None,
                 failure: failure.or_else(unfinished),
                 skipped: None,
                 live_ns: 0,
@@ -510,9 +486,65 @@ impl ReplayReportView<'_> {
             let failure = (mismatched > 0).then(|| (format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
-            junit::JunitTestCase { name, failure, skipped, live_ns: of.latencies[1].sum() }
+            junit::JunitTestCase { name, error: None, failure, skipped, live_ns: of.latencies[1].sum() }
         });
         operations.chain(walk).collect()
+    }
+}
+
+/// Outcome of the replay of one capture or trace.
+pub enum ReplayOutcomeView<'a> {
+    /// The replay began.
+    Report(Box<ReplayReportView<'a>>),
+    /// The replay could not begin.
+    Refused {
+        /// Path of the capture or trace.
+        trace: &'a str,
+        /// Error message.
+        error: &'a str,
+    },
+}
+
+impl ReplayOutcomeView<'_> {
+    /// Writes several outcomes as one page of HTML.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    pub fn html(outcomes: &[Self], to: &mut impl Write) -> io::Result<()> {
+        html::write(to, outcomes)
+    }
+
+    /// Writes several outcomes as JUnit XML: a suite per outcome, a case per operation. A replay that could not begin has one
+    /// case, with the error.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    pub fn junit(outcomes: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
+        let suites: Vec<_> = outcomes.iter().map(Self::suite).collect();
+        junit::write_suites(to, &suites, started)
+    }
+
+    fn suite(&self) -> junit::JunitTestSuite<'_> {
+        match self {
+            Self::Report(view) => junit::JunitTestSuite {
+                name: view.trace,
+                properties: vec![("directory", view.directory)],
+                elapsed: view.report.timing.elapsed,
+                cases: view.cases(),
+            },
+            Self::Refused { trace, error } => junit::JunitTestSuite {
+                name: trace,
+                properties: Vec::new(),
+                elapsed: Duration::ZERO,
+                cases: vec![junit::JunitTestCase {
+                    name: junit::CAPTURE_CASE,
+                    error: Some(error),
+                    failure: None,
+                    skipped: None,
+                    live_ns: 0,
+                }],
+            },
+        }
     }
 }
 

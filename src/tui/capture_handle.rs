@@ -1,6 +1,7 @@
 //! Capture handles: files that can be read again, or frames that are received once.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +11,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use crate::analysis::names::OperationPaths;
 
+use super::followed_file::{FileChange, FollowedFile};
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
@@ -41,8 +43,12 @@ enum CaptureKind {
     ReceivedOnce {
         name: String,
         is_live: bool,
+        /// The file, if it is followed.
+        followed: Option<FollowedFile>,
         first: Mutex<Option<OneTimeFrameSource>>,
         live_frames: Box<Mutex<LiveFrames>>,
+        /// Memory of `live_frames` in bytes.
+        room_bytes: usize,
     },
 }
 
@@ -54,7 +60,20 @@ impl CaptureHandle {
 
     /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `room` bytes.
     pub fn received_once(name: &str, source: CaptureSource, room: usize) -> Self {
-        Self::new_received_once(name, (source, None), room)
+        Self::new_received_once(name, (source, None), room, None)
+    }
+
+    /// Returns a handle for a file that another program still writes. The latest frames are kept, in `room` bytes.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be opened.
+    pub fn followed(path: &Path, windows: &Windows, room: usize) -> io::Result<Self> {
+        Ok(Self::of_followed(FollowedFile::open(path, windows)?, room))
+    }
+
+    fn of_followed((file, source): (FollowedFile, CaptureSource), room: usize) -> Self {
+        let name = file.name();
+        Self::new_received_once(&name, (source, None), room, Some(file))
     }
 
     /// Returns a handle for frames of an interface. The latest are kept, in `room` bytes.
@@ -64,13 +83,54 @@ impl CaptureHandle {
         room: usize,
         pace: Box<dyn LiveReadStopCondition>,
     ) -> Self {
-        Self::new_received_once(name, (source, Some(pace)), room)
+        Self::new_received_once(name, (source, Some(pace)), room, None)
     }
 
-    fn new_received_once(name: &str, first: OneTimeFrameSource, room: usize) -> Self {
-        let is_live = first.1.is_some();
-        let (first, once) = (Mutex::new(Some(first)), Box::new(Mutex::new(LiveFrames::new(room))));
-        Self(Arc::new(CaptureKind::ReceivedOnce { name: name.to_owned(), is_live, first, live_frames: once }))
+    fn new_received_once(
+        name: &str,
+        first: OneTimeFrameSource,
+        room_bytes: usize,
+        followed: Option<FollowedFile>,
+    ) -> Self {
+        Self(Arc::new(CaptureKind::ReceivedOnce {
+            name: name.to_owned(),
+            is_live: first.1.is_some(),
+            followed,
+            first: Mutex::new(Some(first)),
+            live_frames: Box::new(Mutex::new(LiveFrames::new(room_bytes))),
+            room_bytes,
+        }))
+    }
+
+    fn followed_file(&self) -> Option<&FollowedFile> {
+        match &*self.0 {
+            CaptureKind::ReceivedOnce { followed, .. } => followed.as_ref(),
+            CaptureKind::Files(..) => None,
+        }
+    }
+
+    /// Returns `true` for a file that another program still writes.
+    pub(super) fn is_followed(&self) -> bool {
+        self.followed_file().is_some()
+    }
+
+    /// Returns the reason why a followed file ended, if it did.
+    pub(super) fn file_change(&self) -> Option<FileChange> {
+        self.followed_file()?.change()
+    }
+
+    /// Returns a handle for reading again from the start; `None` if frames are received once.
+    ///
+    /// # Errors
+    /// Returns an error if a followed file cannot be opened again.
+    pub(super) fn again(&self) -> io::Result<Option<Self>> {
+        match &*self.0 {
+            CaptureKind::Files(..) => Ok(Some(self.clone())),
+            CaptureKind::ReceivedOnce { followed: Some(file), room_bytes, .. } => {
+                Ok(Some(Self::of_followed(file.reopen()?, *room_bytes)))
+            }
+            CaptureKind::ReceivedOnce { .. } => Ok(None),
+        }
     }
 
     /// Returns the display name.

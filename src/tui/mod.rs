@@ -32,6 +32,7 @@ pub mod capture_handle;
 mod clipboard;
 mod event_loop;
 mod findings;
+mod followed_file;
 mod frame_scan;
 pub mod keys;
 mod live_frames;

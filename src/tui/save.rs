@@ -90,7 +90,9 @@ pub(super) fn save(
             if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() =>
         {
             let why = os_error_text(why);
-            format!("{name}: cannot write: {why}; choose a folder like /tmp, or say with -Z who writes")
+            format!(
+                "{name}: cannot write: {why}; choose a folder like /tmp, or set the user that writes files with -Z"
+            )
         }
         _ => error.to_string(),
     };
@@ -211,7 +213,7 @@ pub(super) fn save(
     }
     // Of a single frame, only a comment may be missing.
     if too_late > 0 && unit == LineUnit::Transactions {
-        text += &format!("; {too_late} frames were past and are not in it");
+        text += &format!("; {too_late} frames arrived too late and were not saved");
     }
     Ok(text)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 
 /// Every capture that the tests read. `captures/README.md` describes them.
-pub(crate) const ALL: [&str; 25] = [
+pub(crate) const ALL: [&str; 27] = [
     "rxe-v3",
     "rxe-v40",
     "rxe-v40-deleg",
@@ -28,10 +28,12 @@ pub(crate) const ALL: [&str; 25] = [
     "siw-v40-errors",
     "siw-v41",
     "siw-v42",
+    "siw-v42-bulk-loss",
     "siw-v42-crc",
     "siw-v42-mid",
     "tcp-v3",
     "tcp-v42",
+    "tcp-v42-bulk-loss",
     "tcp-v42-ganesha",
 ];
 

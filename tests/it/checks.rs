@@ -185,6 +185,7 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
     );
     assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
     assert!(text.contains("same      trace.pcap"), "{text}");
+    assert!(text.contains("3 captures: 1 as it was, 1 without a baseline, 1 not readable\n"), "{text}");
     assert_eq!(text.matches("o such file").count(), 1, "{text}");
     folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 1\n");
     assert!(
@@ -215,6 +216,26 @@ fn a_capture_with_the_name_of_a_baseline_is_not_replaced() {
 }
 
 #[test]
+fn a_file_that_is_no_baseline_is_not_replaced() {
+    let folder = blessed("not-baseline");
+    let right = folder.read("trace.pcap.baseline");
+    let long = "x".repeat(1 << 20);
+    for other in ["Dear Bob,\n", "\n", &long, &format!("\n{right}"), &format!("Dear Bob,\n{right}")] {
+        folder.write("trace.pcap.baseline", other.as_bytes());
+        let text = ends(&run(&folder.0, &["--bless", "trace.pcap"]), 2);
+        let last = text.lines().last().unwrap();
+        assert!(
+            last.ends_with(
+                "trace.pcap.baseline: not a baseline, and not replaced; move or remove it, and bless again"
+            ),
+            "{text}"
+        );
+        assert_eq!(folder.read("trace.pcap.baseline"), other);
+        assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("not a baseline"));
+    }
+}
+
+#[test]
 fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
     let folder = blessed("unreadable-blessed");
     let right = folder.read("trace.pcap.baseline");
@@ -227,7 +248,7 @@ fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
         ),
         (right.replace("[settings]\n", conflict), settings),
         (format!("<<<<<<< HEAD\n{right}"), "[settings]\n"),
-        ("Dear Bob,\n".to_owned(), "[settings]\n"),
+        (format!("<<<<<<< HEAD\n{right}=======\n{right}>>>>>>> other\n"), "[settings]\n"),
         (String::new(), "[settings]\n"),
     ] {
         folder.write("trace.pcap.baseline", spoiled.as_bytes());
@@ -472,6 +493,25 @@ fn a_new_finding_about_a_connection_is_a_difference() {
     ends(&run(&folder.0, &["trace.pcap"]), 0);
 }
 
+/// Where `lint` shows it, too.
+#[test]
+fn a_new_finding_of_the_requester_is_at_its_call() {
+    let folder = Folder::new("finding-of-call");
+    let mut frames = crate::mutations::frames("rxe-v42");
+    frames.truncate(600);
+    folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
+    ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
+    // The credits that the Call of EXCHANGE_ID in frame 10 asks for. Its header begins behind Ethernet, IPv4, UDP and BTH.
+    frames[9].bytes[54 + 8..54 + 12].fill(0);
+    folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
+    let said = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(said.contains("frame 10: ") && said.contains(", finding: none → rpcrdma/credit-zero"), "{said}");
+    let found = crate::lint::lint(&["-T", "json"], Some(&folder.0.join("trace.pcap")));
+    let lines = String::from_utf8(found.stdout).unwrap();
+    let line = lines.lines().find(|line| line.contains("\"rpcrdma/credit-zero\"")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["frames"][0], 10);
+}
+
 #[test]
 fn a_new_and_a_vanished_finding_are_differences() {
     let folder = Folder::new("findings");
@@ -516,5 +556,37 @@ fn a_new_and_a_vanished_finding_are_differences() {
         let said = ends(&run(&folder.0, &["trace.pcap"]), 0);
         assert!(said.contains("1 difference left out by its settings"), "{said}");
         fs::remove_file(folder.0.join("trace.pcap.baseline")).unwrap();
+    }
+}
+
+/// The port 1 of loopback refuses connections.
+#[test]
+fn reports_have_the_captures_that_no_server_replayed() {
+    let folder = Folder::new("refused");
+    folder.write("one.pcap", &captures::bytes("rxe-v42-deleg"));
+    folder.write("two.pcap", b"no capture");
+    let server = ["--server", "tcp://127.0.0.1:1/export"];
+    let reports = ["--junit", "report.xml", "--html", "report.html"];
+    for (captures, code, errors) in [
+        (&["one.pcap"][..], 4, &["refused"][..]),
+        (&["missing.pcap"], 2, &["No such file"]),
+        (&["one.pcap", "two.pcap"], 2, &["refused", "not a capture"]),
+    ] {
+        let said = ends(&run(&folder.0, &[captures, &server, &reports].concat()), code).to_lowercase();
+        let (xml, html) = (folder.read("report.xml"), folder.read("report.html"));
+        assert_eq!(xml.matches("<error ").count(), captures.len(), "{xml}");
+        assert_eq!(
+            html.matches("<p class=\"outcome bad\">not replayed</p>").count(),
+            captures.len(),
+            "{html}"
+        );
+        for (capture, error) in captures.iter().zip(errors) {
+            assert!(xml.contains(&format!("<testsuite name=\"{capture}\"")), "{xml}");
+            assert!(html.contains(capture), "{html}");
+            let error = error.to_lowercase();
+            for text in [&said, &xml.to_lowercase(), &html.to_lowercase()] {
+                assert!(text.contains(&error), "{error} is not in {text}");
+            }
+        }
     }
 }

@@ -141,6 +141,16 @@ fn the_crc_of_an_fpdu_is_judged_in_the_frame_that_ends_it() {
     assert!(tree("siw-v42").contains("MPA CRC: not in use\n"));
 }
 
+/// RFC 9293 section 3.10.7.4: frame 1994 has all bytes of the Reply, but its receiver lacks bytes before them.
+#[test]
+fn a_message_behind_a_gap_has_its_fields_in_the_frame_that_fills_the_gap() {
+    let output = run(
+        &["--view", "frames", "-T", "fields", "-e", "frame.number", "-Y", "rpc.xid == 0xe78ca942"],
+        "siw-v42-bulk-loss",
+    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "1993\n1996\n");
+}
+
 #[test]
 fn a_transaction_passes_by_the_fields_of_its_messages() {
     selects("rpc.xid == 0xb38df27d", "rxe-v42", |line| line["xid"] == "0xb38df27d");

@@ -16,7 +16,11 @@ fn about(transaction: &Transaction) -> String {
 /// of the capture.
 fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     let mut source = CaptureSource::from_reader(name, Cursor::new(captures::bytes(name)));
-    let mut flow = Flow::new(FlowLimits { emit_on_acknowledgment: prompt, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits {
+        emit_on_acknowledgment: prompt,
+        record_transport_events: true,
+        ..FlowLimits::default()
+    });
     let (mut all, mut waited) = (Vec::new(), Vec::new());
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);

@@ -169,9 +169,11 @@ gives_its_own_bytes! {
     siw_v40_errors, "siw-v40-errors": 280, 280, 1, 1, 0;
     siw_v41, "siw-v41": 454, 454, 39, 14, 9;
     siw_v42, "siw-v42": 450, 450, 41, 13, 8;
+    siw_v42_bulk_loss, "siw-v42-bulk-loss": 92, 92, 9, 6, 6;
     siw_v42_crc, "siw-v42-crc": 474, 474, 42, 13, 8;
     siw_v42_mid, "siw-v42-mid": 440, 440, 39, 13, 8;
     tcp_v3, "tcp-v3": 402, 402, 0, 0, 0;
     tcp_v42, "tcp-v42": 474, 474, 0, 0, 0;
+    tcp_v42_bulk_loss, "tcp-v42-bulk-loss": 92, 92, 0, 0, 0;
     tcp_v42_ganesha, "tcp-v42-ganesha": 178, 178, 0, 0, 0;
 }

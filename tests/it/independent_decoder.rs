@@ -41,6 +41,8 @@ pub(crate) struct Part {
     pub(crate) bytes: Range<u64>,
     /// `true` if the frame identifies the rest of the message.
     pub(crate) is_head: bool,
+    /// `true` for an RDMA Read request, which has none of the bytes that its responses move.
+    pub(crate) is_request: bool,
 }
 
 /// Returns the parts in each frame of a capture without loss, by the index of their Transaction.
@@ -125,6 +127,7 @@ impl Witness<'_> {
                         what: What::Message(which),
                         bytes: rpc(range.start)..rpc(range.end),
                         is_head: range.is_empty() || range.start < head.end && head.start < range.end,
+                        is_request: false,
                     });
                 }
                 return;
@@ -159,6 +162,7 @@ impl Witness<'_> {
                             what: What::Chunk(kind, at),
                             bytes: base + into..base + into + memory.length,
                             is_head: false,
+                            is_request: moved == 0,
                         });
                         return;
                     }

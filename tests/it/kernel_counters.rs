@@ -206,6 +206,11 @@ fn siw_v42_equals_the_kernels_counters() {
 }
 
 #[test]
+fn siw_v42_with_lost_segments_equals_the_kernels_counters() {
+    equals_the_kernels_counters("siw-v42-bulk-loss");
+}
+
+#[test]
 fn siw_v42_with_crcs_equals_the_kernels_counters() {
     equals_the_kernels_counters("siw-v42-crc");
 }

@@ -1,5 +1,6 @@
 //! `lint`: output, selection, exit codes and reports, with a real capture in which one header word was changed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -148,27 +149,63 @@ fn each_json_line_keeps_the_schema() {
     }
 }
 
+/// A CI system that uploads the report after each run would show that of the run before.
 #[test]
-fn a_junit_report_has_a_case_per_rule() {
+fn a_junit_report_names_a_capture_that_cannot_be_read() {
+    let report = std::env::temp_dir().join(format!("nfsrdma-lint-unreadable-{}.xml", std::process::id()));
+    let path = report.to_str().unwrap();
+    std::fs::write(&report, "an older report").unwrap();
+    let missing = Path::new("no-such-capture.pcap");
+    assert_eq!(lint(&["--junit", path], Some(missing)).status.code(), Some(2));
+    let written = std::fs::read_to_string(&report).unwrap();
+    assert_eq!(written.matches("<testcase ").count(), 1, "{written}");
+    assert!(written.contains("no-such-capture.pcap: cannot open"), "{written}");
+    assert_keeps_schemas_of_junit(&report);
+    std::fs::remove_file(&report).unwrap();
+}
+
+#[test]
+fn a_junit_report_has_a_suite_per_group_and_a_case_per_rule() {
     let capture = broken("junit");
     let report = std::env::temp_dir().join(format!("nfsrdma-lint-{}.xml", std::process::id()));
     let path = report.to_str().unwrap();
     text(&lint(&["-q", "--deny", "error", "--junit", path], Some(capture.path())), 1);
     let written = std::fs::read_to_string(&report).unwrap();
-    let rules = text(&lint(&["--list"], None), 0).lines().count();
-    assert_eq!(written.matches("<testcase ").count(), rules);
+    let rules = text(&lint(&["--list"], None), 0);
+    assert_eq!(written.matches("<testcase ").count(), rules.lines().count());
+    // Tools merge or overwrite suites of one name.
+    let names = |element: &str| -> Vec<String> {
+        let starts = written.split(element).skip(1);
+        let name =
+            |rest: &str| rest.split_once("name=\"")?.1.split_once('"').map(|(name, _)| name.to_owned());
+        starts.map(|rest| name(rest).unwrap()).collect()
+    };
+    let groups: BTreeSet<&str> = rules.lines().map(|line| line.split_once('/').unwrap().0).collect();
+    let suites = names("<testsuite ");
+    assert_eq!(suites.len(), groups.len(), "{suites:?}");
+    assert_eq!(suites.iter().map(String::as_str).collect::<BTreeSet<_>>(), groups);
+    for suite in written.split("<testsuite ").skip(1) {
+        let (_, name) = suite.split_once("name=\"").unwrap();
+        let (name, cases) = name.split_once('"').unwrap();
+        let of_group = rules.lines().filter(|line| line.starts_with(&format!("{name}/"))).count();
+        assert_eq!(cases.matches("<testcase ").count(), of_group, "{name}");
+        assert!(suite.contains(&format!("tests=\"{of_group}\"")), "{name}");
+    }
     assert_eq!(written.matches("<failure ").count(), 1, "{written}");
+    assert_keeps_schemas_of_junit(&report);
+    std::fs::remove_file(&report).unwrap();
+}
+
+fn assert_keeps_schemas_of_junit(report: &Path) {
     for schema in ["jenkins.xsd", "ant.xsd"] {
         let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
         let Ok(checked) =
-            Command::new("xmllint").args(["--noout", "--schema"]).arg(schema).arg(&report).output()
+            Command::new("xmllint").args(["--noout", "--schema"]).arg(schema).arg(report).output()
         else {
-            skip_without("xmllint");
-            break;
+            return skip_without("xmllint");
         };
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     }
-    std::fs::remove_file(&report).unwrap();
 }
 
 #[test]
@@ -181,8 +218,40 @@ fn each_rule_is_explained() {
         assert!(explained.lines().count() >= 5, "{explained}");
         assert!(["section", "RFC", "draft", "annex"].iter().any(|word| line.contains(word)), "{line}");
     }
-    let output = lint(&["--explain", "nothing"], None);
-    assert_eq!(output.status.code(), Some(2));
+    for unknown in ["nothing", "nothing/*", "error"] {
+        assert_eq!(lint(&["--explain", unknown], None).status.code(), Some(2), "{unknown}");
+    }
+}
+
+#[test]
+fn a_pattern_explains_its_rules() {
+    let list = text(&lint(&["--list"], None), 0);
+    let ids: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let of_group: Vec<&str> = ids.into_iter().filter(|id| id.starts_with("gss/")).collect();
+    assert!(of_group.len() > 1);
+    let explained = text(&lint(&["--explain", "gss/*"], None), 0);
+    let single = |id: &&str| text(&lint(&["--explain", id], None), 0);
+    assert_eq!(explained, of_group.iter().map(single).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn the_rules_as_json_keep_the_schema() {
+    let validator = schema::validator("lint.schema.json");
+    let rules = |arguments: &[&str]| -> Vec<Value> {
+        let said = text(&lint(arguments, None), 0);
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let list = rules(&["--list", "-T", "json"]);
+    for line in &list {
+        schema::assert_keeps(&validator, line, "--list");
+    }
+    let shown = text(&lint(&["--list"], None), 0);
+    let ids: Vec<&str> = shown.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
+    assert_eq!(list.iter().map(|line| line["rule"].as_str().unwrap()).collect::<Vec<_>>(), ids);
+    let one = rules(&["--explain", "rpcrdma/credit-exceeded", "-T", "json"]);
+    let of_rule: Vec<&Value> = list.iter().filter(|line| line["rule"] == "rpcrdma/credit-exceeded").collect();
+    assert_eq!(one.iter().collect::<Vec<_>>(), of_rule);
+    assert!(one[0]["needs"].as_array().unwrap().len() > 1, "{one:?}");
 }
 
 #[test]

@@ -77,6 +77,7 @@ mod single_changes;
 mod skipped;
 mod snap;
 mod tcp_counters;
+mod tcp_delivery_times;
 mod tcp_loss;
 mod trace_comparison;
 mod trace_memory;

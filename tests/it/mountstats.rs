@@ -41,8 +41,11 @@ impl Counters {
 pub(crate) struct Mountstats {
     /// Counters by the client's own name of the operation; unused names are omitted.
     pub(crate) operations: BTreeMap<String, Counters>,
-    /// Sum of the times from the sending of each Call to its Reply, in milliseconds, by the same names.
+    /// Sum of the times from the transmission of each Call, or of its last part, to its Reply, in milliseconds, by the same
+    /// names.
     pub(crate) rtt_ms: BTreeMap<String, u64>,
+    /// Sum of the times from the creation of each Call to that moment, in milliseconds.
+    pub(crate) queue_ms: BTreeMap<String, u64>,
     pub(crate) transport: TransportLine,
 }
 
@@ -52,6 +55,7 @@ impl Mountstats {
         let mut stats = Self {
             operations: BTreeMap::new(),
             rtt_ms: BTreeMap::new(),
+            queue_ms: BTreeMap::new(),
             transport: TransportLine::default(),
         };
         let mut mounts = 0;
@@ -82,6 +86,7 @@ impl Mountstats {
             } else {
                 stats.operations.entry(key.to_owned()).or_default().add(&counters);
                 *stats.rtt_ms.entry(key.to_owned()).or_default() += numbers[6];
+                *stats.queue_ms.entry(key.to_owned()).or_default() += numbers[5];
             }
         }
         assert!(!stats.operations.is_empty(), "{name}: no operation in its mountstats");

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_inspect::analysis::baseline::BaselineFile;
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nix::sys::signal::{Signal, kill};
@@ -28,8 +29,17 @@ use super::skipped::skip;
 const CAPTURE: &str = "rxe-v42-deleg";
 /// Capture of which half is read through a FIFO: larger than the FIFO.
 const LONG_CAPTURE: &str = "rxe-v42";
-/// Content of an existing file at the path of an output: a page of memory, so that it fills a file system of one page.
-const OLD: [u8; 4096] = [b'o'; 4096];
+/// Content of an existing file at the path of an output: a page of memory, so that it fills a file system of one page. It
+/// begins as a baseline does, because `check --bless` replaces no other file.
+const OLD: [u8; 4096] = {
+    let (mut bytes, head) = ([b'o'; 4096], b"nfsrdma-inspect baseline ");
+    let mut at = 0;
+    while at < head.len() {
+        bytes[at] = head[at];
+        at += 1;
+    }
+    bytes
+};
 /// Timeout of the program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -47,11 +57,15 @@ const TRACE: fn(&[u8]) -> bool = |bytes| {
     let file = captures::Temporary::new(&format!("whole-{}.trace", unique()), bytes);
     TraceReader::open(File::open(file.path()).unwrap()).is_ok()
 };
-const XML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</testsuites>");
+const XML: fn(&[u8]) -> bool = |bytes| {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains("<testcase ") && text.trim_end().ends_with("</testsuites>")
+};
 const HTML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</html>");
 const RULES: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"#") && bytes.ends_with(b"\n");
 const BASELINE: fn(&[u8]) -> bool = |bytes| {
-    std::str::from_utf8(bytes).is_ok_and(|text| nfsrdma_inspect::analysis::baseline::read(text).is_ok())
+    let file = captures::Temporary::new(&format!("whole-{}.baseline", unique()), bytes);
+    BaselineFile::new(File::open(file.path()).unwrap()).read(64 << 20).is_ok()
 };
 #[cfg(feature = "parquet")]
 const PARQUET: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1");
@@ -690,6 +704,47 @@ fn what_standard_input_is_read_from_is_not_written_to() {
         }
     }
     column.end();
+}
+
+#[test]
+fn standard_output_is_not_appended_to_an_input() {
+    let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
+    fs::create_dir_all(&folder).unwrap();
+    for (name, bytes) in inputs() {
+        fs::write(folder.join(name), bytes).unwrap();
+    }
+    for (words, input) in [
+        ("in.pcap", "in.pcap"),
+        ("-", "in.pcap"),
+        ("-T json in.pcap", "in.pcap"),
+        ("lint in.pcap", "in.pcap"),
+        ("check in.pcap", "in.pcap"),
+        ("compare in.pcap ./in.pcap", "in.pcap"),
+        ("replay plan in.trace", "in.trace"),
+        ("in.trace", "in.trace"),
+    ] {
+        let path = folder.join(input);
+        let before = fs::read(&path).unwrap();
+        let appended = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let mut command = program();
+        command.args(words.split(' ')).current_dir(&folder).stdin(File::open(&path).unwrap());
+        let ended = command.stdout(appended).output().unwrap();
+        assert_eq!(refused(&ended), None, "{words}");
+        assert!(fs::read(&path).unwrap() == before, "{words}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_report_does_not_take_the_name_of_a_missing_baseline() {
+    let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("in.pcap"), &inputs()["in.pcap"]).unwrap();
+    let mut command = program();
+    command.args(["check", "--junit", "./in.pcap.baseline", "in.pcap"]).current_dir(&folder);
+    assert_eq!(refused(&command.output().unwrap()), None);
+    assert!(!folder.join("in.pcap.baseline").exists());
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::replay::compile::TraceCompiler;
 use nfsrdma_inspect::replay::plan::ReplayPlan;
+use nfsrdma_inspect::replay::plan::reason::PlanReason;
 use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
 use nfsrdma_inspect::replay::trace::{MessageSlotKind, TraceReader};
 
@@ -91,7 +92,8 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
     let frames = crate::mutations::frames("rxe-v42");
     for every in [3, 7, 20, 50] {
         let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
-        let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::KEPT).unwrap();
+        let mut compiler =
+            TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::KEPT, 64 << 20).unwrap();
         let mut transactions = 0;
         for (number, kept) in (1..).zip(&frames) {
             if number % every != 0 {
@@ -110,6 +112,32 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
         assert_eq!(plan.steps[0] + lost, transactions);
         assert!(lost > 0, "every {every}th frame");
         assert!(every < 50 || plan.steps[3] < transactions / 2, "{:?}", plan.reasons);
+    }
+}
+
+#[test]
+fn the_schema_has_all_reasons() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string("docs/plan.schema.json").unwrap()).unwrap();
+    let mut lists = Vec::new();
+    let mut pending = vec![&schema];
+    while let Some(value) = pending.pop() {
+        pending.extend(value.as_object().into_iter().flat_map(|object| object.values()));
+        pending.extend(value.as_array().into_iter().flatten());
+        lists.extend(value.get("enum").filter(|list| list[0] == PlanReason::ALL[0].code()));
+    }
+    let codes: Vec<_> = PlanReason::ALL.iter().map(|reason| reason.code()).collect();
+    assert_eq!(lists, [&serde_json::Value::from(codes)]);
+}
+
+/// Captures with a READDIR whose Reply chunk was too small for the server: it answered ERR_CHUNK (RFC 8166 section 4.5.3).
+#[test]
+fn a_call_with_an_error_of_the_transport_is_not_replayed() {
+    for name in ["rxe-v40-errors", "siw-v40-errors"] {
+        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+        assert_eq!(plan.reasons[&PlanReason::TransportError].steps, 1, "{name}");
+        assert!(!plan.reasons.contains_key(&PlanReason::NeedsOther), "{name}");
     }
 }
 

@@ -141,6 +141,7 @@ fn concurrent_calls_that_use_all_credits_equal_the_servers_counters() {
 
 #[test]
 fn large_reads_and_writes_under_loss_equal_the_servers_counters() {
-    equals_the_servers_counters("rxe-v42-bulk-loss1");
-    equals_the_servers_counters("rxe-v42-bulk-loss5");
+    for name in ["rxe-v42-bulk-loss1", "rxe-v42-bulk-loss5", "siw-v42-bulk-loss", "tcp-v42-bulk-loss"] {
+        equals_the_servers_counters(name);
+    }
 }

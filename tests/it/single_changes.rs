@@ -10,7 +10,10 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{self, Baseline, BaselineCheck, BaselineSettings};
+use nfsrdma_inspect::analysis::baseline::{
+    Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
+    RecordedBaseline,
+};
 use nfsrdma_inspect::analysis::comparison::capture::ComparedCapture;
 use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
@@ -18,6 +21,7 @@ use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
 use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
 use nfsrdma_inspect::analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_inspect::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
+use nfsrdma_inspect::memory::CheckMemory;
 
 use crate::mutations::{Kept, frames};
 
@@ -114,41 +118,41 @@ fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCapture) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-/// Returns the baseline of a capture, parsed from its text.
-fn baseline(before: &[Kept]) -> Baseline {
-    let (transactions, mut trace) = transactions((1..).zip(before));
-    let mut recorder = ComparisonRecorder::default();
-    let mut transactions = transactions.iter();
-    let next = || {
-        let transaction = transactions.next()?;
-        let (client, record) = recorded(&mut recorder, transaction);
+const MEMORY: CheckMemory =
+    CheckMemory { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
+
+fn recorded_baseline(
+    recorder: &mut ComparisonRecorder,
+    transactions: &[Transaction],
+    mut trace: ComparedCapture,
+) -> RecordedBaseline {
+    let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
+    for transaction in transactions {
+        let (client, record) = recorded(recorder, transaction);
         trace.transaction(transaction, &record);
-        Some((client, record))
-    };
-    let mut baseline = Baseline::from_records(BaselineSettings::default(), next).unwrap();
-    baseline.counts.add_capture_totals(&trace);
-    let mut bytes = Vec::new();
-    baseline::write(&mut bytes, &baseline).unwrap();
-    baseline::read(str::from_utf8(&bytes).unwrap()).unwrap_or_else(|e| panic!("{e}"))
+        recording.add(&client, record).unwrap();
+    }
+    recording.finish(&trace).unwrap()
 }
 
-fn checked(before: &Before, after: &[Transaction], mut trace: ComparedCapture) -> Vec<Difference> {
-    let mut recorder = before.recorder.borrow_mut();
-    let mut checking = BaselineCheck::new(before.baseline.clone(), 64 << 20);
-    let mut transactions = after.iter();
+/// Returns the baseline of a capture, parsed from its text.
+fn baseline(before: &[Kept]) -> Baseline {
+    let (transactions, trace) = transactions((1..).zip(before));
+    let recorded = recorded_baseline(&mut ComparisonRecorder::default(), &transactions, trace);
+    let mut file = tempfile::tempfile().unwrap();
+    recorded.write(&mut file).unwrap();
+    BaselineFile::new(file).read(MEMORY.baseline_bytes).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn checked(before: &Before, after: &[Transaction], trace: ComparedCapture) -> Vec<Difference> {
+    let recorded = recorded_baseline(&mut before.recorder.borrow_mut(), after, trace);
+    let mut checking = BaselineCheck::new(&before.baseline, &recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
-    let mut tell = |difference| {
+    let checked = checking.run(|difference| {
         found.push(difference);
-        Ok::<_, Infallible>(())
-    };
-    let next = || {
-        let transaction = transactions.next()?;
-        let (client, record) = recorded(&mut recorder, transaction);
-        trace.transaction(transaction, &record);
-        Some((client, record))
-    };
-    let Ok(()) = checking.run(next, &mut tell);
-    let Ok(()) = checking.finish(&trace, tell);
+        Ok::<_, BaselineReadError>(())
+    });
+    checked.unwrap_or_else(|e| panic!("{e}"));
     found
 }
 

@@ -425,3 +425,20 @@ fn a_capture_that_was_cut_and_is_played_twice_has_twice_the_connections() {
     let [one, two] = [&once, &twice].map(|frames| count(&run((1..).zip(frames)).transactions));
     assert_eq!(two, [&one[..], &one].concat());
 }
+
+/// Where a snap length cuts the Call and the Reply before their main operation, its file is unknown, too.
+#[test]
+fn an_unknown_operation_has_no_path() {
+    let mut unknown = 0;
+    for snap_length in (96..=160).step_by(4) {
+        let mut frames = crate::mutations::frames("rxe-v40-errors");
+        frames.iter_mut().for_each(|frame| frame.bytes.truncate(snap_length));
+        let file = Temporary::new("cut-errors.pcap", &crate::tunnels::pcap(&frames));
+        let transactions = program::json(file.path()).transactions;
+        for one in transactions.iter().filter(|one| one.text("operation") == Some("COMPOUND")) {
+            assert_eq!(one.text("path"), None, "{snap_length}: {}", one.0);
+            unknown += 1;
+        }
+    }
+    assert!(unknown > 100, "{unknown}");
+}

@@ -56,6 +56,11 @@ fn tcp_v42_equals_the_kernels_counters() {
 }
 
 #[test]
+fn tcp_v42_with_lost_segments_equals_the_kernels_counters() {
+    equals_the_kernels_counters("tcp-v42-bulk-loss");
+}
+
+#[test]
 fn calls_to_nfs_ganesha_equal_the_kernels_counters() {
     equals_the_kernels_counters("tcp-v42-ganesha");
 }

@@ -12,6 +12,8 @@ use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
 
 const MIB: u64 = 1 << 20;
+/// Memory of a compiler with a window of 32 MiB.
+const LARGE_BYTES: usize = 256 << 20;
 const UDP: usize = 14 + 20;
 const PAYLOAD: usize = UDP + 8;
 
@@ -125,7 +127,7 @@ fn limits() -> FlowLimits {
 #[test]
 fn operations_on_known_files_add_nothing_once_the_window_is_full() {
     let mut flow = Flow::new(limits());
-    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..500, true, |number| number);
     let filling = measure(|| compile(&mut flow, &mut compiler, 500..45_000, false, |n| 1 + n % 400));
     // The window of steps that are sorted.
@@ -138,19 +140,40 @@ fn operations_on_known_files_add_nothing_once_the_window_is_full() {
 #[test]
 fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
     let mut flow = Flow::new(limits());
-    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..45_000, false, |_| 0);
     let files = 15_000;
     let grown = measure(|| compile(&mut flow, &mut compiler, 45_000..45_000 + files, true, |number| number));
     let each = grown.bytes_current as u64 / u64::from(files);
-    // The tree is limited to 128 MiB, and 1,048,576 filehandles are stored by their hash.
     assert!(each < 900, "{each} bytes a file: {grown:?}");
+}
+
+#[test]
+fn a_compiler_uses_no_more_memory_than_it_is_given() {
+    for bytes in [4 << 20, 16 << 20] {
+        let files = bytes as u32 / 200;
+        let mut flow = Flow::new(limits());
+        let mut compiler = TraceCompiler::new(Nowhere::default(), ContentRetention::KEPT, bytes).unwrap();
+        // Each LOOKUP defines a filehandle; each ACCESS uses one that no step defines.
+        let compiled = measure(|| {
+            compile(&mut flow, &mut compiler, 1..files, true, |number| number);
+            compile(&mut flow, &mut compiler, files..2 * files, false, |number| number);
+        });
+        let most = bytes as u64 + 2 * MIB;
+        assert!(compiled.bytes_max < most, "{compiled:?} of {most}");
+        let mut counts = None;
+        let finished = measure(|| counts = Some(compiler.finish(&[]).unwrap().1));
+        assert!(finished.bytes_max < MIB + bytes as u64 / 16, "{finished:?}");
+        let end = counts.unwrap().end;
+        assert!(end.forgotten > u64::from(files) && end.left_out > u64::from(files), "{end:?}");
+    }
 }
 
 #[test]
 fn a_long_trace_is_planned_in_little_memory() {
     let mut flow = Flow::new(limits());
-    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::HASHED).unwrap();
+    let mut compiler =
+        TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::HASHED, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..12_000, true, |number| number);
     compile(&mut flow, &mut compiler, 12_000..30_000, false, |number| 1 + number % 11_000);
     flow.finish();

@@ -37,7 +37,7 @@ pub(crate) struct Sent {
 }
 
 pub(crate) fn compiled(name: &str, keeping: ContentRetention) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
-    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), keeping).unwrap();
+    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), keeping, 64 << 20).unwrap();
     let mut sent = Vec::new();
     transactions(name, |transaction| {
         sent.extend(

@@ -2,6 +2,7 @@
 //!
 //! Without tmux (`.ci/setup test` installs it) these tests report that and pass.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -196,7 +197,7 @@ fn a_pipe_is_shown_as_its_frames_come() {
     terminal.wait("Transaction 14: LOOKUP");
     // This one is still missing.
     terminal.key("g").line("0x318ef27d");
-    terminal.wait("looking on");
+    terminal.wait("still searching");
     std::fs::write(&go, "").unwrap();
     terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
     std::fs::remove_file(&go).unwrap();
@@ -303,18 +304,61 @@ fn when_traffic_stops_the_rate_is_zero_one_second_later() {
     terminal.wait("ended with 0");
 }
 
+/// Returns the position of the cursor in the list and the number of lines: `12 of 237`.
+fn position(screen: &str) -> Option<(u64, u64)> {
+    let words: Vec<&str> = screen.split_whitespace().collect();
+    words.windows(3).find_map(|three| match three {
+        [at, "of", count] => Some((at.parse().ok()?, count.parse().ok()?)),
+        _ => None,
+    })
+}
+
 #[test]
-fn a_file_that_grows_is_followed() {
+fn a_file_that_grows_is_followed_at_its_end() {
     let whole = captures::bytes("rxe-v42");
     let file = saved("grows");
     std::fs::write(&file, &whole[..600_000]).unwrap();
     let command = format!("{} tui --follow {}", program(), file.display());
     let Some(terminal) = Terminal::run("grows", &command) else { return };
-    let screen = terminal.wait("EXCHANGE_ID");
+    let is_at_end = |screen: &str| position(screen).is_some_and(|(at, count)| at == count && at > 10);
+    let screen = terminal.wait_for("the last line", is_at_end);
     assert!(!screen.contains("of 237"), "{screen}");
-    std::fs::write(&file, &whole).unwrap();
+    append(&file, &whole[600_000..]);
+    terminal.wait("237 of 237");
+    // The cursor stays where the user put it.
     terminal.key("g").line("0x318ef27d");
-    terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
+    let screen = terminal.wait("LOCK /data/w/s100 0+10 WRITEW");
+    append(&file, &whole[24..24 + 16]);
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(position(&terminal.screen()), position(&screen));
+    terminal.key("q");
+    terminal.wait("ended with 0");
+}
+
+fn append(file: &Path, bytes: &[u8]) {
+    std::fs::OpenOptions::new().append(true).open(file).unwrap().write_all(bytes).unwrap();
+}
+
+#[test]
+fn a_followed_file_that_is_replaced_or_truncated_is_read_again() {
+    let (first, second) = (captures::bytes("rxe-v42"), captures::bytes("rxe-v42-deleg"));
+    let (file, other) = (saved("rotated"), saved("rotated-new"));
+    std::fs::write(&file, &first).unwrap();
+    let command = format!("{} tui --follow {}", program(), file.display());
+    let Some(terminal) = Terminal::run("rotated", &command) else { return };
+    terminal.wait("237 of 237");
+    std::fs::write(&other, &second).unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    terminal.wait("replaced; reading it from the start");
+    terminal.wait("37 of 37");
+    // The writer truncates the file, and writes another capture into it.
+    std::fs::write(&file, &second[..24]).unwrap();
+    terminal.wait("truncated; reading it from the start");
+    append(&file, &first[24..]);
+    terminal.wait("237 of 237");
+    terminal.key("R");
+    terminal.wait("the files are read again");
+    terminal.wait("237 of 237");
     terminal.key("q");
     terminal.wait("ended with 0");
 }

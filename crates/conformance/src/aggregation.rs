@@ -1,9 +1,11 @@
 //! Findings that are made once per connection and side.
 
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
+use crate::measurement::Measurement;
 use crate::rule::{Rule, RuleCheck, RuleScope};
 use crate::rules::RULES;
 
@@ -13,7 +15,7 @@ const MAX_FINDINGS: usize = 1 << 16;
 const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// Rule, connection, side and severity.
-type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
+pub(crate) type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
 
 /// Numbers of judgements of one rule on one connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +60,12 @@ impl Judgements {
 #[derive(Clone, Copy, Debug, Default)]
 struct Senders([bool; 2]);
 
+impl Senders {
+    fn add(&mut self, sender: ConnectionRole) {
+        self.0[usize::from(sender == ConnectionRole::Server)] = true;
+    }
+}
+
 /// Returns the index of the judgements of a rule, if its findings are about connections and come from messages.
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
@@ -78,26 +86,40 @@ pub(crate) struct ConnectionFindings {
 impl ConnectionFindings {
     /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and severity.
     pub(crate) fn add(&mut self, finding: Finding, sender: ConnectionRole) -> Option<&Finding> {
-        let is_server = usize::from(sender == ConnectionRole::Server);
         let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
-        if let Some((known, senders)) = self.findings.get_mut(&key) {
-            senders.0[is_server] = true;
-            known.count += finding.count;
-            if let (Some(all), Some(later)) = (&mut known.measurement, &finding.measurement) {
-                all.add(later);
-            }
-            for frame in finding.frames {
-                // A frame may have several violations.
-                if known.frames.len() < Finding::MAX_FRAMES && known.frames.last() != Some(&frame) {
-                    known.frames.push(frame);
-                }
-            }
+        if self.add_to_earlier(key, finding.measurement.as_ref(), &finding.frames, sender) {
             return None;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;
         let mut senders = Senders::default();
-        senders.0[is_server] = true;
+        senders.add(sender);
         has_room.then(|| &self.findings.entry(key).or_insert((finding, senders)).0)
+    }
+
+    /// Adds a violation to the finding with this key. Returns `false` if there is none.
+    pub(crate) fn add_to_earlier(
+        &mut self,
+        key: FindingKey,
+        measurement: Option<&Measurement>,
+        frames: &[FrameNumber],
+        sender: ConnectionRole,
+    ) -> bool {
+        let Some((finding, senders)) = self.findings.get_mut(&key) else { return false };
+        senders.add(sender);
+        finding.count += 1;
+        if let (Some(all), Some(later)) = (&mut finding.measurement, measurement) {
+            all.add(later);
+        }
+        for frame in frames {
+            if finding.frames.len() >= Finding::MAX_FRAMES {
+                break;
+            }
+            // A frame may have several violations.
+            if finding.frames.last() != Some(frame) {
+                finding.frames.push(*frame);
+            }
+        }
+        true
     }
 
     /// Removes and returns the judgements on a connection. Add them again.
@@ -110,7 +132,11 @@ impl ConnectionFindings {
         if judgements.0.is_empty() {
             return;
         }
-        if self.judgements.len() >= MAX_CONNECTIONS && !self.judgements.contains_key(&connection) {
+        if let Some(taken) = self.judgements.get_mut(&connection) {
+            *taken = judgements;
+            return;
+        }
+        if self.judgements.len() >= MAX_CONNECTIONS {
             self.judgements.clear();
         }
         self.judgements.insert(connection, judgements);

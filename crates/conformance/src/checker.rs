@@ -13,17 +13,18 @@ use rustc_hash::FxHashMap;
 use crate::aggregation::{ConnectionFindings, Judgements};
 use crate::attachment::AttachedFindings;
 use crate::connection_history::{ConnectionHistories, TransactionFacts};
-use crate::finding::Finding;
+use crate::finding::{Finding, SeverityLevel};
 use crate::known::find_known;
 use crate::memory_table::MemoryTable;
 use crate::message_view::MessageView;
+use crate::operations::{CompoundOperations, RpcFailure};
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
 use crate::rule_plan::{PlanVerdict, PreparedRule, RulePlans};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::subject::{Subject, SubjectSet};
-use crate::transaction_view::TransactionView;
+use crate::transaction_view::{MessageHeaders, TransactionView};
 use crate::unanswered_memory::UnansweredMemory;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
@@ -48,6 +49,7 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
             | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => (check, Some(SubjectSet::of(suspects))),
             RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(SubjectSet::IMPOSSIBLE)),
             RuleCheck::Transaction(_)
+            | RuleCheck::SuspectTransaction(..)
             | RuleCheck::Event(_)
             | RuleCheck::Absence(..)
             | RuleCheck::Counted(..) => return None,
@@ -62,9 +64,13 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
         rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists))
     };
-    PreparedRule::select(|rule| match rule.check {
-        RuleCheck::Transaction(check) if is_rdma || !is_rdma_rule(rule) => Some((check, None)),
-        _ => None,
+    PreparedRule::select(|rule| {
+        let check = match rule.check {
+            RuleCheck::Transaction(check) => (check, None),
+            RuleCheck::SuspectTransaction(suspects, check) => (check, Some(SubjectSet::of(suspects))),
+            _ => return None,
+        };
+        (is_rdma || !is_rdma_rule(rule)).then_some(check)
     })
 }
 
@@ -84,7 +90,10 @@ static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
         | RuleCheck::MessageOrEvent(_, check)
         | RuleCheck::SuspectMessageOrEvent(_, _, check)
         | RuleCheck::MessageUnlessEvent(check) => Some((check, None)),
-        RuleCheck::Message(_) | RuleCheck::SuspectMessage(..) | RuleCheck::Transaction(_) => None,
+        RuleCheck::Message(_)
+        | RuleCheck::SuspectMessage(..)
+        | RuleCheck::Transaction(_)
+        | RuleCheck::SuspectTransaction(..) => None,
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
@@ -294,7 +303,12 @@ impl ConformanceChecker {
         let findings: Vec<(usize, Finding)> =
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let mut history = self.connections.take(transaction);
-        let mut view = TransactionView::new(transaction, messages, summary, &history, &self.sessions);
+        let failure = summary.rpc_status.and_then(RpcFailure::of);
+        let operations = CompoundOperations::new(transaction, messages.compound(), failure);
+        let headers = MessageHeaders::decode(transaction);
+        let decoded = (&headers, &operations);
+        let mut view =
+            TransactionView::new(transaction, messages, summary, decoded, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
@@ -412,6 +426,21 @@ impl ConformanceChecker {
     ) -> Option<Finding> {
         let transaction = context.transaction;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
+        let set_up = transaction.set_up.as_deref();
+        let culprit = violation.side.unwrap_or(side);
+        let known = find_known(rule, culprit, set_up);
+        // Most violations of these rules repeat an earlier one: no finding is made for them.
+        if rule.scope == RuleScope::Connection && self.attached.is_none() {
+            let severity = match known {
+                Some(_) => SeverityLevel::Known,
+                None => violation.severity.unwrap_or(rule.severity).into(),
+            };
+            let key = (rule.id, transaction.connection.number, culprit, severity);
+            let measurement = violation.measurement.as_ref();
+            if self.per_connection.add_to_earlier(key, measurement, frames, side) {
+                return None;
+            }
+        }
         let frames: Vec<FrameNumber> = frames.iter().copied().take(Finding::MAX_FRAMES).collect();
         let mut finding = Finding {
             frames,
@@ -420,7 +449,7 @@ impl ConformanceChecker {
             xid: Some(transaction.xid),
             ..finding(rule, violation, side, transaction.connection)
         };
-        if let Some(known) = find_known(rule, finding.side, transaction.set_up.as_deref()) {
+        if let Some(known) = known {
             finding.set_known(known);
         }
         match rule.scope {
@@ -444,7 +473,7 @@ impl ConformanceChecker {
             self.sessions.record_gap();
         }
         if matches!(view.arguments, Some((Procedure::Compound | Procedure::CbCompound, _))) {
-            self.sessions.record(view.transaction, &view.operations);
+            self.sessions.record(view.transaction, view.operations);
         }
         self.sessions.record_call(view.transaction);
     }

@@ -180,7 +180,8 @@ type HostPair = (Address, Address, Tenant);
 /// Histories of all connections by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHistories {
-    histories: FxHashMap<u64, Box<ConnectionHistory>>,
+    /// `None` while a history is taken.
+    histories: FxHashMap<u64, Option<Box<ConnectionHistory>>>,
     /// Inline thresholds of the newest connection between two hosts.
     thresholds: FxHashMap<HostPair, (u32, u32)>,
 }
@@ -188,13 +189,13 @@ pub(crate) struct ConnectionHistories {
 impl ConnectionHistories {
     /// Returns the history of a connection, if it has one.
     pub(crate) fn get(&self, number: u64) -> Option<&ConnectionHistory> {
-        self.histories.get(&number).map(Box::as_ref)
+        self.histories.get(&number)?.as_deref()
     }
 
     /// Removes and returns the history of the connection of a Transaction before it. Put it back, updated.
     pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConnectionHistory> {
         let ConnectionIdentity { number, client, server, tenant, .. } = transaction.connection;
-        let mut history = self.histories.remove(&number).unwrap_or_default();
+        let mut history = self.histories.get_mut(&number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {
@@ -209,9 +210,13 @@ impl ConnectionHistories {
 
     /// Puts the history of a connection back.
     pub(crate) fn put(&mut self, number: u64, history: Box<ConnectionHistory>) {
+        if let Some(taken) = self.histories.get_mut(&number) {
+            *taken = Some(history);
+            return;
+        }
         if self.histories.len() >= MAX_CONNECTIONS {
             self.histories.clear();
         }
-        self.histories.insert(number, history);
+        self.histories.insert(number, Some(history));
     }
 }

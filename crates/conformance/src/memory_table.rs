@@ -8,10 +8,11 @@ use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-/// Maximum number of handles. Beyond it, all are forgotten.
-const MAX_HANDLES: usize = 1 << 14;
-/// Maximum number of ranges of a handle: the last ones.
-const MAX_RANGES: usize = 64;
+/// Maximum number of handles. Beyond it, all are forgotten. A client registers a handle anew for each Call: the table is
+/// small enough to stay in a cache of the processor.
+const MAX_HANDLES: usize = 1 << 12;
+/// Maximum number of earlier ranges of a handle: the last ones.
+const MAX_EARLIER: usize = 63;
 /// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
 const MAX_SKEW_NS: i64 = 1_000_000;
 
@@ -56,9 +57,38 @@ impl OfferedRange {
 /// Connection, direction of the Calls, and handle.
 type MemoryKey = (u64, CallDirection, Handle);
 
+/// Ranges of one handle that Calls offered.
+#[derive(Debug)]
+struct HandleRanges {
+    last: OfferedRange,
+    /// Ranges before it, of Calls in flight at the same time.
+    earlier: Vec<OfferedRange>,
+}
+
+impl HandleRanges {
+    /// Returns a range that overlaps.
+    fn find_overlap(&self, range: &OfferedRange) -> Option<&OfferedRange> {
+        self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other))
+    }
+
+    fn add(&mut self, range: OfferedRange) {
+        let is_over = |other: &OfferedRange| other.reply_time < range.call_time;
+        // Most handles are used again only after the Reply.
+        if is_over(&self.last) && self.earlier.iter().all(is_over) {
+            self.earlier.clear();
+        } else {
+            if self.earlier.len() >= MAX_EARLIER {
+                self.earlier.remove(0);
+            }
+            self.earlier.push(self.last);
+        }
+        self.last = range;
+    }
+}
+
 /// Ranges that answered Calls offered.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryTable(FxHashMap<MemoryKey, Vec<OfferedRange>>);
+pub(crate) struct MemoryTable(FxHashMap<MemoryKey, HandleRanges>);
 
 impl MemoryTable {
     /// Records the memory of a Transaction. Returns memory that another Call in flight at the same time offered.
@@ -84,29 +114,21 @@ impl MemoryTable {
                 call_time: call.time,
                 reply_time: reply.time,
             };
-            if self.0.len() >= MAX_HANDLES {
-                self.0.clear();
-            }
-            let ranges =
-                self.0.entry((transaction.connection.number, transaction.direction, handle)).or_default();
-            let other = ranges.iter().find(|other| range.overlaps(other));
-            found = found.or(other.map(|other| {
-                let start = range.start.max(other.start);
-                MemoryOverlap {
-                    xid: other.xid,
-                    handle,
-                    offset: start,
-                    length: range.end.min(other.end) - start,
+            let key = (transaction.connection.number, transaction.direction, handle);
+            let Some(ranges) = self.0.get_mut(&key) else {
+                if self.0.len() >= MAX_HANDLES {
+                    self.0.clear();
                 }
-            }));
-            if ranges.len() >= MAX_RANGES {
-                ranges.remove(0);
-            }
-            // Most handles are used again only after the Reply.
-            if ranges.iter().all(|other| other.reply_time < range.call_time) {
-                ranges.clear();
-            }
-            ranges.push(range);
+                self.0.insert(key, HandleRanges { last: range, earlier: Vec::new() });
+                continue;
+            };
+            found = found.or_else(|| {
+                let other = ranges.find_overlap(&range)?;
+                let start = range.start.max(other.start);
+                let length = range.end.min(other.end) - start;
+                Some(MemoryOverlap { xid: other.xid, handle, offset: start, length })
+            });
+            ranges.add(range);
         }
         found
     }

@@ -96,10 +96,13 @@ impl<'t> MessageView<'t> {
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
     pub(crate) fn evidence(&self, transaction: EvidenceSet) -> EvidenceSet {
+        // The chunks of a Call are offered, those of a Reply are returned.
+        let has_lists =
+            self.has_complete_lists() && transaction.provides(EvidenceSet::of(&[Evidence::MessageKind]));
         transaction
             .without(Evidence::ChunkLists)
             .without(Evidence::WholeMessage)
-            .with(Evidence::ChunkLists, self.has_complete_lists())
+            .with(Evidence::ChunkLists, has_lists)
             .with(Evidence::WholeMessage, self.is_whole())
     }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::hash::Hasher;
-use std::ops::RangeInclusive;
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{DecodedCbCompound, DecodedCompound, RpcStatus};
@@ -114,6 +113,11 @@ pub struct CompoundOperations<'t> {
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
     pub failure: Option<RpcFailure>,
+    /// `true` if an operation of COMPOUND is not of its minor version.
+    pub has_reserved: bool,
+    /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they match in
+    /// number, order and tag, a failed operation is the last, and SEQUENCE is the only operation with a prescribed position.
+    pub is_usual: bool,
     /// Operations of COMPOUND among the arguments and results that were decoded.
     set: OperationSet,
 }
@@ -204,10 +208,36 @@ impl<'t> CompoundOperations<'t> {
             }
         }
         all.mark_reduced(transaction);
-        let numbers =
-            { all.arguments.iter().map(Args::number) }.chain(all.results.iter().map(Results::number));
-        all.set = numbers.fold(OperationSet::default(), OperationSet::with);
+        all.examine();
         all
+    }
+
+    /// Examines the operations of a COMPOUND and their results, once for all rules.
+    fn examine(&mut self) {
+        let begins_in_session = matches!(self.arguments.first(), Some(Args::SEQUENCE(_)));
+        let mut is_usual = begins_in_session == (self.minor_version > 0);
+        let mut last = None;
+        for (at, operation) in self.arguments.iter().enumerate() {
+            let number = operation.number();
+            self.set = self.set.with(number);
+            self.has_reserved |= !is_in_minor_version(operation, self.minor_version);
+            is_usual &= at == 0 || !has_position(operation);
+            if let Some(result) = self.results.get(at) {
+                is_usual &= last.is_none_or(|status| status == Nfsstat4::NFS4_OK);
+                is_usual &= result.number() == number;
+                last = Some(result.status());
+            }
+        }
+        let results = self.results.iter().map(Results::number);
+        self.set = results.fold(self.set, OperationSet::with);
+        self.is_usual = is_usual
+            && last.is_some()
+            && last == self.status
+            && last != Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH)
+            && self.results.len() <= self.arguments.len()
+            && self.has_all_arguments
+            && self.has_all_results
+            && self.tag == self.reply_tag;
     }
 
     /// Adds the operations of a CB_COMPOUND.
@@ -297,9 +327,14 @@ impl<'t> CompoundOperations<'t> {
     }
 }
 
-/// Returns the minor versions that have an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13 and
+/// Returns `true` if the position of an operation in a COMPOUND, or that of another operation, is prescribed.
+fn has_position(operation: &Args<'_>) -> bool {
+    matches!(operation, Args::SEQUENCE(_) | Args::BIND_CONN_TO_SESSION(_) | Args::DESTROY_SESSION(_))
+}
+
+/// Returns `true` if a minor version has an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13 and
 /// 14.2, RFC 8276 section 8.
-pub(crate) fn minor_versions(operation: &Args<'_>) -> RangeInclusive<u32> {
+pub(crate) fn is_in_minor_version(operation: &Args<'_>, minor_version: u32) -> bool {
     match operation {
         Args::ACCESS(_)
         | Args::CLOSE(_)
@@ -333,13 +368,13 @@ pub(crate) fn minor_versions(operation: &Args<'_>) -> RangeInclusive<u32> {
         | Args::SETATTR(_)
         | Args::VERIFY(_)
         | Args::WRITE(_)
-        | Args::ILLEGAL(_) => 0..=u32::MAX,
+        | Args::ILLEGAL(_) => true,
         Args::OPEN_CONFIRM(_)
         | Args::RENEW(_)
         | Args::SETCLIENTID(_)
         | Args::SETCLIENTID_CONFIRM(_)
-        | Args::RELEASE_LOCKOWNER(_) => 0..=0,
-        Args::GETDEVICELIST(_) => 1..=1,
+        | Args::RELEASE_LOCKOWNER(_) => minor_version == 0,
+        Args::GETDEVICELIST(_) => minor_version == 1,
         Args::BACKCHANNEL_CTL(_)
         | Args::BIND_CONN_TO_SESSION(_)
         | Args::EXCHANGE_ID(_)
@@ -357,7 +392,7 @@ pub(crate) fn minor_versions(operation: &Args<'_>) -> RangeInclusive<u32> {
         | Args::TEST_STATEID(_)
         | Args::WANT_DELEGATION(_)
         | Args::DESTROY_CLIENTID(_)
-        | Args::RECLAIM_COMPLETE(_) => 1..=u32::MAX,
+        | Args::RECLAIM_COMPLETE(_) => minor_version >= 1,
         Args::ALLOCATE(_)
         | Args::COPY(_)
         | Args::COPY_NOTIFY(_)
@@ -374,6 +409,6 @@ pub(crate) fn minor_versions(operation: &Args<'_>) -> RangeInclusive<u32> {
         | Args::GETXATTR(_)
         | Args::SETXATTR(_)
         | Args::LISTXATTRS(_)
-        | Args::REMOVEXATTR(_) => 2..=u32::MAX,
+        | Args::REMOVEXATTR(_) => minor_version >= 2,
     }
 }

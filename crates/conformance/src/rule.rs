@@ -41,8 +41,11 @@ pub enum Evidence {
     BothMessages,
     /// Complete chunk lists in the messages that are judged.
     ChunkLists,
-    /// No loss between the last idle moment of the connection and the Reply.
+    /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each direction
+    /// counts as a loss.
     NoLoss,
+    /// The kind of the message: Call or Reply. A snap length may cut it, and the Call that shows it may be missing.
+    MessageKind,
     /// The messages that are judged, captured to their end.
     WholeMessage,
     /// The session of the COMPOUND, from its CREATE_SESSION on.
@@ -87,6 +90,7 @@ impl Evidence {
             Self::BothMessages => "call and reply",
             Self::ChunkLists => "complete chunk lists",
             Self::NoLoss => "no packet loss before the reply",
+            Self::MessageKind => "the kind of the message, call or reply",
             Self::WholeMessage => "the complete message",
             Self::Session => "the session from its CREATE_SESSION on",
             Self::CheckedIcrc => "the option --check-icrc",
@@ -103,6 +107,8 @@ pub enum RuleCheck {
     SuspectMessage(&'static [Subject], fn(&MessageView<'_>) -> Option<Verdict>),
     /// Judges each Transaction, on any transport.
     Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
+    /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
+    SuspectTransaction(&'static [Subject], fn(&TransactionView<'_>) -> Option<Verdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<Verdict>),
     /// Judges each transport event, of which there is one only for a violation. The second function says if a Transaction had

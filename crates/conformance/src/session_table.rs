@@ -1,6 +1,8 @@
 //! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
 
+use nfsrdma_dissectors::address::{Address, Tenant};
 use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, SiblingConnections};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
@@ -17,8 +19,11 @@ const MAX_COPIES: usize = 1024;
 const MAX_SLOTS: usize = 4096;
 
 const DESTROY_SESSION: OperationSet = OperationSet::of(&[Operation::DESTROY_SESSION]);
-const SESSION_OPERATIONS: OperationSet =
-    OperationSet::of(&[Operation::CREATE_SESSION, Operation::DESTROY_SESSION]);
+const SESSION_OPERATIONS: OperationSet = OperationSet::of(&[
+    Operation::CREATE_SESSION,
+    Operation::BIND_CONN_TO_SESSION,
+    Operation::DESTROY_SESSION,
+]);
 const COPY_OPERATIONS: OperationSet =
     OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_STATUS, Operation::OFFLOAD_CANCEL]);
 
@@ -47,6 +52,13 @@ impl ChannelLimits {
             max_requests: attributes.ca_maxrequests,
         }
     }
+}
+
+/// Addresses of client and server, and their virtual network.
+type HostPair = (Address, Address, Tenant);
+
+fn hosts_of(connection: &ConnectionIdentity) -> HostPair {
+    (connection.client.address, connection.server.address, connection.tenant)
 }
 
 /// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
@@ -85,12 +97,30 @@ pub struct SlotUse {
     certain: CertainPoint,
     /// Number of the Call on its connection.
     call_number: u64,
+    /// `true` if the Call may have been sent after a Reply that was captured later.
+    may_follow_reply: bool,
 }
 
 impl SlotUse {
     /// Returns the number of the connection of the Call.
     pub fn connection(&self) -> u64 {
         self.certain.connection
+    }
+
+    /// Returns `true` if this use may have ended before the Call of the Transaction was sent, although its Reply was captured
+    /// later, or the other way around.
+    pub(crate) fn has_uncertain_order(&self, transaction: &Transaction) -> bool {
+        let is_elsewhere = self.connection() != transaction.connection.number;
+        transaction.credit_use.may_follow_reply || (is_elsewhere && self.may_follow_reply)
+    }
+
+    /// Returns `true` if the Call was sent before that of the Transaction, which was captured at `time`, or is the same one.
+    pub(crate) fn is_before(&self, transaction: &Transaction, time: Timestamp) -> bool {
+        let number = transaction.credit_use.call_number;
+        let has_order =
+            self.connection() == transaction.connection.number && self.call_number > 0 && number > 0;
+        // The numbers have the order of a stream, the times that of the capture.
+        if has_order { self.call_number <= number } else { self.call_time <= time }
     }
 }
 
@@ -131,6 +161,12 @@ struct SessionChannel {
     highest_granted_slot: u32,
     target: Option<TargetSlot>,
     created: CertainPoint,
+    /// First frame of the Call of CREATE_SESSION.
+    created_frame: Option<FrameNumber>,
+    /// Hosts of the connection of CREATE_SESSION.
+    hosts: HostPair,
+    /// `true` if a connection between other addresses has used the session.
+    has_other_hosts: bool,
     /// Number of the Call of CREATE_SESSION on its connection.
     created_by: u64,
     /// Connection of the last COMPOUND.
@@ -170,6 +206,9 @@ impl SessionChannel {
             highest_granted_slot: limits.max_requests.saturating_sub(1),
             target: None,
             created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+            created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
+            hosts: hosts_of(&transaction.connection),
+            has_other_hosts: false,
             created_by: transaction.credit_use.call_number,
             connection,
             gaps,
@@ -183,12 +222,27 @@ impl SessionChannel {
         let gaps = self.gaps + u64::from(connection != self.connection);
         CertainPoint { connection, losses: transaction.credit_use.losses, gaps }
     }
+
+    /// Returns `true` if another connection than that of the Transaction may have used the session after this frame. What it
+    /// carried may be lost or wait for its Reply, and nothing on this connection shows that.
+    fn may_be_used_elsewhere(&self, after: Option<FrameNumber>, transaction: &Transaction) -> bool {
+        let is_open = match transaction.siblings {
+            SiblingConnections::None => false,
+            SiblingConnections::Ended(last) => after.is_none_or(|after| last > after),
+            SiblingConnections::Open => true,
+        };
+        is_open || self.has_other_hosts
+    }
 }
+
+/// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access port and a
+/// trunk has each session twice.
+type ChannelKey = (Tenant, Channel, Sessionid4);
 
 /// The channels of all sessions whose creation was captured.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
-    channels: FxHashMap<(Channel, Sessionid4), SessionChannel>,
+    channels: FxHashMap<ChannelKey, SessionChannel>,
     waiting_calls: WaitingCalls,
 }
 
@@ -200,9 +254,11 @@ impl SessionTable {
         operations: &CompoundOperations<'_>,
     ) -> Option<SlotHistory> {
         let sequence = operations.sequence.as_ref()?;
-        let session = self.channels.get(&(operations.channel, sequence.session))?;
+        let session =
+            self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
         let last_use = session.slots.get(&sequence.slot).copied();
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
+        let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
         // Calls of the server have numbers of their own.
         let created_by = if operations.channel == Channel::Fore { session.created_by } else { 0 };
         let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
@@ -216,6 +272,7 @@ impl SessionTable {
             has_gaps: before != session.certain_point(transaction)
                 || last_use.is_some_and(|last_use| last_use.is_misordered)
                 || transaction.reply.is_none()
+                || session.may_be_used_elsewhere(frame_before, transaction)
                 // A Call between them may have used the slot.
                 || self.waiting_calls.has_between(number_before, transaction),
         })
@@ -230,9 +287,10 @@ impl SessionTable {
         if !operations.has_any(DESTROY_SESSION) {
             return None;
         }
+        let tenant = transaction.connection.tenant;
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| self.channels.get(&(Channel::Fore, destroyed.dsa_sessionid)))
+                result.ok().and_then(|_| self.channels.get(&(tenant, Channel::Fore, destroyed.dsa_sessionid)))
             }
             _ => None,
         })?;
@@ -242,7 +300,8 @@ impl SessionTable {
         (started > 0).then(|| EndedCopies {
             started,
             unreported: unreported().count(),
-            has_gaps: unreported().any(|copy| copy.started != now),
+            has_gaps: unreported().any(|copy| copy.started != now)
+                || session.may_be_used_elsewhere(session.created_frame, transaction),
         })
     }
 
@@ -287,6 +346,7 @@ impl SessionTable {
 
     /// Records sessions that are created and destroyed.
     fn record_lifetimes(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        let tenant = transaction.connection.tenant;
         for (arguments, result) in operations.pairs() {
             match (arguments, result) {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
@@ -298,7 +358,7 @@ impl SessionTable {
                         (Channel::Fore, &created.csr_fore_chan_attrs),
                         (Channel::Back, &created.csr_back_chan_attrs),
                     ] {
-                        let id = (channel, created.csr_sessionid);
+                        let id = (tenant, channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
                         let gaps = u64::from(self.channels.contains_key(&id));
                         let minor_version = operations.minor_version;
@@ -306,11 +366,18 @@ impl SessionTable {
                         self.channels.insert(id, state);
                     }
                 }
+                (Args::BIND_CONN_TO_SESSION(bound), _) => {
+                    for channel in [Channel::Fore, Channel::Back] {
+                        if let Some(session) = self.channels.get_mut(&(tenant, channel, bound.bctsa_sessid)) {
+                            session.has_other_hosts |= session.hosts != hosts_of(&transaction.connection);
+                        }
+                    }
+                }
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
                     if result.ok().is_some() =>
                 {
                     for channel in [Channel::Fore, Channel::Back] {
-                        self.channels.remove(&(channel, destroyed.dsa_sessionid));
+                        self.channels.remove(&(tenant, channel, destroyed.dsa_sessionid));
                     }
                 }
                 _ => {}
@@ -319,13 +386,15 @@ impl SessionTable {
     }
 
     fn record_copies(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        let tenant = transaction.connection.tenant;
         for pair in operations.pairs() {
             match pair {
                 (Args::COPY(_), Some(Results::COPY(copied))) => {
                     let callback =
                         copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
-                    let session = { operations.sequence }
-                        .and_then(|sequence| self.channels.get_mut(&(operations.channel, sequence.session)));
+                    let session = operations.sequence.and_then(|sequence| {
+                        self.channels.get_mut(&(tenant, operations.channel, sequence.session))
+                    });
                     if let (Some(stateid), Some(session)) = (callback, session)
                         && session.copies.len() < MAX_COPIES
                     {
@@ -351,6 +420,7 @@ impl SessionTable {
 
     /// Records the use of a slot. A refused SEQUENCE or CB_SEQUENCE does not use it.
     fn record_use(&mut self, transaction: &Transaction, operations: &CompoundOperations<'_>) {
+        let tenant = transaction.connection.tenant;
         let sequence = operations.sequence.as_ref();
         if let Some(returned) = operations.sequence_result.as_ref()
             && !sequence.is_some_and(|sequence| sequence.is_echoed_by(returned))
@@ -358,17 +428,20 @@ impl SessionTable {
             // The replier used another slot, or the requester did not ask for this one.
             let asked = sequence.map(|sequence| sequence.session).unwrap_or_default();
             for id in [returned.session, asked] {
-                if let Some(session) = self.channels.get_mut(&(operations.channel, id)) {
+                if let Some(session) = self.channels.get_mut(&(tenant, operations.channel, id)) {
                     session.gaps += 1;
                 }
             }
             return;
         }
         let Some(sequence) = sequence else { return };
-        let id = (operations.channel, sequence.session);
+        let id = (tenant, operations.channel, sequence.session);
         let Some(session) = self.channels.get_mut(&id) else { return };
         let Some(call) = &transaction.call else { return };
         let certain = session.certain_point(transaction);
+        if session.connection != certain.connection {
+            session.has_other_hosts |= session.hosts != hosts_of(&transaction.connection);
+        }
         (session.connection, session.gaps) = (certain.connection, certain.gaps);
         let result = operations.sequence_result.as_ref();
         if let Some(target) = &mut session.target
@@ -394,7 +467,7 @@ impl SessionTable {
         }
         let is_known = session.slots.get(&sequence.slot);
         // Transactions come in the order in which they close.
-        let is_older = is_known.is_some_and(|known| known.call_time > call.time);
+        let is_older = is_known.is_some_and(|known| !known.is_before(transaction, call.time));
         if is_older || (is_known.is_none() && session.slots.len() >= MAX_SLOTS) {
             return;
         }
@@ -413,6 +486,7 @@ impl SessionTable {
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
             certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
             call_number: transaction.credit_use.call_number,
+            may_follow_reply: transaction.credit_use.may_follow_reply,
         };
         session.slots.insert(sequence.slot, used);
     }

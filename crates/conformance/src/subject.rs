@@ -58,15 +58,31 @@ pub enum Subject {
     ReadPlus,
     /// The COMPOUND has COPY, OFFLOAD_CANCEL or OFFLOAD_STATUS.
     Offload,
+    /// The COMPOUND or CB_COMPOUND has a minor version with sessions.
+    SessionVersion,
+    /// The COMPOUND has an operation that is not of its minor version.
+    ReservedOperation,
+    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperations::is_usual`]. CB_COMPOUND always has the subject.
+    ///
+    /// [`CompoundOperations::is_usual`]: crate::operations::CompoundOperations::is_usual
+    UnusualCompound,
+    /// The slot had no use before the COMPOUND or CB_COMPOUND.
+    FirstSlotUse,
+    /// A rule about all uses of a slot may be broken; see [`TransactionView::has_usual_sequence`].
+    ///
+    /// [`TransactionView::has_usual_sequence`]: crate::transaction_view::TransactionView::has_usual_sequence
+    UnusualSequence,
+    /// The Call or Reply may exceed a limit of the channel of its session.
+    LargeMessage,
 }
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SubjectSet(u32);
+pub(crate) struct SubjectSet(u64);
 
 impl SubjectSet {
     /// A set that no message and no Transaction has.
-    pub(crate) const IMPOSSIBLE: Self = Self(u32::MAX);
+    pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
     /// Returns the set of these subjects.
     pub(crate) fn of(subjects: &[Subject]) -> Self {
@@ -76,7 +92,7 @@ impl SubjectSet {
     /// Adds a subject if the condition holds.
     #[must_use]
     pub(crate) fn with(self, subject: Subject, is_present: bool) -> Self {
-        Self(self.0 | u32::from(is_present) << subject as u32)
+        Self(self.0 | u64::from(is_present) << subject as u32)
     }
 
     /// Returns `true` if all subjects that are required are in the set.

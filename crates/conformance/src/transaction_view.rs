@@ -12,25 +12,42 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
-use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
 use crate::connection_history::ConnectionHistory;
 use crate::eligible_items::EligibleItems;
 use crate::file_access::FileAccess;
 use crate::memory_table::MemoryOverlap;
 use crate::message_view::MessageView;
-use crate::operations::{CompoundOperations, OperationSet, RpcFailure};
+use crate::operations::{CompoundOperations, OperationSet};
 use crate::orphan_replies::OrphanReply;
 use crate::rule::{Evidence, EvidenceSet};
-use crate::session_table::{EndedCopies, SessionTable, SlotHistory};
+use crate::session_table::{EndedCopies, SessionTable, SlotHistory, SlotUse};
 use crate::subject::{Subject, SubjectSet};
 use crate::unanswered_memory::ResultMemory;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
+const FILE_ACCESSES: OperationSet = OperationSet::of(&[Operation::READ, Operation::WRITE]);
 /// Operations with a copy offload stateid. RFC 7862 section 4.8.
 const OFFLOAD_OPERATIONS: OperationSet =
     OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_CANCEL, Operation::OFFLOAD_STATUS]);
+
+/// RPC-over-RDMA headers of a Transaction, unless neither message has chunks. They are large: views borrow them.
+pub(crate) struct MessageHeaders<'t> {
+    call: Option<AnyDialectHeader<'t>>,
+    reply: Option<AnyDialectHeader<'t>>,
+}
+
+impl<'t> MessageHeaders<'t> {
+    #[inline]
+    pub(crate) fn decode(transaction: &'t Transaction) -> Self {
+        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+        let has_chunks = [call, reply].into_iter().flatten().any(|record| !record.has_no_chunks());
+        let header_of = |record: Option<&'t CapturedMessage>| record.filter(|_| has_chunks)?.header();
+        Self { call: header_of(call), reply: header_of(reply) }
+    }
+}
 
 /// A Transaction with its decoded messages and the history of its connection and session.
 pub struct TransactionView<'t> {
@@ -55,9 +72,8 @@ pub struct TransactionView<'t> {
     /// Asynchronous copies of the session that the COMPOUND destroys.
     pub ended_copies: Option<EndedCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
-    pub operations: CompoundOperations<'t>,
-    /// Headers of the Call and the Reply, unless neither has chunks.
-    headers: [Option<AnyDialectHeader<'t>>; 2],
+    pub operations: &'t CompoundOperations<'t>,
+    headers: &'t MessageHeaders<'t>,
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<MemoryOverlap>,
@@ -80,16 +96,12 @@ impl<'t> TransactionView<'t> {
         transaction: &'t Transaction,
         messages: &'t TransactionMessages<'a>,
         summary: &'t RpcSummary,
+        (headers, operations): (&'t MessageHeaders<'t>, &'t CompoundOperations<'t>),
         connection: &'t ConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
-        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
-        let has_chunks = [call, reply].into_iter().flatten().any(|record| !record.has_no_chunks());
-        let header_of = |record: Option<&'t CapturedMessage>| record.filter(|_| has_chunks)?.header();
         let (arguments, results) =
             (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
-        let failure = summary.rpc_status.and_then(RpcFailure::of);
-        let operations = CompoundOperations::new(transaction, messages.compound(), failure);
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -99,11 +111,10 @@ impl<'t> TransactionView<'t> {
             summary,
             connection,
             reply_elsewhere: None,
-            ended_copies: sessions.ended_copies(transaction, &operations),
-            slot: sessions.slot(transaction, &operations),
+            ended_copies: sessions.ended_copies(transaction, operations),
+            slot: sessions.slot(transaction, operations),
             operations,
-            // `array::map` moves each header five times.
-            headers: [header_of(call), header_of(reply)],
+            headers,
             file_accesses: OnceCell::new(),
             overlap: None,
             earlier_memory: None,
@@ -115,7 +126,7 @@ impl<'t> TransactionView<'t> {
     /// Returns the READs and WRITEs that succeeded.
     pub fn file_accesses(&self) -> &[FileAccess] {
         self.file_accesses
-            .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, &self.operations))
+            .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, self.operations))
     }
 
     /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
@@ -190,7 +201,7 @@ impl<'t> TransactionView<'t> {
         };
         let procedure = Procedure::from_numbers(program, version, procedure);
         let is_compound = matches!(procedure, Some(Procedure::Compound | Procedure::CbCompound));
-        let operations = &self.operations;
+        let operations = self.operations;
         is_compound
             && (operations.tag.is_none()
                 || (operations.numbers().next().is_none() && operations.operation_count > 0))
@@ -198,10 +209,9 @@ impl<'t> TransactionView<'t> {
 
     /// Returns the header of a message; `None` if neither message has chunks, or if it is truncated or malformed.
     pub(crate) fn header(&self, kind: RpcMessageKind) -> Option<&AnyDialectHeader<'t>> {
-        let [call, reply] = &self.headers;
         match kind {
-            RpcMessageKind::Call => call.as_ref(),
-            RpcMessageKind::Reply => reply.as_ref(),
+            RpcMessageKind::Call => self.headers.call.as_ref(),
+            RpcMessageKind::Reply => self.headers.reply.as_ref(),
         }
     }
 
@@ -238,6 +248,50 @@ impl<'t> TransactionView<'t> {
             .is_some_and(|(sequence, last_use)| sequence.sequence_id == last_use.sequence_id)
     }
 
+    /// Returns `true` if the Transaction has a READ or a WRITE that succeeded.
+    fn has_file_access(&self) -> bool {
+        let may_access = self.operations.has_any(FILE_ACCESSES) || self.operations.status.is_none();
+        may_access && !self.file_accesses().is_empty()
+    }
+
+    /// Returns `true` if the COMPOUND or CB_COMPOUND is the next use of its slot after a use with a Reply, its slots were
+    /// granted, and its results repeat the session, slot and sequence ID.
+    pub(crate) fn has_usual_sequence(&self) -> bool {
+        let (Some(slot), Some(call)) = (&self.slot, self.call()) else { return false };
+        let (Some(sent), Some(returned)) = (&self.operations.sequence, &self.operations.sequence_result)
+        else {
+            return false;
+        };
+        let follows = |last_use: &SlotUse| {
+            sent.sequence_id == last_use.sequence_id.wrapping_add(1)
+                && last_use.is_before(self.transaction, call.time)
+                && last_use.reply_time.is_some_and(|reply_time| reply_time <= call.time)
+        };
+        slot.last_use.as_ref().is_some_and(follows)
+            && sent.is_echoed_by(returned)
+            && sent.slot <= sent.highest_slot
+            && sent.highest_slot <= slot.highest_granted_slot.min(returned.highest_slot)
+            && slot.minor_version == self.operations.minor_version
+    }
+
+    /// Returns `true` if both messages go inline and are within the limits of the session's channel.
+    fn is_within_limits(&self) -> bool {
+        let (Some(slot), Some(call), Some(reply)) = (&self.slot, self.call(), self.reply()) else {
+            return false;
+        };
+        let limits = &slot.limits;
+        let response_limit = limits.max_response_bytes.min(limits.max_cached_response_bytes);
+        let is_within = |message: &CapturedMessage, limit: u32| {
+            message.has_no_chunks()
+                && message.padding() == RdmaMsgpPadding::default()
+                && message.inline_length().is_some_and(|length| length <= limit as usize)
+        };
+        self.offered_chunks().next().is_none()
+            && is_within(call, limits.max_request_bytes)
+            && is_within(reply, response_limit)
+            && self.operations.operation_count <= limits.max_operations
+    }
+
     /// Returns the subjects of the Transaction.
     pub(crate) fn subjects(&self) -> SubjectSet {
         let transaction = self.transaction;
@@ -246,7 +300,8 @@ impl<'t> TransactionView<'t> {
             self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists());
         let has_chunks =
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
-        let (summary, operations) = (self.summary, &self.operations);
+        let (summary, operations) = (self.summary, self.operations);
+        let has_usual_sequence = self.has_usual_sequence();
         SubjectSet::default()
             .with(Subject::Call, call.is_some())
             .with(Subject::Reply, reply.is_some())
@@ -270,18 +325,36 @@ impl<'t> TransactionView<'t> {
             .with(Subject::NullProcedure, summary.procedure == Some(0))
             .with(Subject::RepeatedCall, transaction.retry_of.is_some())
             .with(Subject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(Subject::FileAccess, !self.file_accesses().is_empty())
+            .with(Subject::FileAccess, self.has_file_access())
             .with(Subject::RepeatedSequence, self.is_repeated_sequence())
             .with(Subject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
             .with(Subject::CreateSession, operations.has_any(CREATE_SESSION))
             .with(Subject::ReadPlus, operations.has_any(READ_PLUS))
             .with(Subject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(
+                Subject::SessionVersion,
+                operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
+            )
+            .with(Subject::ReservedOperation, operations.has_reserved)
+            .with(Subject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(Subject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
+            .with(Subject::UnusualSequence, !has_usual_sequence)
+            .with(Subject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+    }
+
+    /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.
+    fn are_kinds_known(&self) -> bool {
+        match (self.call(), self.reply()) {
+            (Some(_), Some(_)) => true,
+            (call, reply) => call.or(reply).is_none_or(|record| record.is_kind_known),
+        }
     }
 
     /// Returns the evidence that the Transaction provides.
     pub(crate) fn evidence(&self) -> EvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
-        let has_lists = { both.into_iter().filter_map(|kind| self.message(kind)) }
+        let are_kinds_known = self.are_kinds_known();
+        let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
             .all(|message| message.has_complete_lists());
         let is_whole = { both.into_iter().filter_map(|kind| self.transaction.message(kind)) }
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
@@ -292,6 +365,7 @@ impl<'t> TransactionView<'t> {
             .with(Evidence::BothMessages, self.call().is_some() && self.reply().is_some())
             .with(Evidence::ChunkLists, has_lists)
             .with(Evidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(Evidence::MessageKind, are_kinds_known)
             .with(Evidence::WholeMessage, is_whole)
             .with(Evidence::Session, has_session)
     }

@@ -14,6 +14,7 @@ use nfsrdma_dissectors::flow::transaction::{
 };
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::rpc::Xid;
 
 /// A frame in memory.
 #[derive(Clone)]
@@ -89,6 +90,18 @@ fn locate<'t>(frames: &[StoredFrame], record: &'t CapturedMessage) -> Option<Loc
     record.rpcrdma?;
     let at = frames[frame].bytes.windows(record.bytes.len()).position(|bytes| bytes == record.bytes)?;
     Some(Located { record, frame, at })
+}
+
+/// Returns the XID of the Call that was answered last before this one was sent, on its connection and in its direction.
+fn answered_before(transactions: &[Transaction], transaction: &Transaction) -> Option<Xid> {
+    let sent = transaction.call.as_ref()?.time;
+    let replied = |other: &Transaction| other.call.as_ref().and(other.reply.as_ref()).map(|reply| reply.time);
+    let is_before = |other: &&Transaction| {
+        other.connection == transaction.connection
+            && other.direction == transaction.direction
+            && replied(other).is_some_and(|time| time < sent)
+    };
+    transactions.iter().filter(is_before).max_by_key(|other| replied(other)).map(|other| other.xid)
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -173,7 +186,13 @@ impl Variants<'_> {
     }
 
     /// Adds the variants of a message.
-    fn message(&mut self, located: &Located<'_>, kind: RpcMessageKind, transaction: &Transaction) {
+    fn message(
+        &mut self,
+        located: &Located<'_>,
+        kind: RpcMessageKind,
+        transaction: &Transaction,
+        answered: Option<Xid>,
+    ) {
         let Located { record, frame, at } = *located;
         let bytes = &record.bytes;
         let place = |offset: usize| (frame, at + offset);
@@ -189,6 +208,15 @@ impl Variants<'_> {
         }
         if record.inline_bytes().len() > 8 {
             self.add(name[1], place(0), xid ^ 0x0400, &["rpcrdma/xid-mismatch"]);
+        }
+        if let Some(answered) = answered {
+            let kind = match (is_call, record.is_nomsg()) {
+                (true, false) => "rdma_xid of an answered call, in a call",
+                (true, true) => "rdma_xid of an answered call, in a Long Call",
+                (false, false) => "rdma_xid of an answered call, in a reply",
+                (false, true) => "rdma_xid of an answered call, in a Long Reply",
+            };
+            self.add(kind, place(0), answered.0, &["rpcrdma/xid-mismatch"]);
         }
         let versions = if is_call { "version of a call" } else { "version of a reply" };
         self.add(versions, place(4), 7, &["rpcrdma/version"]);
@@ -667,7 +695,8 @@ fn a_changed_field_is_named_by_the_right_rule() {
                     if let Some(located) =
                         transaction.message(kind).and_then(|record| locate(&frames, record))
                     {
-                        variants.message(&located, kind, transaction);
+                        let answered = answered_before(&transactions, transaction);
+                        variants.message(&located, kind, transaction, answered);
                     }
                 }
             }
@@ -727,4 +756,75 @@ fn a_changed_field_is_named_by_the_right_rule() {
         assert!(kinds.contains(kind), "no variant: {kind}");
     }
     assert!(named * 100 >= total * 99, "{named} of {total}: {missed:#?}");
+}
+
+/// Returns the offset of the only FPDU in a frame of Ethernet, IPv4 and TCP from or to port 20049. RFC 5044 section 4.1.
+fn lone_fpdu(frame: &[u8]) -> Option<usize> {
+    if frame.get(12..14)? != [8, 0] || frame[23] != 6 || frame.len() < 74 {
+        return None;
+    }
+    let end = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
+    let at = 34 + usize::from(frame[46] >> 4) * 4;
+    let length = usize::from(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    // Version 1 of DDP.
+    let is_segment = *frame.get(at + 2)? & 0x3f == 1;
+    (is_segment && at + (2 + length).next_multiple_of(4) + 4 == end).then_some(at)
+}
+
+/// RFC 5044 sections 4.1 and 4.4: the receiver takes the bytes that ULPDU_Length states.
+#[test]
+fn a_wrong_ulpdu_length_is_named() {
+    for (name, rules) in [
+        ("siw-v42-crc.pcap.gz", &["rdmap/crc"][..]),
+        // An FPDU that is longer by the one behind it hides that one.
+        (
+            "siw-v42.pcap.gz",
+            &["rdmap/framing", "rdmap/header-length", "rdmap/tagged-offset", "rdmap/last-segment"][..],
+        ),
+    ] {
+        let frames = frames(name);
+        // By the first byte of the headers of DDP and RDMAP: tagged or not, last or not; opcode.
+        let mut places: BTreeMap<[u8; 2], Vec<(usize, usize)>> = BTreeMap::new();
+        let mut counts: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        for (frame, StoredFrame { bytes, .. }) in frames.iter().enumerate().rev() {
+            let Some(at) = lone_fpdu(bytes) else { continue };
+            // The bytes behind the last of a sender may be fewer than the length states.
+            let count = counts.entry(bytes[26..30].to_vec()).or_default();
+            *count += 1;
+            if *count > 4 {
+                places.entry([bytes[at + 2], bytes[at + 3]]).or_default().push((frame, at));
+            }
+        }
+        let mut silent = Vec::new();
+        let mut total = 0;
+        for ([ddp, rdmap], places) in &places {
+            for (frame, at) in places.iter().step_by(places.len().div_ceil(6)) {
+                for difference in [-4_i16, 1, 4, 16, 400] {
+                    let mut changed = frames.clone();
+                    let length = &mut changed[*frame].bytes[*at..at + 2];
+                    let value = u16::from_be_bytes([length[0], length[1]]);
+                    // Within the padding, nothing shows the change.
+                    let is_same_size = |value: u16| (2 + value).next_multiple_of(4);
+                    if is_same_size(value) == is_same_size(value.wrapping_add_signed(difference)) {
+                        continue;
+                    }
+                    length.copy_from_slice(&value.wrapping_add_signed(difference).to_be_bytes());
+                    let (_, findings) = read(&changed);
+                    total += 1;
+                    let bad: BTreeSet<&str> = { findings.iter() }
+                        .filter(|finding| finding.severity >= SeverityLevel::Warning)
+                        .map(|finding| finding.rule.id)
+                        .collect();
+                    if !rules.iter().any(|rule| bad.contains(rule)) {
+                        silent.push(format!(
+                            "{name} {ddp:02x}{rdmap:02x} {difference:+}, frame {}: {bad:?}",
+                            frame + 1
+                        ));
+                    }
+                }
+            }
+        }
+        assert!(total > 100, "{name}: {total} variants");
+        assert!(silent.is_empty(), "{} of {total}: {silent:#?}", silent.len());
+    }
 }

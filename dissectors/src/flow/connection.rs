@@ -27,7 +27,9 @@ use super::recent_frames::IpIdVariation;
 use super::reliable_connection::{ObservedPathMtu, RequestPackets};
 use super::reorder_buffer::ReorderBuffer;
 use super::slab_limit;
-use super::transaction::{CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint};
+use super::transaction::{
+    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint, SiblingConnections,
+};
 use super::transport_event::TransportChecks;
 
 /// One direction of a connection: from an address to a queue pair at another address.
@@ -143,7 +145,8 @@ pub struct ConnectionState {
     pub properties: [Option<PeerProperties>; 2],
     /// Message credits of the client and of the server in version 2; zero messages sent in other versions.
     pub message_credits: [MessageCredits; 2],
-    /// `true` if the end was seen: a FIN or RST in the TCP stream, or a DREQ of the connection manager.
+    /// `true` if the end was seen: a FIN or RST in the TCP stream, a DREQ of the connection manager, or a REQ or REP for
+    /// another connection on its queue pairs.
     pub is_ending: bool,
 }
 
@@ -163,8 +166,10 @@ pub(super) struct FlowConnection {
     /// Packets that wait for the context that they need.
     pub(super) reorder_buffer: ReorderBuffer,
     pub(super) last_frame: FrameNumber,
-    /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ.
+    /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ, or `is_replaced` is set.
     pub(super) is_ending: bool,
+    /// `true` if half of the set-up of another connection on its queue pairs was seen.
+    pub(super) is_replaced: bool,
     /// Communication IDs of both sides, which distinguish a repeated set-up from a new one.
     pub(super) communication_ids: Option<(CommunicationId, CommunicationId)>,
     /// Parameters that both sides announced, if the set-up was seen.
@@ -180,6 +185,11 @@ impl FlowConnection {
     /// Calls.
     pub(super) fn client(&self) -> Option<ConnectionSide> {
         self.opened_by.or(self.conversation.nfs_client_side)
+    }
+
+    /// Returns the addresses of both ends, in the same order for all connections between them.
+    fn addresses(&self) -> (Address, Address) {
+        ordered_addresses(self.a.address, self.b.address)
     }
 
     /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA, and who opened it.
@@ -253,7 +263,7 @@ impl FlowConnection {
         self.a.has_known_port() && self.b.has_known_port()
     }
 
-    fn end(&self, side: ConnectionSide) -> &ConnectionEnd {
+    pub(super) fn end(&self, side: ConnectionSide) -> &ConnectionEnd {
         match side {
             ConnectionSide::A => &self.a,
             ConnectionSide::B => &self.b,
@@ -323,6 +333,15 @@ impl RecentLookups {
     }
 }
 
+/// Connections between two hosts.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenConnections {
+    /// Number of those that did not end.
+    count: usize,
+    /// Last frame of those that ended while another one was open.
+    last_end: Option<FrameNumber>,
+}
+
 /// All connections, indexed by the paths of their packets.
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
@@ -334,6 +353,8 @@ pub(super) struct ConnectionTable {
     serial: u64,
     /// Connections with one unknown queue pair, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
+    /// Connections that did not end, by their addresses.
+    open: FxHashMap<(Address, Address), OpenConnections>,
     lookups: RecentLookups,
     max_connections: usize,
     /// Memory of all connections, in bytes.
@@ -362,6 +383,7 @@ impl ConnectionTable {
             udp_connections: FxHashMap::default(),
             serial: 0,
             unpaired: FxHashMap::default(),
+            open: FxHashMap::default(),
             lookups: RecentLookups::default(),
             max_connections: bound.max(1),
             accounted_bytes: 0,
@@ -435,7 +457,8 @@ impl ConnectionTable {
     }
 
     /// Returns the connection of a path, and the side that sends on it. `evidence` returns `true` if the packet
-    /// answers, or is answered by, packets of the given side of a connection.
+    /// answers, or is answered by, packets of the given side of a connection. An ended connection is not cached, because
+    /// another one may use its queue pairs.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -444,9 +467,12 @@ impl ConnectionTable {
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
     ) -> (usize, ConnectionSide, ConnectionLookup) {
         if let Some((at, side)) = self.paths.get(&path).copied()
-            && self.slots.get(at).is_some_and(FlowConnection::is_paired)
+            && let Some(connection) = self.slots.get(at)
+            && connection.is_paired()
         {
-            self.lookups.add(path, (at, side));
+            if !connection.is_ending {
+                self.lookups.add(path, (at, side));
+            }
             return (at, side, ConnectionLookup::Known);
         }
         self.find_unpaired(path, transport, evidence)
@@ -518,6 +544,7 @@ impl ConnectionTable {
             reorder_buffer: ReorderBuffer::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
+            is_replaced: false,
             communication_ids: None,
             parameters: None,
             continues_as_mpa: false,
@@ -527,6 +554,7 @@ impl ConnectionTable {
         let paths: Vec<_> = connection.paths().collect();
         let at = slab_limit::insert(&mut self.slots, self.max_connections, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
+        self.open.entry(addresses).or_default().count += 1;
         if !is_paired {
             self.unpaired.entry(addresses).or_default().push(at);
         }
@@ -568,6 +596,44 @@ impl ConnectionTable {
     /// Returns the connection of a path, and the side that sends on it.
     pub(super) fn sender_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
         self.paths.get(&path).copied()
+    }
+
+    /// Returns the connection of a path if its end was seen, and the side that sends on it.
+    pub(super) fn ended_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
+        self.sender_on_path(path).filter(|(at, _)| self.get(*at).is_some_and(|known| known.is_ending))
+    }
+
+    /// Records that the end of a connection was seen. Returns `true` if it had not been seen before.
+    pub(super) fn record_end(&mut self, key: ConnectionKey) -> bool {
+        let Some(connection) = self.get_mut_by_key(key) else { return false };
+        let is_first = !std::mem::replace(&mut connection.is_ending, true);
+        let (addresses, last_frame) = (connection.addresses(), connection.last_frame);
+        if is_first {
+            self.record_closed(addresses, last_frame);
+            self.lookups.clear();
+        }
+        is_first
+    }
+
+    /// Records the end of an open connection.
+    fn record_closed(&mut self, addresses: (Address, Address), last_frame: FrameNumber) {
+        if let Some(open) = self.open.get_mut(&addresses) {
+            open.count = open.count.saturating_sub(1);
+            open.last_end = open.last_end.max(Some(last_frame));
+            if open.count == 0 {
+                self.open.remove(&addresses);
+            }
+        }
+    }
+
+    /// Returns the other connections between the hosts of a connection.
+    pub(super) fn siblings(&self, at: usize) -> SiblingConnections {
+        let Some(connection) = self.slots.get(at) else { return SiblingConnections::None };
+        match self.open.get(&connection.addresses()) {
+            Some(open) if open.count > usize::from(!connection.is_ending) => SiblingConnections::Open,
+            Some(OpenConnections { last_end: Some(frame), .. }) => SiblingConnections::Ended(*frame),
+            _ => SiblingConnections::None,
+        }
     }
 
     /// Returns the key of the connection in a slot.
@@ -648,9 +714,11 @@ impl ConnectionTable {
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
-        // A connection that is requested again after it carried packets is a new one, even with the same IDs.
+        // A connection that is requested again after it carried packets, or answered again after its end, is a new one, even
+        // with the same IDs.
         let is_same = |known: &FlowConnection| {
-            known.communication_ids == Some(*communication) && !(*is_anew && known.has_seen_requests())
+            known.communication_ids == Some(*communication)
+                && !((*is_anew || known.is_ending) && known.has_seen_requests())
         };
         if known.any(is_same) {
             return Vec::new();
@@ -683,7 +751,10 @@ impl ConnectionTable {
                 self.paths.remove(&path);
             }
         }
-        self.remove_unpaired(ordered_addresses(connection.a.address, connection.b.address), at);
+        self.remove_unpaired(connection.addresses(), at);
+        if !connection.is_ending {
+            self.record_closed(connection.addresses(), connection.last_frame);
+        }
         if let (ConnectionTransport::Udp, EndpointKind::Port(a), EndpointKind::Port(b)) =
             (connection.transport, connection.a.kind, connection.b.kind)
         {

@@ -1,8 +1,9 @@
 //! Reports of closed connections.
 //!
 //! A connection is closed when the flow removes it, because another one replaced it or because there were too many. A
-//! connection whose end was seen (a FIN or RST of TCP, or a DREQ of the connection manager) is closed as soon as none
-//! of its Transactions is open or lingering. If it carries another Transaction after that, it is reported again.
+//! connection whose end was seen (a FIN or RST of TCP, a DREQ of the connection manager, or a REQ or REP for another
+//! connection on its queue pairs) is closed as soon as none of its Transactions is open or lingering. If it carries another
+//! Transaction after that, it is reported again.
 
 use std::collections::VecDeque;
 
@@ -39,8 +40,7 @@ impl Flow {
 
     /// Records that the end of a connection was seen.
     pub(super) fn record_connection_end(&mut self, key: ConnectionKey) {
-        let Some(connection) = self.connections.get_mut_by_key(key) else { return };
-        if !std::mem::replace(&mut connection.is_ending, true) && self.limits.report_closed_connections {
+        if self.connections.record_end(key) && self.limits.report_closed_connections {
             self.closing_connections.ending_connections.push_back(key);
         }
     }

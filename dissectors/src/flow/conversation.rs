@@ -2,9 +2,9 @@
 //!
 //! Messages without an RPC-over-RDMA header are in [`plain_rpc`].
 
+mod chunk_data_retransmission;
 mod credits;
 mod dialect;
-mod fpdu_trailer;
 mod memory_access;
 mod messages;
 mod plain_rpc;
@@ -34,10 +34,11 @@ use super::connection_setup::NegotiatedParameters;
 use super::frame_role::FrameRole;
 use super::message_continuation::MessageContinuations;
 use super::packet_delivery::RetransmissionStall;
-use super::reliable_connection::NoOperationReason;
+use super::reliable_connection::{NoOperationReason, UnreadRange};
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
-    CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, SiblingConnections,
+    Transaction,
 };
 use super::transaction_table::{
     SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
@@ -61,6 +62,13 @@ pub(super) struct ConversationContext<'a> {
     /// `true` if messages come in an order that acknowledgements prove: a message comes after those that its sender had
     /// received.
     pub(super) is_in_causal_order: bool,
+}
+
+impl ConversationContext<'_> {
+    /// Counts an undecoded frame, unless it is a duplicate made by the capture.
+    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
+        self.stats.count_undecoded_packet(reason, self.packet_meta)
+    }
 }
 
 /// State of the XID of a new Call.
@@ -127,6 +135,8 @@ pub(super) struct RpcConversation {
     losses: u64,
     /// Time of the last of them.
     last_loss: Option<Timestamp>,
+    /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
+    pub(super) is_misordered: bool,
     /// `true` if the set-up of the connection was captured.
     has_set_up: bool,
     /// Time of the first message, RDMA Read or RDMA Write, if transport events are recorded.
@@ -156,6 +166,9 @@ impl RpcConversation {
         self.is_rpc |= other.is_rpc;
         self.has_set_up |= other.has_set_up;
         self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
+        self.losses += other.losses;
+        self.is_misordered |= other.is_misordered;
+        self.last_loss = self.last_loss.max(other.last_loss);
         self.read_depths.merge_limits(&other.read_depths, swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
@@ -219,6 +232,49 @@ impl RpcConversation {
             !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some()
         });
         calls.filter_map(|entry| Some(entry.transaction.call.as_ref()?.time)).min()
+    }
+
+    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered` is the Call that was just
+    /// answered. Empty if too many segments would have to be examined: hostile captures have many.
+    pub(super) fn unread_ranges(
+        &self,
+        ledger: &TransactionTable,
+        requester: ConnectionSide,
+        answered: TransactionKey,
+    ) -> Vec<UnreadRange> {
+        const MAX_SEGMENTS: usize = 4096;
+        let mut ranges = Vec::new();
+        let mut segments = 0;
+        for key in self.transaction_keys() {
+            let Some(entry) = ledger.get(key).filter(|entry| entry.requester == requester) else { continue };
+            let Some(call) = &entry.transaction.call else { continue };
+            segments += 1;
+            for segment in entry.transaction.read_chunks.iter().flat_map(|chunk| &chunk.segments) {
+                segments += 1;
+                if segments + ranges.len() > MAX_SEGMENTS {
+                    return Vec::new();
+                }
+                let missing = segment.moved_coverage.missing_ranges(segment.length.into());
+                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UnreadRange {
+                    handle: segment.handle,
+                    offset: segment.offset.wrapping_add(range.start),
+                    length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
+                    offered: call.time,
+                    is_answered: key == answered,
+                }));
+            }
+        }
+        ranges
+    }
+
+    /// Returns the owner of a range of memory that a side has advertised.
+    pub(super) fn owner_of_range(
+        &self,
+        ledger: &TransactionTable,
+        side: ConnectionSide,
+        range: &UnreadRange,
+    ) -> RdmaAttribution {
+        self.find_segment(ledger, side, range.handle, range.offset, range.length)
     }
 
     /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
@@ -332,10 +388,12 @@ impl RpcConversation {
                 kind
             }
             RdmaOperation::SendRetransmission { attribution: owner, ends } => {
-                record_retransmission(context, owner, ends)
+                let unknown =
+                    if self.has_cut_lists { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma };
+                record_retransmission(context, owner, ends, unknown)
             }
-            RdmaOperation::TrailerRetransmission { attribution: owner } => {
-                fpdu_trailer::record_retransmitted_trailer(context, owner)
+            RdmaOperation::ChunkDataRetransmission { attribution: owner } => {
+                chunk_data_retransmission::record_retransmitted_data(context, owner)
             }
         }
     }
@@ -361,7 +419,7 @@ impl RpcConversation {
             NoOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
             NoOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
         };
-        context.stats.count_undecoded(undecoded)
+        context.count_undecoded(undecoded)
     }
 
     /// Returns the reason for an operation on memory that no known Call advertised.
@@ -469,6 +527,7 @@ impl RpcConversation {
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
             context.transaction_table.close(key, *context.packet_meta);
+            self.suspected_messages.record_forgotten_call();
             return XidMatch::InUse(key);
         }
         XidMatch::NoMatch
@@ -513,6 +572,7 @@ impl RpcConversation {
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: context.packet_meta.is_refused(),
+                is_delayed: false,
                 losses_when_idle: 0,
             }),
         };
@@ -520,6 +580,7 @@ impl RpcConversation {
         self.advertise(context.transaction_table, key, |at| !at.is_reply_segment());
         if answered.is_none() {
             let in_flight = context.transaction_table.open_on(context.connection, sender);
+            let peer_in_flight = context.transaction_table.open_on(context.connection, sender.peer());
             let (losses, time) = (self.losses, context.packet_meta.time);
             let credits = self.credits_mut(sender);
             if in_flight <= 1 {
@@ -534,6 +595,7 @@ impl RpcConversation {
                 let may_follow_reply = self.is_after_reply_of_same_time(context.is_in_causal_order, entry);
                 entry.transaction.credit_use = CreditUse {
                     in_flight,
+                    peer_in_flight,
                     call_number,
                     granted,
                     losses,
@@ -623,7 +685,7 @@ impl RpcConversation {
         let Some((key, entry)) = known.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
             // The Call was lost, or precedes the capture.
-            let suspected_fault = self.fault_of_lone_reply(context, sender, xid, &reply);
+            let suspected_fault = self.fault_of_unknown_reply(context, sender, xid, &reply);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
@@ -642,6 +704,7 @@ impl RpcConversation {
                 counted_bytes: 0,
                 is_reply_acknowledged: false,
                 is_refused: context.packet_meta.is_refused(),
+                is_delayed: false,
                 losses_when_idle: 0,
             };
             let key = context.transaction_table.add(entry);
@@ -660,15 +723,12 @@ impl RpcConversation {
             }
             let listed_bytes = append_frames(&mut before.frames, &reply.frames, context.stats);
             let is_more = before.adopt_longer_copy(&reply);
-            let is_second_answer = reply.is_rdma_error()
-                && !before.is_rdma_error()
-                && transaction.call.as_ref().is_some_and(|call| call.copies == 1);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
             if is_more {
                 context.transaction_table.close(key, *context.packet_meta);
             }
-            if is_second_answer && let Some(fault) = self.fault_of_lone_reply(context, sender, xid, &reply) {
-                self.suspect_message(context, sender, key, fault);
+            if context.transaction_table.transport_events.is_enabled() {
+                self.check_second_reply(context, sender, key, &reply);
             }
             return key;
         }
@@ -744,6 +804,9 @@ impl RpcConversation {
 
     /// Removes a Transaction that is being emitted.
     pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+        if entry.is_unanswered() {
+            self.suspected_messages.record_forgotten_call();
+        }
         if let Entry::Occupied(found) = self.transactions.entry((entry.requester, entry.transaction.xid))
             && *found.get() == key
         {
@@ -859,6 +922,7 @@ fn empty_transaction(xid: Xid) -> Box<Transaction> {
         reply_read_chunks: Vec::new(),
         is_done: false,
         has_connection_ended: false,
+        siblings: SiblingConnections::None,
         retry_of: None,
         stalls: Vec::new(),
         set_up: None,
@@ -893,7 +957,7 @@ fn append_frames(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &
 fn message_record(
     message: &RdmaMessage<'_>,
     envelope: &TransportHeaderSummary,
-    sends: u32,
+    (sends, is_kind_known): (u32, bool),
 ) -> CapturedMessage {
     CapturedMessage {
         frames: message.frames.to_vec(),
@@ -910,6 +974,7 @@ fn message_record(
         gaps: message.gaps.to_vec(),
         invalidated_handle: message.invalidated_handle,
         rpc_offset: envelope.rpc_offset,
+        is_kind_known,
     }
 }
 
@@ -923,11 +988,7 @@ fn record_payload(
     unknown: UndecodedReason,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return if data.length == 0 {
-            FrameKind::EmptyOperation
-        } else {
-            context.stats.count_undecoded(unknown)
-        };
+        return if data.length == 0 { FrameKind::EmptyOperation } else { context.count_undecoded(unknown) };
     };
     if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
@@ -949,7 +1010,7 @@ fn record_payload(
     let is_pool_used_up = is_heavy && context.transaction_table.is_pool_used_up();
     let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
     else {
-        return context.stats.count_undecoded(unknown);
+        return context.count_undecoded(unknown);
     };
     if !context.packet_meta.is_duplicate() {
         chunk.extend_times(context.packet_meta.accepted_time());
@@ -988,7 +1049,7 @@ fn record_read_request(
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return match length {
             0 => FrameKind::EmptyOperation,
-            _ => context.stats.count_undecoded(unknown),
+            _ => context.count_undecoded(unknown),
         };
     };
     if context.limits.record_transaction_frames {
@@ -999,7 +1060,7 @@ fn record_read_request(
         );
     }
     let packet_meta = context.packet_meta;
-    if let Some(stall) = packet_meta.stall() {
+    if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
         record_chunk_stall(context, key, at, stall);
     }
     if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
@@ -1010,6 +1071,9 @@ fn record_read_request(
             .filter(|_| packet_meta.anomaly.is_some_and(|remark| remark.was_already_accepted));
         if !packet_meta.is_captured_twice() {
             chunk.extend_times(packet_meta.time);
+        }
+        if !packet_meta.is_duplicate() {
+            chunk.requested_bytes = chunk.requested_bytes.saturating_add(length.into());
         }
         if let Some((since, entry)) = last.zip(context.transaction_table.get_mut(key)) {
             entry.transaction.record_stall(RetransmissionStall { since, until: packet_meta.time });
@@ -1033,21 +1097,23 @@ fn record_chunk_stall(
     entry.transaction.record_stall(RetransmissionStall { since, ..stall });
 }
 
-/// Records a retransmitted packet of a message; `ends` says that it is the message's last packet.
+/// Records a retransmitted packet of a message; `ends` says that it is the message's last packet, and `unknown` is the
+/// reason for a message that was not decoded.
 pub(super) fn record_retransmission(
     context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
     ends: bool,
+    unknown: UndecodedReason,
 ) -> FrameKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return context.stats.count_undecoded(UndecodedReason::NotRpcRdma);
+        return context.count_undecoded(unknown);
     };
     let packet_meta = context.packet_meta;
     if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
         return FrameKind::PartialMessage;
     }
     let Some(entry) = context.transaction_table.get_mut(key) else {
-        return context.stats.count_undecoded(UndecodedReason::LateCopy);
+        return context.count_undecoded(UndecodedReason::LateCopy);
     };
     let transaction = &mut entry.transaction;
     let chunks =
@@ -1064,8 +1130,11 @@ pub(super) fn record_retransmission(
     message.copies += u32::from(ends && !packet_meta.is_captured_twice());
     let is_accepted =
         packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
-    let is_needed = message.delivery_evidence == DeliveryEvidence::Assumed
+    let is_needed = message.delivery_evidence != DeliveryEvidence::Acknowledged
         && (which == RpcMessageKind::Reply || !is_answered);
+    if ends && is_needed && packet_meta.may_be_accepted() {
+        message.delivery_evidence = DeliveryEvidence::AssumedFirst;
+    }
     if ends && which == RpcMessageKind::Reply && !packet_meta.is_duplicate() {
         entry.is_refused = packet_meta.is_refused();
     }
@@ -1075,6 +1144,8 @@ pub(super) fn record_retransmission(
         let since = stall.since.max(message.end_time);
         if ends {
             message.end_time = message.end_time.max(packet_meta.accepted_time());
+            // The receiver lacked the earlier copies.
+            message.delivery_evidence = DeliveryEvidence::Assumed;
         }
         transaction.record_stall(RetransmissionStall { since, ..stall });
         if ends && which == RpcMessageKind::Reply {

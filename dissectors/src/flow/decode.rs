@@ -272,6 +272,18 @@ impl Transaction {
     /// RDMA_MSGP (RFC 5666 section 3.9). `None` without an RPC message, if the capture ends within the chunk lists, and
     /// if a padded message is not fully decoded.
     pub fn rpc_length(&self, which: RpcMessageKind) -> Option<u64> {
+        let reply = self.reply.as_ref().filter(|_| which == RpcMessageKind::Reply);
+        let header = reply.filter(|reply| !reply.has_no_chunks()).and_then(CapturedMessage::header);
+        self.rpc_length_with_header(which, header.as_ref())
+    }
+
+    /// Returns the length of the unreduced RPC message, as [`Transaction::rpc_length`]. `header` is the decoded header of the
+    /// Reply; only the length of a Reply with chunks depends on it.
+    pub fn rpc_length_with_header(
+        &self,
+        which: RpcMessageKind,
+        header: Option<&AnyDialectHeader<'_>>,
+    ) -> Option<u64> {
         let message = self.message(which)?;
         if message.is_rdma_error() {
             return None;
@@ -287,7 +299,7 @@ impl Transaction {
             }
             // From the Reply's own header, because the Call may not have been captured.
             RpcMessageKind::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
-                let header = message.header()?;
+                let header = header?;
                 let writes = header.writes();
                 let chunks = writes.iter().map(|chunk| chunk.length());
                 let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
@@ -359,7 +371,7 @@ impl<'a> TransactionMessages<'a> {
         } else if let Some(mut cursor) = self.call {
             let mut heard = PartialCallHeader::default();
             let read = rpc::RpcMsg::decode(&mut cursor, &mut heard);
-            facts.call_error = self.unknown_header(RpcMessageKind::Call).or(read.err());
+            facts.call_error = self.unlocated_message(RpcMessageKind::Call).or(read.err());
             heard.copy_to_summary(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
@@ -382,7 +394,7 @@ impl<'a> TransactionMessages<'a> {
                     };
                 }
                 Err(error) => {
-                    facts.reply_error = Some(self.unknown_header(RpcMessageKind::Reply).unwrap_or(error));
+                    facts.reply_error = Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));
                 }
             }
         }
@@ -530,10 +542,13 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Returns an error if the version or procedure of the RPC-over-RDMA header is unknown, so that the RPC message
-    /// cannot be located.
-    fn unknown_header(&self, which: RpcMessageKind) -> Option<XdrError> {
-        self.transaction.message(which)?.unknown_header()
+    /// Returns an error if the RPC message cannot be located: the version or procedure of the RPC-over-RDMA header is unknown,
+    /// or the message is in a chunk, and there is none.
+    fn unlocated_message(&self, which: RpcMessageKind) -> Option<XdrError> {
+        let message = self.transaction.message(which)?;
+        let is_nowhere =
+            || message.is_nomsg() && self.cursor(which).is_some_and(|cursor| cursor.length() == 0);
+        message.unknown_header().or_else(|| is_nowhere().then_some(XdrError::NoMessage))
     }
 
     /// Reports all fields of a message to an observer: RPC-over-RDMA header, RPC header, and arguments or results.
@@ -631,7 +646,7 @@ impl<'a> TransactionMessages<'a> {
         observer: &mut O,
     ) -> Result<(), XdrError> {
         let Some(mut cursor) = self.cursor(which) else { return Ok(()) };
-        if let Some(error) = self.unknown_header(which) {
+        if let Some(error) = self.unlocated_message(which) {
             return Err(error);
         }
         let message = rpc::RpcMsg::decode(&mut cursor, observer)?;

@@ -2,10 +2,11 @@
 
 use std::cell::OnceCell;
 
+use crate::address::{Address, Tenant};
 use crate::field::NullObserver;
 use crate::infiniband::mad::Mad;
 use crate::infiniband::{
-    self, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
+    self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
 use crate::net::Datagram;
 use crate::rdma::{ConnectionSide, RdmaOperation};
@@ -16,7 +17,7 @@ use super::conversation::{self, ConversationContext};
 use super::finality;
 use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
-use super::recent_frames;
+use super::recent_frames::{self, FrameFingerprint};
 use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UnseenWriteRange};
 use super::reorder_buffer::ExpectedReplies;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
@@ -64,6 +65,8 @@ impl Flow {
             if self.connections.exceeds_limit() {
                 self.evict_connections(None, packet_meta);
             }
+        } else {
+            self.end_connection_before_set_up(tenant, hosts, &message);
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
             && let Some(key) = self.connections.key_by_path(QueuePairPath {
@@ -76,6 +79,39 @@ impl Flow {
             self.record_connection_end(key);
         }
         FrameKind::Management
+    }
+
+    /// Ends the connection whose queue pair a REQ or a REP assigns to another one.
+    fn end_connection_before_set_up(
+        &mut self,
+        tenant: Tenant,
+        (source, destination): (Address, Address),
+        message: &cm::CmMessage<'_>,
+    ) {
+        let (qpn, communication) = match message {
+            cm::CmMessage::Request(request, ..) => (request.local_qpn, None),
+            cm::CmMessage::Reply(reply, _) => {
+                (reply.local_qpn, Some((reply.remote_comm_id, reply.local_comm_id)))
+            }
+            _ => return,
+        };
+        let path = QueuePairPath { tenant, source: destination, destination: source, qpn };
+        let Some((at, peer)) = self.connections.sender_on_path(path) else { return };
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        connection.is_replaced |= match communication {
+            _ if connection.is_ending => true,
+            // A client that has sent messages has received the REP, and does not repeat its REQ.
+            None => connection.end(peer.peer()).requests.has_begun(),
+            // A server repeats its REP until it receives the RTU, even if it has sent messages.
+            Some(_) => {
+                connection.communication_ids.is_some() && connection.communication_ids != communication
+            }
+        };
+        if connection.is_replaced
+            && let Some(key) = self.connections.key(at)
+        {
+            self.record_connection_end(key);
+        }
     }
 
     /// Returns `true` if a datagram of the connection manager is a duplicate made by the capture.
@@ -169,6 +205,11 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
     ) -> (usize, ConnectionSide) {
         let path = queue_pair_path(datagram, packet);
+        if let Some((ended, sender)) = self.connections.ended_on_path(path)
+            && self.begins_next_connection(ended, sender, packet_meta, packet)
+        {
+            self.close_connection(ended, packet_meta);
+        }
         let (at, sender, found) = {
             // Evaluated once per packet, however many connections it may belong to.
             let answered = OnceCell::new();
@@ -183,6 +224,27 @@ impl Flow {
             ConnectionLookup::New => self.on_new_connection(at, path, packet_meta),
         }
         (at, sender)
+    }
+
+    /// Returns `true` if a packet begins a message of another connection on the queue pairs of an ended one: not all of its
+    /// set-up was captured. A message that was captured late, twice, or sent again belongs to the ended connection.
+    fn begins_next_connection(
+        &self,
+        ended: usize,
+        sender: ConnectionSide,
+        packet_meta: PacketMeta<'_>,
+        packet: &InfinibandPacket<'_>,
+    ) -> bool {
+        let Some(connection) = self.connections.get(ended) else { return false };
+        let sent = match sender {
+            ConnectionSide::A => &connection.a.requests,
+            ConnectionSide::B => &connection.b.requests,
+        };
+        let fingerprint = packet_fingerprint(ended, sender, packet, packet_meta.identification);
+        packet.properties.operation == infiniband::PacketOperation::Send
+            && packet.properties.position.begins()
+            && (connection.is_replaced || !sent.may_follow_end(sent.extend_psn(packet.bth.psn)))
+            && !self.recent_frames.contains_copy(fingerprint, packet_meta.time, true, None)
     }
 
     /// Returns the sequence number of a packet, and its delivery anomaly or `None` if it arrived once and in order. Updates
@@ -204,11 +266,7 @@ impl Flow {
             ConnectionSide::B => (b, a),
         };
         let (psn, id) = (packet.bth.psn, packet_meta.identification);
-        let mark = u64::from(psn.0) << 40
-            | u64::from(packet.bth.opcode.0) << 32
-            | u64::from(id) << 16
-            | (at as u64 & 0x7fff) << 1
-            | u64::from(sender == ConnectionSide::A);
+        let mark = packet_fingerprint(at, sender, packet, id);
         let is_response = is_response(packet);
         let is_known = match is_response {
             true => peer.requests.record_answer(sequence),
@@ -229,6 +287,7 @@ impl Flow {
         } else {
             own.ip_id_variation.record(id);
         }
+        conversation.is_misordered |= !is_response && own.requests.is_late(sequence);
         self.recent_frames.record(mark, packet_meta.time);
         if is_response {
             if !is_known && peer.requests.is_missing(sequence) {
@@ -236,7 +295,11 @@ impl Flow {
             }
             return (sequence, None);
         }
-        let is_first_missing = own.starting_psn.take().is_some_and(|first| first != psn);
+        // Without the set-up, packets before the first one may have been lost with it.
+        let is_first_missing = match own.starting_psn.take() {
+            Some(first) => first != psn,
+            None => !own.requests.has_begun(),
+        };
         if is_first_missing || own.requests.may_follow_gap(sequence) {
             conversation.record_loss(packet_meta.time);
         }
@@ -252,6 +315,15 @@ impl Flow {
             }
             PacketOutcome::Surplus => {
                 DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
+            }
+            PacketOutcome::Repeated(stall) => {
+                conversation.record_loss(packet_meta.time);
+                DeliveryAnomaly {
+                    was_already_accepted: true,
+                    may_be_accepted: true,
+                    stall: Some(stall),
+                    ..DeliveryAnomaly::default()
+                }
             }
         };
         (sequence, Some(anomaly))
@@ -519,6 +591,10 @@ impl Flow {
         if !is_undecoded && self.stats.reorder_bytes == 0 {
             return;
         }
+        // Its first copy is buffered, if it is undecoded, too.
+        if is_undecoded && packet_meta.is_captured_twice() {
+            return;
+        }
         let Some(connection) = self.connections.get_mut(at) else { return };
         if let FrameKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
@@ -535,7 +611,13 @@ impl Flow {
             return;
         }
         let call = match meaning {
-            FrameKind::Message { key, which: RpcMessageKind::Call } => Some(key),
+            FrameKind::Message { key, which: RpcMessageKind::Call } => {
+                // The packets that wait may concern this Call, and find no place.
+                if connection.reorder_buffer.may_wait_for_call_of(sender) {
+                    connection.conversation.record_loss(packet_meta.time);
+                }
+                Some(key)
+            }
             FrameKind::Message { key, which: RpcMessageKind::Reply }
             // What was lost before the first copy may have been sent again.
             | FrameKind::Retransmission { key, which: RpcMessageKind::Reply } => {
@@ -544,6 +626,11 @@ impl Flow {
                     connection.reorder_buffer.assign_to_transaction(key);
                     return;
                 }
+                if !entry.transaction.read_chunks.is_empty() {
+                    self.place_orphan_responses(at, sender.peer(), key, packet_meta);
+                }
+                let Some(connection) = self.connections.get_mut(at) else { return };
+                let Some(entry) = self.transaction_table.get(key) else { return };
                 let own = match sender {
                     ConnectionSide::A => &mut connection.a.requests,
                     ConnectionSide::B => &mut connection.b.requests,
@@ -571,6 +658,33 @@ impl Flow {
         });
         let begun = packet.reth.map(|_| (sender, packet.bth.psn));
         self.retry_early_packets(at, call, begun, packet_meta);
+    }
+
+    /// Places the complete RDMA Read responses of a side to the Call that was just answered, if their requests were not captured
+    /// and no other place is possible.
+    fn place_orphan_responses(
+        &mut self,
+        at: usize,
+        responder: ConnectionSide,
+        answered: TransactionKey,
+        packet_meta: PacketMeta<'_>,
+    ) {
+        let Some(connection) = self.connections.get_mut(at) else { return };
+        let FlowConnection { a, b, path_mtu, conversation, reorder_buffer, .. } = connection;
+        let responses = reorder_buffer.orphan_responses(responder);
+        if responses.is_empty() {
+            return;
+        }
+        let reader = match responder {
+            ConnectionSide::A => &mut b.requests,
+            ConnectionSide::B => &mut a.requests,
+        };
+        let ledger = &self.transaction_table;
+        let unread = conversation.unread_ranges(ledger, responder, answered);
+        let owner = |range: &_| conversation.owner_of_range(ledger, responder, range);
+        if reader.infer_lost_reads(&responses, unread, *path_mtu, owner) {
+            self.retry_early_packets(at, None, None, packet_meta);
+        }
     }
 
     /// Retries buffered packets whose place may be known now.
@@ -608,6 +722,26 @@ impl Flow {
             connection.reorder_buffer.put_back(retries, &mut self.stats);
         }
     }
+}
+
+/// Returns the fingerprint of a packet of a connection; `identification` is that of its IPv4 header.
+#[inline]
+fn packet_fingerprint(
+    at: usize,
+    sender: ConnectionSide,
+    packet: &InfinibandPacket<'_>,
+    identification: u16,
+) -> FrameFingerprint {
+    let headers = u64::from(packet.bth.psn.0) << 40
+        | u64::from(packet.bth.opcode.0) << 32
+        | u64::from(identification) << 16
+        | (at as u64 & 0x7fff) << 1
+        | u64::from(sender == ConnectionSide::A);
+    // An ACK may follow a NAK of the same PSN.
+    let headers = packet.aeth.map_or(headers, |Aeth { syndrome, msn }| {
+        recent_frames::mix_fingerprint(headers, u64::from(syndrome.byte()) << 24 | u64::from(msn.0))
+    });
+    FrameFingerprint { headers, icrc: packet.icrc.unwrap_or(0) }
 }
 
 /// Returns `true` if a packet uses the sequence numbers of the requests that it answers.

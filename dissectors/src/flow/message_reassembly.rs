@@ -99,6 +99,9 @@ impl MessageReassembly {
                     // The packet was refused or lost before; this copy is accepted or refused again.
                     (other.end_time, other.is_refused, other.stall) =
                         (part.end_time, part.is_refused, part.stall);
+                } else if packet_meta.may_be_accepted() {
+                    // The rest of the message waits for the retransmission.
+                    other.stall = part.stall;
                 }
                 if other.bytes.len() < part.bytes.len() {
                     self.payload_bytes += part.bytes.len() - other.bytes.len();

@@ -182,8 +182,10 @@ struct PacketMeta<'a> {
 struct DeliveryAnomaly {
     /// The frame is a duplicate made by the capture.
     is_captured_twice: bool,
-    /// The receiver had already accepted a copy of the packet.
+    /// The receiver had already accepted a copy of the packet, as far as is known.
     was_already_accepted: bool,
+    /// The receiver may have accepted this copy instead: there was no acknowledgement of the one before.
+    may_be_accepted: bool,
     /// The receiver refused the packet.
     is_refused: bool,
     /// The packet closes a gap in a stream, and so delays all messages that end behind the gap.
@@ -196,6 +198,7 @@ impl DeliveryAnomaly {
     const CAPTURED_TWICE: Self = Self {
         is_captured_twice: true,
         was_already_accepted: false,
+        may_be_accepted: false,
         is_refused: false,
         closes_gap: false,
         stall: None,
@@ -205,6 +208,7 @@ impl DeliveryAnomaly {
     const REORDERED: Self = Self {
         is_captured_twice: false,
         was_already_accepted: false,
+        may_be_accepted: false,
         is_refused: false,
         closes_gap: false,
         stall: None,
@@ -226,6 +230,11 @@ impl<'a> PacketMeta<'a> {
     /// before.
     fn is_duplicate(&self) -> bool {
         self.anomaly.is_some_and(|remark| remark.is_captured_twice || remark.was_already_accepted)
+    }
+
+    /// Returns `true` if the receiver may have accepted this copy of a packet instead of an earlier one.
+    fn may_be_accepted(&self) -> bool {
+        self.anomaly.is_some_and(|remark| remark.may_be_accepted)
     }
 
     /// Returns `true` if the receiver refused the packet.
@@ -386,6 +395,7 @@ impl Flow {
             DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),
             DatagramPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
         };
+        self.record_siblings();
         self.frames_since_check += 1;
         if self.transaction_table.needs_check(frame.time)
             || self.frames_since_check >= MAX_FRAMES_BETWEEN_CHECKS
@@ -400,6 +410,16 @@ impl Flow {
             self.set_message_connections();
         }
         meaning
+    }
+
+    /// Records the other connections between the hosts of the Transactions that this frame closed. Rules need them; how long a
+    /// Transaction waits for its emission must not matter.
+    fn record_siblings(&mut self) {
+        while let Some(key) = self.transaction_table.newly_closed.pop() {
+            if let Some(entry) = self.transaction_table.get_mut(key) {
+                entry.transaction.siblings = self.connections.siblings(entry.connection);
+            }
+        }
     }
 
     /// Handles a clock that went back so far that another capture begins: the old one yields no more late
@@ -789,6 +809,7 @@ impl Flow {
             entry.transaction.has_connection_ended =
                 connection.is_ending && entry.transaction.reply.is_none();
             entry.transaction.credit_use.is_direction_known = connection.client().is_some();
+            entry.transaction.credit_use.may_follow_reply |= connection.conversation.is_misordered;
             entry.transaction.set_up.clone_from(&connection.parameters);
         }
         self.stats.chunk_content_bytes =

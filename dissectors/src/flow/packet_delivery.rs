@@ -8,11 +8,13 @@
 //! - A packet behind a gap is refused, until an acknowledgement shows that only the capture lacks packets.
 //! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
 //!   on were lost behind the capture point, or refused.
-//! - A packet that is retransmitted and was never acknowledged was lost behind the capture point too: its sender timed
-//!   out.
 //! - A packet that was acknowledged before its retransmission is a surplus copy.
+//! - A packet that is retransmitted without an acknowledgement, a NAK or a gap was lost behind the capture point, or its
+//!   acknowledgement was lost before it: its sender timed out. Nothing distinguishes the two, so the first copy is assumed
+//!   to be the accepted one.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 
 use crate::frame::Timestamp;
 
@@ -51,6 +53,19 @@ pub(super) enum PacketOutcome {
     Refused,
     /// The receiver has already accepted a copy.
     Surplus,
+    /// The sender retransmits it after an ACK timeout. It is unknown which copy the receiver accepts.
+    Repeated(RetransmissionStall),
+}
+
+/// Retransmission of everything that was not acknowledged, after an ACK timeout.
+#[derive(Clone, Copy, Debug)]
+struct AckTimeout {
+    /// Time of the last packet before it.
+    since: Timestamp,
+    /// PSN after the packets that were retransmitted so far.
+    repeated_until: ExtendedPsn,
+    /// PSN after the packets that were sent before.
+    sent_until: ExtendedPsn,
 }
 
 /// A gap that is not closed, or whose packets are being retransmitted.
@@ -78,14 +93,20 @@ const MAX_RETRIES: u64 = 7;
 /// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
 pub(super) const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
 
+/// Maximum number of ranges in [`Losses::skipped`].
+const MAX_SKIPPED: usize = 8;
+
 /// Losses and retransmissions of one direction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Losses {
     gap: Option<Gap>,
+    timeout: Option<AckTimeout>,
     /// Time of the last refusal by the receiver.
     last_refusal: Option<Timestamp>,
     /// Time of the last retransmission.
     last_retransmission: Option<Timestamp>,
+    /// PSNs that were acknowledged before a packet with them was captured.
+    skipped: Vec<Range<ExtendedPsn>>,
 }
 
 /// PSNs that the receiver of one direction has accepted.
@@ -155,6 +176,9 @@ impl PacketDelivery {
         last: Timestamp,
         now: Timestamp,
     ) -> PacketOutcome {
+        if self.take_skipped(sequence) {
+            return PacketOutcome::Accepted;
+        }
         if sequence < self.acknowledged_before && self.expected.is_some() {
             self.losses().last_retransmission = Some(now);
             return PacketOutcome::Surplus;
@@ -178,22 +202,30 @@ impl PacketDelivery {
             return PacketOutcome::Refused;
         }
         if sequence < expected {
-            let is_acknowledged = self.acknowledged_before > 0;
-            let losses = self.losses();
-            losses.last_retransmission = Some(now);
-            // Without captured acknowledgements, the accepted copy is unknown.
-            if !is_acknowledged {
-                return PacketOutcome::Surplus;
-            }
-            // The sender timed out waiting for the acknowledgement.
-            let newest = expected - 1;
-            let timed_out =
-                Gap { since: last, first_refused: sequence, last_affected: newest, is_proven: true };
-            let gap = losses.gap.get_or_insert(timed_out);
-            gap.last_affected = gap.last_affected.max(newest);
-            gap.is_proven = true;
+            return PacketOutcome::Repeated(self.record_ack_timeout(sequence, count, (expected, last), now));
         }
         self.accept(sequence, count, now)
+    }
+
+    /// Records the retransmission of a packet that was not acknowledged, although no NAK requests it. PSNs before
+    /// `sent_until` were sent before, the last packet at `last`.
+    fn record_ack_timeout(
+        &mut self,
+        sequence: ExtendedPsn,
+        count: Option<u64>,
+        (sent_until, last): (ExtendedPsn, Timestamp),
+        now: Timestamp,
+    ) -> RetransmissionStall {
+        let losses = self.losses();
+        losses.last_retransmission = Some(now);
+        if let Some(gap) = &mut losses.gap {
+            gap.is_proven = true;
+        }
+        let is_next = |timeout: &AckTimeout| (timeout.repeated_until..timeout.sent_until).contains(&sequence);
+        let since = losses.timeout.filter(is_next).map_or(last, |timeout| timeout.since);
+        let repeated_until = sequence + count.unwrap_or(1);
+        losses.timeout = Some(AckTimeout { since, repeated_until, sent_until });
+        RetransmissionStall { since, until: now }
     }
 
     /// Accepts a packet, in order or as a retransmission after a gap.
@@ -207,10 +239,12 @@ impl PacketDelivery {
             return PacketOutcome::Accepted;
         }
         gap.is_proven |= sequence >= gap.first_refused;
-        match gap.is_proven {
-            true => PacketOutcome::Recovered(RetransmissionStall { since: gap.since, until: now }),
-            false => PacketOutcome::Accepted,
+        if !gap.is_proven {
+            return PacketOutcome::Accepted;
         }
+        let stall = RetransmissionStall { since: gap.since, until: now };
+        self.losses().last_retransmission = Some(now);
+        PacketOutcome::Recovered(stall)
     }
 
     /// Returns `true` if no packet with this number or a later one was captured.
@@ -227,12 +261,49 @@ impl PacketDelivery {
     #[inline]
     pub(super) fn acknowledge(&mut self, next: ExtendedPsn) {
         self.acknowledged_before = self.acknowledged_before.max(next);
-        if let Some(expected) = self.expected {
-            self.expected = NonZeroU64::new(expected.get().max(next));
+        if let Some(expected) = self.expected
+            && expected.get() < next
+        {
+            self.skip(expected.get(), next);
+            self.expected = NonZeroU64::new(next);
         }
         if self.gap().is_some_and(|gap| gap.last_affected < next) {
             self.end_gap();
         }
+    }
+
+    /// Records that packets from `expected` on were acknowledged, but not captured.
+    #[cold]
+    fn skip(&mut self, expected: ExtendedPsn, next: ExtendedPsn) {
+        let until = self.gap().map_or(next, |gap| gap.first_refused.min(next));
+        if expected < until {
+            let skipped = &mut self.losses().skipped;
+            if skipped.len() >= MAX_SKIPPED {
+                skipped.remove(0);
+            }
+            skipped.push(expected..until);
+        }
+    }
+
+    /// Returns `true` if a packet with this number was acknowledged, but not captured. It is captured now.
+    fn take_skipped(&mut self, sequence: ExtendedPsn) -> bool {
+        let Some(losses) = &mut self.losses else { return false };
+        let Some(at) = losses.skipped.iter().position(|range| range.contains(&sequence)) else {
+            return false;
+        };
+        let Range { start, end } = losses.skipped.remove(at);
+        let rest = [start..sequence, sequence + 1..end];
+        losses.skipped.extend(rest.into_iter().filter(|range| !range.is_empty()));
+        losses.skipped.truncate(MAX_SKIPPED);
+        true
+    }
+
+    /// Returns `true` if a packet with this number, which the peer answered before, is captured late: no copy was captured
+    /// before, and the receiver did not ask for it again.
+    pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
+        let is_skipped = |losses: &Losses| losses.skipped.iter().any(|range| range.contains(&sequence));
+        (self.is_missing(sequence) && !self.has_proven_gap())
+            || self.losses.as_deref().is_some_and(is_skipped)
     }
 
     /// Records that the receiver requests retransmission from `next` on.
@@ -241,6 +312,7 @@ impl PacketDelivery {
         let expected = self.expected.map(NonZeroU64::get);
         let losses = self.losses();
         losses.last_refusal = Some(now);
+        losses.timeout = None;
         let Some(expected) = expected else { return };
         match &mut losses.gap {
             Some(gap) => gap.is_proven = true,
@@ -310,19 +382,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_again_without_an_acknowledgement_was_lost() {
+    fn the_first_copy_counts_if_its_packet_or_its_acknowledgement_was_lost() {
         let mut delivery = PacketDelivery::default();
-        arrive(&mut delivery, &[(10, 1), (11, 2)]);
-        assert_eq!(
-            arrive(&mut delivery, &[(11, 3)]),
-            [PacketOutcome::Surplus],
-            "no acknowledgement was captured"
-        );
+        arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.acknowledge(11);
-        assert_eq!(arrive(&mut delivery, &[(10, 500)]), [PacketOutcome::Surplus]);
+        let repeated = |since, until| {
+            PacketOutcome::Repeated(RetransmissionStall { since: at(since), until: at(until) })
+        };
+        let again = arrive(&mut delivery, &[(10, 500), (11, 501), (12, 502), (13, 503)]);
         assert_eq!(
-            arrive(&mut delivery, &[(11, 501), (12, 502)]),
-            [recovered(500, 501), PacketOutcome::Accepted]
+            again,
+            [PacketOutcome::Surplus, repeated(500, 501), repeated(500, 502), PacketOutcome::Accepted]
+        );
+        // Another timeout, and then a NAK: the receiver lacked 12.
+        assert_eq!(arrive(&mut delivery, &[(12, 900), (13, 901)]), [repeated(503, 900), repeated(503, 901)]);
+        delivery.record_nak(12, at(902));
+        assert_eq!(
+            arrive(&mut delivery, &[(12, 903), (13, 904)]),
+            [recovered(902, 903), recovered(902, 904)]
         );
     }
 
@@ -374,6 +451,23 @@ mod tests {
         delivery.record_nak(11, at(retries[6].1));
         let until = retries[6].1;
         assert_eq!(arrive(&mut delivery, &[(11, until)]), [recovered(2, until)]);
+    }
+
+    #[test]
+    fn a_packet_behind_its_acknowledgement_is_late_once() {
+        let mut delivery = PacketDelivery::default();
+        arrive(&mut delivery, &[(10, 1), (12, 2)]);
+        delivery.acknowledge(13);
+        assert!(delivery.is_late(11) && !delivery.is_late(12));
+        assert_eq!(
+            arrive(&mut delivery, &[(11, 3), (11, 4)]),
+            [PacketOutcome::Accepted, PacketOutcome::Surplus]
+        );
+        assert!(!delivery.is_late(11));
+        // A NAK has the number of the packet that it requests.
+        arrive(&mut delivery, &[(14, 5)]);
+        delivery.record_nak(13, at(6));
+        assert!(!delivery.is_late(13));
     }
 
     #[test]

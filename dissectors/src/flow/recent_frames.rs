@@ -3,9 +3,10 @@
 //!
 //! Copies of one frame are equal from the innermost IP header on, except for the fields that routers change
 //! (hop limit, traffic class, and the checksum over them), whatever link layer, VLAN tag of the same
-//! network, or mirror tunnel surrounds them. A retransmitted packet may be equal too: the same PSN and so
-//! the same ICRC, or the same bytes of a stream. The two are distinguished at no cost for a packet that
-//! continues its sequence:
+//! network, or mirror tunnel surrounds them. The ICRC of a packet covers these fields (InfiniBand
+//! Architecture Specification volume 1, section 7.8.1); PSN, opcode and AETH stand for it in a frame that the
+//! capture cut. A retransmitted packet may be equal too: the same PSN and so the same ICRC, or the same bytes
+//! of a stream. The two are distinguished at no cost for a packet that continues its sequence:
 //!
 //! - If a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal
 //!   ones are copies made by the capture, for up to [`MAX_DISTANCE_WITH_IP_ID_NS`] nanoseconds.
@@ -33,12 +34,24 @@ const MAX_DISTANCE_WITHOUT_IP_ID_NS: u64 = 10_000_000;
 /// step another capture begins.
 pub(super) const MAX_CLOCK_STEP_BACK_NS: i64 = 1_000_000_000;
 
-/// Hash of the fields that copies of one frame share: sequence numbers, opcode, identification, connection.
-pub(super) type FrameFingerprint = u64;
+/// Fields that copies of one frame share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameFingerprint {
+    /// Hash of sequence numbers, opcode, AETH, identification and connection.
+    pub(super) headers: u64,
+    /// ICRC, which covers the other headers and the payload; 0 if the frame has none, or if it was not captured.
+    pub(super) icrc: u32,
+}
+
+impl From<u64> for FrameFingerprint {
+    fn from(headers: u64) -> Self {
+        Self { headers, icrc: 0 }
+    }
+}
 
 /// Mixes two words into a hash.
 #[inline]
-pub(super) fn mix_fingerprint(one: u64, other: u64) -> FrameFingerprint {
+pub(super) fn mix_fingerprint(one: u64, other: u64) -> u64 {
     (one.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ other).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
@@ -68,7 +81,8 @@ impl IpIdVariation {
 /// Ring of the frames captured last.
 #[derive(Debug)]
 pub(super) struct RecentFrames {
-    fingerprints: Box<[FrameFingerprint; MAX_FRAMES]>,
+    headers: Box<[u64; MAX_FRAMES]>,
+    icrcs: Box<[u32; MAX_FRAMES]>,
     times: Box<[Timestamp; MAX_FRAMES]>,
     /// Index of the next frame.
     next_index: usize,
@@ -77,7 +91,8 @@ pub(super) struct RecentFrames {
 impl Default for RecentFrames {
     fn default() -> Self {
         Self {
-            fingerprints: Box::new([0; MAX_FRAMES]),
+            headers: Box::new([0; MAX_FRAMES]),
+            icrcs: Box::new([0; MAX_FRAMES]),
             times: Box::new([Timestamp(i64::MIN); MAX_FRAMES]),
             next_index: 0,
         }
@@ -87,9 +102,10 @@ impl Default for RecentFrames {
 impl RecentFrames {
     /// Records a frame.
     #[inline]
-    pub(super) fn record(&mut self, mark: FrameFingerprint, time: Timestamp) {
+    pub(super) fn record(&mut self, frame: impl Into<FrameFingerprint>, time: Timestamp) {
+        let frame = frame.into();
         let at = self.next_index % MAX_FRAMES;
-        (self.fingerprints[at], self.times[at]) = (mark, time);
+        (self.headers[at], self.icrcs[at], self.times[at]) = (frame.headers, frame.icrc, time);
         self.next_index = (at + 1) % MAX_FRAMES;
     }
 
@@ -103,14 +119,21 @@ impl RecentFrames {
     #[cold]
     pub(super) fn contains_copy(
         &self,
-        mark: FrameFingerprint,
+        frame: impl Into<FrameFingerprint>,
         time: Timestamp,
         identities_tell: bool,
         asked: Option<Timestamp>,
     ) -> bool {
-        let (new, old) = self.fingerprints.split_at(self.next_index % MAX_FRAMES);
-        let found = last_position(new, mark).or_else(|| Some(new.len() + last_position(old, mark)?));
-        let Some(before) = found.and_then(|at| self.times.get(at)).copied() else { return false };
+        let frame = frame.into();
+        let (new, old) = self.headers.split_at(self.next_index % MAX_FRAMES);
+        let headers = frame.headers;
+        let found = last_position(new, headers).or_else(|| Some(new.len() + last_position(old, headers)?));
+        let is_equal = |at: &usize| {
+            let icrc = self.icrcs.get(*at).copied().unwrap_or(0);
+            icrc == frame.icrc || icrc == 0 || frame.icrc == 0
+        };
+        let before = found.filter(is_equal).and_then(|at| self.times.get(at)).copied();
+        let Some(before) = before else { return false };
         let apart = time.abs_diff_ns(before);
         match identities_tell {
             true => apart <= MAX_DISTANCE_WITH_IP_ID_NS,
@@ -119,14 +142,14 @@ impl RecentFrames {
     }
 }
 
-/// Returns the index of the last of `fingerprints` that is equal to `mark`.
-fn last_position(fingerprints: &[FrameFingerprint], mark: FrameFingerprint) -> Option<usize> {
+/// Returns the index of the last of `frames` that is equal to `headers`.
+fn last_position(frames: &[u64], headers: u64) -> Option<usize> {
     // Mostly none is equal, which the loop over a block finds without a branch for each of them.
     const BLOCK: usize = 64;
-    let has_mark = |block: &[FrameFingerprint]| block.iter().fold(false, |has, known| has | (*known == mark));
-    let block = fingerprints.chunks(BLOCK).rposition(has_mark)?;
+    let is_in = |block: &[u64]| block.iter().fold(false, |has, known| has | (*known == headers));
+    let block = frames.chunks(BLOCK).rposition(is_in)?;
     let before = block * BLOCK;
-    let found = fingerprints.get(before..)?.iter().take(BLOCK).rposition(|known| *known == mark)?;
+    let found = frames.get(before..)?.iter().take(BLOCK).rposition(|known| *known == headers)?;
     Some(before + found)
 }
 
@@ -157,6 +180,16 @@ mod tests {
         assert!(recent.contains_copy(1, later, true, None) && !recent.contains_copy(999, soon, true, None));
         assert!(recent.contains_copy(1, soon, false, Some(Timestamp(99))));
         assert!(!recent.contains_copy(1, soon, false, Some(Timestamp(100))), "the receiver asked for it");
+    }
+
+    #[test]
+    fn frames_with_other_icrcs_are_no_copies() {
+        let mut recent = RecentFrames::default();
+        let frame = |icrc| FrameFingerprint { headers: 1, icrc };
+        recent.record(frame(7), Timestamp(100));
+        let is_copy = |icrc| recent.contains_copy(frame(icrc), Timestamp(100), true, None);
+        assert!(is_copy(7) && !is_copy(8));
+        assert!(is_copy(0), "a snap length removed the ICRC");
     }
 
     #[test]

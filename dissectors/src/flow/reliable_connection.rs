@@ -16,7 +16,7 @@ use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOpera
 use super::PacketMeta;
 use super::message_reassembly::{MessageReassembly, PacketRun};
 use super::packet_delivery::{PacketDelivery, PacketOutcome};
-use super::reorder_buffer::OrphanWritePacket;
+use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ const MAX_SPANS: usize = 128;
 /// Number of messages remembered to recognize their copies; a copy of an older one is recognized by its
 /// XID.
 const MAX_SENT_MESSAGES: usize = 128;
+/// Number of packets before and after the newest one that may be captured after the end of the connection.
+const MAX_LATE_PACKETS: u64 = 16;
 /// A sequence number extended beyond 24 bits, so that it never wraps.
 pub(super) type ExtendedPsn = u64;
 
@@ -55,7 +57,7 @@ struct RdmaRequestSpan {
     offset: u64,
     length: u32,
     attribution: RdmaAttribution,
-    /// `true` for the end of an RDMA Write whose beginning was lost.
+    /// `true` for the end of an RDMA Write whose beginning was lost, and for an RDMA Read whose request was lost.
     is_inferred: bool,
 }
 
@@ -68,6 +70,18 @@ pub(super) struct UnseenWriteRange {
     pub(super) offset: u64,
     /// Length of the range in bytes.
     pub(super) length: u32,
+}
+
+/// A range of a Read segment of which no byte was captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnreadRange {
+    pub(super) handle: Handle,
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    /// Time of the Call that offers it.
+    pub(super) offered: Timestamp,
+    /// `true` if it must have been read: its Call is the one that was just answered.
+    pub(super) is_answered: bool,
 }
 
 /// Place of the captured packets of an RDMA Write whose preceding packets were lost.
@@ -235,6 +249,21 @@ impl RequestPackets {
         self.highest_sequence.is_some_and(|newest| sequence <= newest)
     }
 
+    /// Returns `true` if a request with this number may be captured after the end of the connection: its first copy, captured
+    /// late, or another copy, because its acknowledgement was lost.
+    pub(super) fn may_follow_end(&self, sequence: ExtendedPsn) -> bool {
+        self.highest_sequence.is_none_or(|newest| {
+            let next = self.delivery.expected().max(newest + 1);
+            (newest.saturating_sub(MAX_LATE_PACKETS)..next + MAX_LATE_PACKETS).contains(&sequence)
+        })
+    }
+
+    /// Returns `true` if the peer answered the request with this number, or a later one, before.
+    #[inline]
+    pub(super) fn was_answered(&self, sequence: ExtendedPsn) -> bool {
+        self.highest_answered >= Some(sequence)
+    }
+
     /// Records that the peer answers the request with this number. Returns `true` if it answered that or a
     /// later one before.
     #[inline]
@@ -249,6 +278,11 @@ impl RequestPackets {
     #[inline]
     pub(super) fn is_missing(&self, sequence: ExtendedPsn) -> bool {
         self.delivery.is_missing(sequence)
+    }
+
+    /// Returns `true` if a packet of this side with this number is captured after its acknowledgement for the first time.
+    pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
+        self.was_answered(sequence) && (!self.was_sent_before(sequence) || self.delivery.is_late(sequence))
     }
 
     /// Returns the times at which the receiver last requested a retransmission and at which one was last sent.
@@ -300,8 +334,22 @@ impl RequestPackets {
             (infiniband::PacketOperation::ReadRequest, None) => None,
             _ => Some(1),
         };
+        if self.delivery.expected() == 0 {
+            self.expect_after_newest_read(path_mtu);
+        }
         self.correct_read_length(sequence, packet);
         self.delivery.record_packet(sequence, count, now)
+    }
+
+    /// Infers the PSN that follows the newest request if it is an RDMA Read whose responses have revealed the path MTU
+    /// since.
+    #[cold]
+    fn expect_after_newest_read(&mut self, path_mtu: ObservedPathMtu) {
+        let Some(span) = self.spans.back().filter(|span| span.is_read) else { return };
+        let is_newest = Some(span.first) == self.highest_sequence;
+        if let Some(count) = path_mtu.packet_count(span.length).filter(|_| is_newest) {
+            self.delivery.expect(span.first + count);
+        }
     }
 
     /// Returns the span that contains a sequence number: the last that begins at or before it.
@@ -427,7 +475,7 @@ impl RequestPackets {
         mtu: u32,
     ) -> Vec<OrphanWriteTarget> {
         let mut found = Vec::new();
-        for span in self.spans.iter().filter(|span| span.is_inferred) {
+        for span in self.spans.iter().filter(|span| span.is_inferred && !span.is_read) {
             let before = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
             let run = (1..).zip(before).take_while(|(distance, (sequence, is_last, length))| {
                 sequence + distance == span.first && !is_last && *length == mtu
@@ -446,6 +494,58 @@ impl RequestPackets {
             }
         }
         found
+    }
+
+    /// Adds the RDMA Reads of complete responses whose requests were lost. A response is placed if its packets fill a gap between
+    /// the known requests of this side, and if only one unread range is long enough for it: one of the answered Call, with the
+    /// length of this response alone. `attribute` returns the owner of a range. Returns `true` if any was added.
+    pub(super) fn infer_lost_reads(
+        &mut self,
+        responses: &[OrphanReadResponse],
+        mut unread: Vec<UnreadRange>,
+        path_mtu: ObservedPathMtu,
+        attribute: impl Fn(&UnreadRange) -> RdmaAttribution,
+    ) -> bool {
+        // If the path MTU is unknown, complete operations were single packets.
+        let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
+        unread.retain(|range| {
+            let is_requested = |span: &RdmaRequestSpan| {
+                span.is_read
+                    && span.handle == range.handle
+                    && span.offset < range.offset.saturating_add(range.length.into())
+                    && range.offset < span.offset.saturating_add(span.length.into())
+            };
+            !self.spans.iter().any(is_requested)
+        });
+        let mut has_found = false;
+        for response in responses {
+            let first = self.extend_psn(response.first);
+            let end = first + u64::from(response.packets);
+            let is_gap = self.ends_before(first, mtu) == Some(first) && self.begins_at(end);
+            let is_only = responses.iter().filter(|other| other.length == response.length).count() == 1;
+            let is_long_enough =
+                |range: &UnreadRange| range.length >= response.length && range.offered <= response.time;
+            let mut fitting = (0..).zip(&unread).filter(|(_, range)| is_long_enough(range)).map(|(at, _)| at);
+            let (Some(at), None) = (fitting.next(), fitting.next()) else { continue };
+            let is_it = |range: &UnreadRange| range.is_answered && range.length == response.length;
+            if !is_gap || !is_only || !unread.get(at).is_some_and(is_it) {
+                continue;
+            }
+            let range = unread.swap_remove(at);
+            let UnreadRange { handle, offset, length, .. } = range;
+            let attribution = attribute(&range);
+            self.find_or_add_span(RdmaRequestSpan {
+                first,
+                is_read: true,
+                handle,
+                offset,
+                length,
+                attribution,
+                is_inferred: true,
+            });
+            has_found = true;
+        }
+        has_found
     }
 
     /// Subtracts the known RDMA Writes from unseen ranges: some of their packets were lost.

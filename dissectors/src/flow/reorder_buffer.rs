@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::{InfinibandPacket, Psn};
+use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
 use crate::rdma::ConnectionSide;
 
 use super::reliable_connection::ExtendedPsn;
@@ -47,6 +47,19 @@ pub(super) struct OrphanWritePacket {
     pub(super) length: u32,
 }
 
+/// An RDMA Read response whose request was not captured, but all of its packets were.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OrphanReadResponse {
+    /// Sequence number of its first packet.
+    pub(super) first: Psn,
+    /// Number of its packets.
+    pub(super) packets: u32,
+    /// Number of its bytes.
+    pub(super) length: u32,
+    /// Time of its first packet.
+    pub(super) time: Timestamp,
+}
+
 /// A buffered packet.
 #[derive(Debug)]
 struct EarlyPacket {
@@ -81,6 +94,14 @@ impl EarlyPacket {
     /// Returns the number of bytes counted for it.
     fn counted_bytes(&self) -> u64 {
         self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
+    }
+
+    /// Returns the side that offers the memory: responses come from it, RDMA Writes and RDMA Read requests go to it.
+    fn memory_owner(&self) -> ConnectionSide {
+        match self.packet.properties.operation {
+            PacketOperation::ReadResponse => self.sender,
+            _ => self.sender.peer(),
+        }
     }
 
     fn is_orphan(&self) -> bool {
@@ -182,6 +203,11 @@ impl ReorderBuffer {
         }
     }
 
+    /// Returns `true` if a Call of this side may offer the memory of a buffered packet.
+    pub(super) fn may_wait_for_call_of(&self, side: ConnectionSide) -> bool {
+        self.early_packets.iter().chain(&self.orphans).any(|held| held.memory_owner() == side)
+    }
+
     /// Assigns the buffered packets to the Transaction of a Reply without a Call: they precede that Reply.
     pub(super) fn assign_to_transaction(&mut self, key: TransactionKey) {
         for held in self.early_packets.iter_mut().chain(&mut self.orphans) {
@@ -197,6 +223,32 @@ impl ReorderBuffer {
             is_last: held.packet.properties.position.ends(),
             length: held.length,
         })
+    }
+
+    /// Returns the complete RDMA Read responses of a side whose requests were not captured.
+    pub(super) fn orphan_responses(&self, sender: ConnectionSide) -> Vec<OrphanReadResponse> {
+        let is_part =
+            |held: &&EarlyPacket| held.sender == sender && held.reason == UndecodedReason::ReadWithoutRequest;
+        let mut packets: Vec<_> = self.early_packets.iter().filter(is_part).collect();
+        let Some(origin) = packets.first().map(|held| held.packet.bth.psn) else { return Vec::new() };
+        packets.sort_by_key(|held| origin.distance(held.packet.bth.psn));
+        packets.dedup_by_key(|held| held.packet.bth.psn);
+        let mut responses = Vec::new();
+        let mut response: Option<OrphanReadResponse> = None;
+        for held in packets {
+            let (psn, place) = (held.packet.bth.psn, held.packet.properties.position);
+            let before = response.filter(|before| before.first.add(before.packets) == psn);
+            let begun = OrphanReadResponse { first: psn, packets: 0, length: 0, time: held.time };
+            response = if place.begins() { Some(begun) } else { before };
+            if let Some(response) = &mut response {
+                response.packets += 1;
+                response.length = response.length.saturating_add(held.length);
+            }
+            if place.ends() {
+                responses.extend(response.take());
+            }
+        }
+        responses
     }
 
     /// Drops the packets of RDMA Writes for which no First packet and no Reply will come. `expected` returns what the

@@ -325,7 +325,12 @@ impl RpcRecordReader {
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut context) = stream_context.rpc_context(&piece.meta);
-            let meaning = conversation::record_retransmission(&mut context, sent.attribution, ends);
+            let meaning = conversation::record_retransmission(
+                &mut context,
+                sent.attribution,
+                ends,
+                UndecodedReason::NotRpc,
+            );
             stream_context.frame_kinds.push(meaning);
         }
         if !is_known {
@@ -369,6 +374,7 @@ impl PartialRecord {
             invalidated_handle: None,
             gaps: Vec::new(),
             rpc_offset: Some(0),
+            is_kind_known: true,
         };
         Self { start, fragments: 0, is_storage_stopped: false, record }
     }

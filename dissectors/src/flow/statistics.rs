@@ -1,6 +1,6 @@
 //! Counts of the traffic and state that are in no Transaction, so that nothing is dropped silently.
 
-use super::FrameKind;
+use super::{FrameKind, PacketMeta};
 
 macro_rules! counted {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $key:literal,)* }) => {
@@ -30,6 +30,8 @@ counted! {
         NotRpcRdma = "not_rpc_over_rdma",
         /// A message with an invalid header on a connection that carries RPC-over-RDMA.
         MalformedHeader = "malformed_rpc_over_rdma",
+        /// An RDMA_DONE (RFC 5666 section 3.5) of an XID that no known Call has.
+        DoneWithoutCall = "rdma_done_without_call",
         /// A message truncated by a snap length before it can be identified as RPC-over-RDMA or, on a connection that
         /// carries RPC-over-RDMA, as a Call or a Reply.
         CutHeader = "cut_header",
@@ -158,6 +160,18 @@ impl FlowStats {
     pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
         self.undecoded[reason as usize] += 1;
         FrameKind::Undecoded(reason)
+    }
+
+    /// Counts the undecoded frame of a packet, unless it is a duplicate made by the capture.
+    pub(super) fn count_undecoded_packet(
+        &mut self,
+        reason: UndecodedReason,
+        packet_meta: &PacketMeta<'_>,
+    ) -> FrameKind {
+        match packet_meta.is_captured_twice() {
+            true => FrameKind::Undecoded(reason),
+            false => self.count_undecoded(reason),
+        }
     }
 
     /// Takes back the count of a frame that may still be decoded.

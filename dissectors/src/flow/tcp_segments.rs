@@ -33,8 +33,11 @@ struct StreamDispatcher<'a> {
     ports: PortPair,
     opened_by: Option<ConnectionSide>,
     last_frame: FrameNumber,
+    now: Timestamp,
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
+    /// `true` for side A or B if its next bytes are the first captured ones, but may not be its first.
+    may_begin_late: [bool; 2],
     connections: &'a mut ConnectionTable,
     transaction_table: &'a mut TransactionTable,
     stats: &'a mut FlowStats,
@@ -68,6 +71,10 @@ impl StreamDispatcher<'_> {
         let FlowConnection { conversation: exchange, last_frame, .. } = self.connections.get_mut(key.slot)?;
         *last_frame = self.last_frame;
         exchange.has_cut_lists |= self.has_cut_messages;
+        let [a, b] = &mut self.may_begin_late;
+        if std::mem::take(if self.sender == ConnectionSide::A { a } else { b }) {
+            exchange.record_loss(self.now);
+        }
         let mut stream_context = StreamContext {
             connection: key.slot,
             sender: self.sender,
@@ -269,7 +276,7 @@ impl StreamReader for StreamDispatcher<'_> {
 impl StreamDispatcher<'_> {
     fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
         if !packet_meta.frames.is_empty() {
-            let meaning = self.stats.count_undecoded(reason);
+            let meaning = self.stats.count_undecoded_packet(reason, &packet_meta);
             self.frame_kinds.push(meaning);
         }
     }
@@ -351,7 +358,8 @@ impl Flow {
                             stream.has_cut_messages |= stream.is_cut;
                             stream.is_cut
                         });
-                        self.stats.count_undecoded(protocol::unknown_stream_reason(is_cut))
+                        let reason = protocol::unknown_stream_reason(is_cut);
+                        self.stats.count_undecoded_packet(reason, &packet_meta)
                     }
                 }
             }
@@ -565,7 +573,7 @@ impl Flow {
             self.streams.begin_incarnation(at, ports);
             return self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
-        let meaning = self.stats.count_undecoded(UndecodedReason::Stray);
+        let meaning = self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta);
         self.frame_kinds.push(meaning);
     }
 
@@ -692,6 +700,7 @@ impl Flow {
             has_cut_messages,
             ..
         } = stream;
+        let may_begin_late = [a.may_begin_late(), b.may_begin_late()];
         let (half, other) = match sender {
             ConnectionSide::A => (a, b),
             ConnectionSide::B => (b, a),
@@ -706,6 +715,8 @@ impl Flow {
             opened_by: *opened_by,
             last_frame: *last_frame,
             has_cut_messages: *has_cut_messages,
+            now: self.now,
+            may_begin_late,
             connections: &mut self.connections,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -723,7 +734,11 @@ impl Flow {
             std::mem::swap(&mut waits, &mut reached);
         }
         let contradictions = half.take_contradictions();
+        let is_misordered = half.is_misordered();
         let key = *connection;
+        if is_misordered && let Some(connection) = key.and_then(|key| self.connections.get_mut_by_key(key)) {
+            connection.conversation.is_misordered = true;
+        }
         self.stats.count_undecoded_frames(UndecodedReason::Contradiction, contradictions);
         let packet_meta = PacketMeta::new(&[], self.now);
         finality::handle_emitted_messages(

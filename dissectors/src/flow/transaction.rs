@@ -225,13 +225,16 @@ pub enum DeliveryEvidence {
     /// No acknowledgement that covers it was captured.
     #[default]
     Assumed,
+    /// Its sender repeated it after an ACK timeout. An acknowledgement that follows covers both copies: the first was
+    /// lost, or its acknowledgement.
+    AssumedFirst,
 }
 
 impl fmt::Display for DeliveryEvidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Acknowledged => "acknowledged",
-            Self::Assumed => "assumed",
+            Self::Assumed | Self::AssumedFirst => "assumed",
         })
     }
 }
@@ -269,9 +272,19 @@ pub struct CapturedMessage {
     pub invalidated_handle: Option<Handle>,
     /// Offset of the RPC message in `bytes`; `None` if the capture ends within the RPC-over-RDMA header.
     pub rpc_offset: Option<usize>,
+    /// `false` if the message counts as a Call, or as a Reply, only because the Transaction has no other message: its
+    /// header and the captured start of its RPC message permit both.
+    pub is_kind_known: bool,
 }
 
 impl CapturedMessage {
+    /// Records an acknowledgement of the message.
+    pub(super) fn record_acknowledgment(&mut self) {
+        if self.delivery_evidence == DeliveryEvidence::Assumed {
+            self.delivery_evidence = DeliveryEvidence::Acknowledged;
+        }
+    }
+
     /// Returns the captured bytes of the inline part of the RPC message.
     pub fn inline_bytes(&self) -> &[u8] {
         self.rpc_offset.and_then(|at| self.bytes.get(at..)).unwrap_or_default()
@@ -295,7 +308,7 @@ impl CapturedMessage {
         self.rpcrdma.is_some_and(|words| words.transfer_mode == RpcTransferMode::InChunk)
     }
 
-    /// Returns the error of a header with an unknown version or procedure, which hides the RPC message
+    /// Returns the error of a header with an unknown version, procedure or header type, which hides the RPC message
     /// (RFC 8166 sections 4.2.2 and 4.2.4). Its offset, 0, refers to the RPC message, of which nothing is
     /// decoded.
     #[inline]
@@ -315,7 +328,12 @@ impl CapturedMessage {
         };
         match words.version {
             version if version != known => unknown("RPC-over-RDMA version", version),
-            _ => unknown("RPC-over-RDMA procedure", words.message_type.number()),
+            _ => match words.message_type {
+                RpcRdmaMessageType::Version2(header_type) => {
+                    unknown("RPC-over-RDMA header type", header_type.0)
+                }
+                message_type => unknown("RPC-over-RDMA procedure", message_type.number()),
+            },
         }
     }
 
@@ -379,6 +397,7 @@ impl CapturedMessage {
             self.bytes.clone_from(&copy.bytes);
             self.gaps.clone_from(&copy.gaps);
             (self.length, self.rpc_offset, self.end_time) = (copy.length, copy.rpc_offset, copy.end_time);
+            self.is_kind_known |= copy.is_kind_known;
             self.delivery_evidence = copy.delivery_evidence;
         }
         is_better
@@ -420,7 +439,8 @@ pub enum MissingPart {
     Chunk(ChunkKind, usize, Range<u64>),
     /// Bytes of the n-th Read chunk of the Reply, which the Requester fetches.
     ReplyRead(usize, Range<u64>),
-    /// Bytes that were captured but not decoded: the RPC message from this offset on.
+    /// Bytes that were captured but not decoded: the RPC message from this offset on; or a data item at this offset, with a
+    /// chunk of another length.
     Undecoded(RpcMessageKind, u64),
 }
 
@@ -535,6 +555,8 @@ pub struct CreditUse {
     /// Calls of the same side in flight on the connection when the Call was captured, including itself; 0 if it
     /// was captured after its Reply. Each uses one credit (RFC 8166 section 3.3.1).
     pub in_flight: u32,
+    /// Calls of the other side in flight on the connection when the Call was captured.
+    pub peer_in_flight: u32,
     /// Number of the Call among those of its side on the connection, from 1 on; 0 if it was captured after its Reply, or not at
     /// all.
     pub call_number: u64,
@@ -542,15 +564,16 @@ pub struct CreditUse {
     /// before the first Reply.
     pub granted: Option<u32>,
     /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at which
-    /// no Call was in flight and the Reply.
+    /// no Call was in flight and the Reply. Nothing shows that one is missing before the first captured packet of a side
+    /// whose set-up was not captured.
     pub is_exact: bool,
     /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were lost
     /// or are missing from the capture, and packets that were sent again.
     pub losses: u64,
     /// Number of losses on the connection until the Call; those until the Reply if the Call is missing.
     pub losses_before: u64,
-    /// `true` if a Reply was captured so soon after the Call that it may have been received before the Call was sent: a
-    /// capture of several queues reorders packets.
+    /// `true` if a Reply that was captured after the Call may have been received before the Call was sent: it came at once, as
+    /// a capture of several queues reorders packets, or a packet of the connection was captured after its acknowledgement.
     pub may_follow_reply: bool,
     /// `true` if the direction of the Call is known: the side that opened the connection or sends Calls of NFS. Otherwise, a
     /// receiver ignores credits (RFC 8167 section 4.1).
@@ -565,6 +588,18 @@ impl CreditUse {
     pub fn min_in_flight(&self) -> u32 {
         self.in_flight.saturating_sub(u32::from(self.may_follow_reply && self.in_flight > 1))
     }
+}
+
+/// Connections between the hosts of a Transaction besides its own, after the frame that closed it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SiblingConnections {
+    /// There was none as long as the connection has existed.
+    #[default]
+    None,
+    /// All have ended. This is the last frame of those that ended last.
+    Ended(FrameNumber),
+    /// At least one did not end.
+    Open,
 }
 
 /// One RPC.
@@ -594,6 +629,8 @@ pub struct Transaction {
     pub is_done: bool,
     /// `true` for a Call without Reply if the end of its connection was captured: there will be none.
     pub has_connection_ended: bool,
+    /// Other connections between the same hosts; [`SiblingConnections::None`] unless transport events are recorded.
+    pub siblings: SiblingConnections,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.

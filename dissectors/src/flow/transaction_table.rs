@@ -11,8 +11,10 @@ use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::frame_role::{FrameRole, TransactionFrame};
 use super::header_only_message::HeaderOnlyMessages;
-use super::stream::DeliveryDelay;
-use super::transaction::{DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction};
+use super::stream::{DeliveryDelay, MAX_DUPLICATE_REPORT_DELAY_NS};
+use super::transaction::{
+    CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
+};
 use super::transport_event::TransportEvents;
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, PacketMeta};
@@ -119,6 +121,9 @@ pub(super) struct TransactionEntry {
     pub(super) is_reply_acknowledged: bool,
     /// `true` if the last captured copy of its Reply was refused.
     pub(super) is_refused: bool,
+    /// `true` if a retransmission in a stream delayed its Reply. The receiver may still report the retransmission as a
+    /// duplicate.
+    pub(super) is_delayed: bool,
     /// Number of losses of the conversation when no Call was in flight for the last time before the Call.
     pub(super) losses_when_idle: u64,
 }
@@ -252,6 +257,8 @@ pub(super) struct TransactionTable {
     pub(super) transaction_frames: Vec<TransactionFrame>,
     /// Transport events since the last frame, if recorded.
     pub(super) transport_events: TransportEvents,
+    /// Transactions closed since the last frame, if transport events are recorded.
+    pub(super) newly_closed: Vec<TransactionKey>,
     /// Header-only messages.
     pub(super) header_only_messages: HeaderOnlyMessages,
 }
@@ -285,6 +292,7 @@ impl TransactionTable {
             transaction_frames: Vec::new(),
             header_only_messages: HeaderOnlyMessages::default(),
             transport_events: TransportEvents::new(limits.record_transport_events),
+            newly_closed: Vec::new(),
         }
     }
 
@@ -424,6 +432,9 @@ impl TransactionTable {
             self.open_count -= 1;
             self.discount_open(connection, requester);
             self.count_closed(connection);
+        }
+        if self.transport_events.is_enabled() {
+            self.newly_closed.push(key);
         }
         self.closing_queue.push_back(ClosedTransaction { key, number, time: packet_meta.time });
         if self.closing_queue.len() > 2 * self.closed_count + MIN_STALE_ENTRIES {
@@ -583,30 +594,23 @@ impl TransactionTable {
 
     /// Returns `true` if a closed entry expects nothing more, or the closing is stale.
     fn expects_nothing_more(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
+        let waited = now.abs_diff_ns(closing.time);
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)
                 || (entry.is_reply_acknowledged
-                    && finality::is_final(&entry.transaction, now.abs_diff_ns(closing.time)))
+                    && !(entry.is_delayed && waited <= MAX_DUPLICATE_REPORT_DELAY_NS)
+                    && finality::is_final(&entry.transaction, waited))
         })
     }
 
     /// Records that a message was acknowledged.
     pub(super) fn record_acknowledgment(&mut self, key: TransactionKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
-        let message = match which {
-            RpcMessageKind::Call => &mut entry.transaction.call,
-            RpcMessageKind::Reply => {
-                entry.is_reply_acknowledged = true;
-                // An answered Call was received, even if its acknowledgement follows later.
-                if let Some(call) = &mut entry.transaction.call {
-                    call.delivery_evidence = DeliveryEvidence::Acknowledged;
-                }
-                &mut entry.transaction.reply
-            }
-        };
-        if let Some(message) = message {
-            message.delivery_evidence = DeliveryEvidence::Acknowledged;
-        }
+        let Transaction { call, reply, .. } = &mut *entry.transaction;
+        entry.is_reply_acknowledged |= which == RpcMessageKind::Reply;
+        // An answered Call was received, even if its acknowledgement follows later.
+        let reply = reply.iter_mut().filter(|_| which == RpcMessageKind::Reply);
+        call.iter_mut().chain(reply).for_each(CapturedMessage::record_acknowledgment);
     }
 
     /// Delays the delivery of a message until the time of a retransmission that its receiver needed. Returns the
@@ -633,6 +637,9 @@ impl TransactionTable {
         transaction.record_stall(RetransmissionStall { since: before, until });
         if which == RpcMessageKind::Reply {
             self.close(key, PacketMeta::new(&[], until));
+            if let Some(entry) = self.get_mut(key) {
+                entry.is_delayed = true;
+            }
         }
         Some(before)
     }

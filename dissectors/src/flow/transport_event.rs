@@ -9,6 +9,7 @@ use crate::iwarp::ddp::{DdpQueue, MessageNumber};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::net::{Datagram, DatagramPayload};
 use crate::rdma::{ConnectionSide, Handle};
+use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
 use super::connection::{ConnectionKey, FlowConnection};
@@ -68,6 +69,9 @@ pub enum TransportEventKind {
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
     InvalidAccess(MemoryAccess, MemoryAccessFault),
+    /// An RDMA Read or Write that looks like [`TransportEventKind::InvalidAccess`], but packets were lost after it: the capture
+    /// may lack the Call that offers the memory.
+    UndecidedAccess(MemoryAccess, MemoryAccessFault),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -114,6 +118,8 @@ pub enum RdmapFault {
     Pad(u32),
     /// A reserved field of a marker that is not zero. RFC 5044 section 4.2.
     MarkerReserved(u16),
+    /// No FPDU begins where the one before it ends. RFC 5044 section 4.1.
+    NoFpdu,
     /// A ULPDU of this many bytes, which is too short for the headers of a segment. RFC 5041 sections 4.2 and 4.3.
     ShortUlpdu(u16),
     /// Reserved bits that are not zero. RFC 5041 section 4.1, RFC 5040 section 4.1.
@@ -309,6 +315,15 @@ pub enum MessageFault {
     ErrorWithoutCall,
     /// A Long Reply, but no Call in flight has its XID. RFC 8166 section 4.2.1.
     LongReplyWithoutCall,
+    /// A Reply in a Send, but no Call in flight has its XID. RFC 5531 section 9.
+    ReplyWithoutCall,
+    /// The RPC message of another Reply to an answered Call has another XID than its header. RFC 8166 section 4.2.1.
+    XidMismatch {
+        /// XID of the header.
+        outer: Xid,
+        /// XID of the RPC message.
+        inner: Xid,
+    },
     /// A Call with the XID of another Call in flight. RFC 5531 section 9.
     XidInUse,
 }

@@ -73,6 +73,7 @@ impl Flow {
             invalidated_handle: None,
             gaps: Vec::new(),
             rpc_offset: Some(0),
+            is_kind_known: true,
         };
         let (meaning, _) = connection.conversation.handle_plain_message(&mut context, sender, message);
         if self.limits.emit_on_acknowledgment && remark.is_none() {

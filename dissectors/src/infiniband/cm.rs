@@ -386,7 +386,7 @@ const fn bytes_field(name: &'static str, label: &'static str, doc: &'static str)
 
 macro_rules! private_fields {
     ($($name:ident = $filter:literal;)*) => {
-        $(static $name: Field = bytes_field($filter, "PrivateData", "What the consumers exchange. Section 12.6.3.");)*
+        $(static $name: Field = bytes_field($filter, "PrivateData", "Private data of the consumer. Section 12.6.3.");)*
         const PRIVATE_FIELDS: &[&Field] = &[$(&$name),*];
     };
 }

@@ -49,6 +49,8 @@ pub struct InfinibandPacket<'a> {
     pub invalidate: Option<Handle>,
     /// Payload for the consumer, without padding and ICRC.
     pub payload: CapturedSlice<'a>,
+    /// Invariant CRC; `None` if the capture ends before it.
+    pub icrc: Option<u32>,
 }
 
 /// A decoding error with its position.
@@ -136,6 +138,7 @@ impl<'a> InfinibandPacket<'a> {
             immediate,
             invalidate,
             payload,
+            icrc,
         } = *self;
         let payload = CapturedSlice { bytes, length: payload.length, at: payload.at };
         InfinibandPacket {
@@ -150,6 +153,7 @@ impl<'a> InfinibandPacket<'a> {
             immediate,
             invalidate,
             payload,
+            icrc,
         }
     }
 
@@ -196,6 +200,8 @@ impl<'a> InfinibandPacket<'a> {
             return Err(error(PacketErrorKind::Pad, 1));
         };
 
+        let icrc = part.bytes.get(part.length - ICRC_LENGTH..).and_then(<[u8]>::first_chunk);
+
         let mut rest = part.skip_bytes(Bth::LENGTH);
         macro_rules! follows {
             ($header:ident) => {
@@ -220,6 +226,7 @@ impl<'a> InfinibandPacket<'a> {
             immediate: None,
             invalidate: None,
             payload: CapturedSlice::default(),
+            icrc: icrc.map(|bytes| u32::from_be_bytes(*bytes)),
         };
         if !form.headers.is_empty() {
             follows!(Rdeth);
@@ -239,12 +246,11 @@ impl<'a> InfinibandPacket<'a> {
             packet.invalidate = follows!(Ieth).map(|header| header.r_key);
         }
         packet.payload = rest.with_length(payload_length);
-        if O::ENABLED {
-            let icrc = part.skip_bytes(part.length - ICRC_LENGTH);
-            if let Some((bytes, _)) = icrc.bytes.split_first_chunk::<ICRC_LENGTH>() {
-                let value = FieldValue::Unsigned(u64::from(u32::from_be_bytes(*bytes)));
-                observer.value(&ICRC, icrc.at..icrc.at + ICRC_LENGTH, value);
-            }
+        if O::ENABLED
+            && let Some(number) = packet.icrc
+        {
+            let at = part.at + part.length - ICRC_LENGTH;
+            observer.value(&ICRC, at..at + ICRC_LENGTH, FieldValue::Unsigned(u64::from(number)));
         }
         Ok(packet)
     }

@@ -148,7 +148,7 @@ static PRIVATE_DATA: Field = Field {
     name: "iwarp_mpa.privatedata",
     label: "private_data",
     kind: FieldKind::Bytes,
-    doc: "What the layer above tells as the connection starts. RFC 5044 section 7.1.1.",
+    doc: "Private data of the upper layer, in the start-up frame. RFC 5044 section 7.1.1.",
 };
 
 impl FpduHeader {

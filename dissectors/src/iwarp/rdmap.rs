@@ -260,6 +260,18 @@ impl RdmapOpcode {
         })
     }
 
+    /// Returns the length in bytes of what follows the headers of DDP, if all messages with the opcode have the same. RFC 5040
+    /// section 4.4; RFC 7306 sections 5.2 and 6.
+    pub const fn fixed_length(self) -> Option<usize> {
+        match self {
+            Self::READ_REQUEST => Some(ReadRequest::LENGTH),
+            Self::ATOMIC_REQUEST => Some(AtomicRequest::LENGTH),
+            Self::ATOMIC_RESPONSE => Some(AtomicResponse::LENGTH),
+            Self::IMMEDIATE | Self::IMMEDIATE_EVENT => Some(Immediate::LENGTH),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if the opcode is one of the four Sends.
     pub const fn is_send(self) -> bool {
         matches!(self, Self::SEND | Self::SEND_INVALIDATE | Self::SEND_EVENT | Self::SEND_EVENT_INVALIDATE)

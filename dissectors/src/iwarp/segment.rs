@@ -119,13 +119,8 @@ impl DdpSegment {
     /// 4.1, RFC 5040 section 4.1.
     pub fn is_acceptable(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());
-        let length_fits = payload.is_some_and(|payload| match self.opcode {
-            RdmapOpcode::READ_REQUEST => payload == ReadRequest::LENGTH,
-            RdmapOpcode::ATOMIC_REQUEST => payload == AtomicRequest::LENGTH,
-            RdmapOpcode::ATOMIC_RESPONSE => payload == AtomicResponse::LENGTH,
-            RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => payload == Immediate::LENGTH,
-            _ => true,
-        });
+        let length_fits =
+            payload.is_some_and(|payload| self.opcode.fixed_length().is_none_or(|fixed| payload == fixed));
         let offset_fits = match self.target {
             DdpTarget::Tagged { .. } => true,
             DdpTarget::Untagged { offset, .. } => offset == 0 || self.opcode.is_send(),

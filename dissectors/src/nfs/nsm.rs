@@ -55,7 +55,7 @@ impl nfs::ResultStatus for SmRes {
         name: "stat.stat_res.res",
         label: "res_stat",
         kind: FieldKind::Enum,
-        doc: "Whether the host can be watched. XNFS section 11, SM_STAT",
+        doc: "Result: the host can be monitored or not. XNFS section 11, SM_STAT",
     };
 }
 

@@ -53,13 +53,13 @@ static IPV4: Field = Field {
     name: "nfs.universal_address.ipv4",
     label: "address",
     kind: FieldKind::Ipv4,
-    doc: "The IPv4 address that the text says. RFC 5665 section 5.2.3.3.",
+    doc: "IPv4 address in the text. RFC 5665 section 5.2.3.3.",
 };
 static IPV6: Field = Field {
     name: "nfs.universal_address.ipv6",
     label: "address",
     kind: FieldKind::Ipv6,
-    doc: "The IPv6 address that the text says. RFC 5665 section 5.2.3.4.",
+    doc: "IPv6 address in the text. RFC 5665 section 5.2.3.4.",
 };
 static PORT: Field = Field {
     name: "nfsrdma.universal_address.port",

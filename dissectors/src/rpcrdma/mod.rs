@@ -22,7 +22,7 @@ pub use header::{
 pub use message::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
 pub use private_data::{PrivateData, PrivateDataFormat, SidePrivateData};
 pub use recognize::{
-    MIN_HEADER_BYTES, RpcRdmaEvidence, may_be_truncated_rpcrdma, recognize, recognize_dialect,
+    MIN_HEADER_BYTES, RpcRdmaEvidence, is_whole_done, may_be_truncated_rpcrdma, recognize, recognize_dialect,
 };
 
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.

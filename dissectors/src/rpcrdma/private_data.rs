@@ -35,7 +35,7 @@ static FLAGS: Field = Field {
     name: "rpcordma.private_data.flags",
     label: "flags",
     kind: FieldKind::Hex(2),
-    doc: "All flags: R, which says that remote invalidation is supported, and seven reserved bits. RFC 8797 section 4.",
+    doc: "All flags: R (remote invalidation is supported) and seven reserved bits. RFC 8797 section 4.",
 };
 /// Offset of the flags in the private data.
 const FLAGS_OFFSET: usize = 5;

@@ -88,6 +88,14 @@ pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
     is_cut && length >= MIN_HEADER_BYTES && words().unwrap_or(true)
 }
 
+/// Returns `true` if the payload of a Send is a version 1 RDMA_DONE. It is evidence of RPC-over-RDMA, but too short to be
+/// sufficient.
+pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
+    let mut cursor = Cursor::new(bytes).with_length(length);
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
+    header.is_ok_and(|header| matches!(header.rdma_body, RdmaBody::Done)) && cursor.remaining() == 0
+}
+
 /// Evaluates a header of the prototype: an RPC message of the same XID follows the list, or the list begins at offset 0
 /// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {

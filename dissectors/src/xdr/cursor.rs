@@ -69,6 +69,20 @@ pub enum XdrError {
         /// Number of operations of the Call.
         operations: u32,
     },
+    /// The message is in a chunk according to its RPC-over-RDMA header, but no chunk holds it (RFC 8166 section 4.5.2).
+    NoMessage,
+    /// The chunk of a data item is longer or shorter than the item (RFC 8166 sections 3.4.5.2 and 3.4.6.2). The rest of the
+    /// message is decoded.
+    ChunkLength {
+        /// Offset of the item's length.
+        at: usize,
+        /// Index of the Write chunk; `None` for a Read chunk.
+        write_chunk: Option<u32>,
+        /// Length of the chunk.
+        chunk: u32,
+        /// Length of the item.
+        item: u32,
+    },
 }
 
 impl XdrError {
@@ -87,7 +101,9 @@ impl XdrError {
             | Self::Unknown { at, .. }
             | Self::NotEligible { at }
             | Self::Trailing { at, .. }
-            | Self::ResultsMissing { at, .. } => at,
+            | Self::ResultsMissing { at, .. }
+            | Self::ChunkLength { at, .. } => at,
+            Self::NoMessage => 0,
         }
     }
 
@@ -120,6 +136,17 @@ impl fmt::Display for XdrErrorReason {
             XdrError::ResultsMissing { results, operations, .. } => {
                 write!(f, "results of {results} of {operations} operations only")
             }
+            XdrError::NoMessage => f.write_str("no chunk holds the message"),
+            XdrError::ChunkLength { write_chunk, chunk, item, .. } => {
+                match chunk < item {
+                    true => write!(f, "{chunk} of {item} bytes in ")?,
+                    false => write!(f, "{chunk} bytes for an item of {item} in ")?,
+                }
+                match write_chunk {
+                    Some(index) => write!(f, "Write chunk {index}"),
+                    None => f.write_str("its Read chunk"),
+                }
+            }
         }
     }
 }
@@ -144,7 +171,25 @@ pub struct ChunkItem<'a> {
     pub bytes: Option<&'a [u8]>,
 }
 
+/// [`XdrError::ChunkLength`] in few bytes.
+#[derive(Clone, Copy, Debug)]
+struct ChunkLengthError {
+    at: u32,
+    write_chunk: Option<u32>,
+    chunk: u32,
+    item: u32,
+}
+
+impl From<ChunkLengthError> for XdrError {
+    fn from(error: ChunkLengthError) -> Self {
+        let ChunkLengthError { at, write_chunk, chunk, item } = error;
+        Self::ChunkLength { at: at as usize, write_chunk, chunk, item }
+    }
+}
+
 /// A position in a message.
+///
+/// Decoders copy cursors for each operation and message. Up to 128 bytes are copied without a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -162,7 +207,11 @@ pub struct Cursor<'a> {
     /// Number of padding bytes before `at`, which the unreduced message does not have.
     padded_bytes: usize,
     is_assumed_valid: bool,
+    /// The first chunk that is longer or shorter than its item.
+    chunk_error: Option<ChunkLengthError>,
 }
+
+const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
 
 impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
@@ -180,6 +229,7 @@ impl<'a> Cursor<'a> {
             padding,
             padded_bytes: 0,
             is_assumed_valid: false,
+            chunk_error: None,
         }
     }
 
@@ -256,14 +306,15 @@ impl<'a> Cursor<'a> {
         self.length - self.at
     }
 
-    /// Checks that the message ends here.
+    /// Checks that the message ends here, and that the chunks of its items were as long as the items.
     ///
     /// # Errors
-    /// Returns [`XdrError::Trailing`] if bytes follow, captured or not.
+    /// Returns [`XdrError::Trailing`] if bytes follow, captured or not, and [`XdrError::ChunkLength`].
     pub fn expect_end(&self) -> Result<(), XdrError> {
-        match self.remaining() {
-            0 => Ok(()),
-            length => Err(XdrError::Trailing { at: self.at, length }),
+        match (self.remaining(), self.chunk_error) {
+            (0, None) => Ok(()),
+            (0, Some(error)) => Err(error.into()),
+            (length, _) => Err(XdrError::Trailing { at: self.at, length }),
         }
     }
 
@@ -409,8 +460,8 @@ impl<'a> Cursor<'a> {
         (item.position.is_some_and(|position| position as usize == self.unreduced_position())).then_some(item)
     }
 
-    /// Takes the chunk of a DDP-eligible item of this length: the Read chunk at this position, or the Write chunk of
-    /// the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
+    /// Takes the chunk of a DDP-eligible item, whose length precedes this position: the Read chunk at this position, or the
+    /// Write chunk of the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
     pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
         let item = match self.chunks.first()?.position {
             Some(_) => {
@@ -426,7 +477,36 @@ impl<'a> Cursor<'a> {
                 chunks.get(self.pairing.take(returned, length, fits_inline)?)?
             }
         };
-        self.spliced_bytes += length as usize + roundup(length as usize);
+        let (content, with_roundup) = (length as usize, length as usize + roundup(length as usize));
+        self.spliced_bytes += with_roundup;
+        if item.length as usize != content && item.length as usize != with_roundup {
+            self.record_chunk_error(item, length);
+        }
+        Some(item)
+    }
+
+    #[cold]
+    fn record_chunk_error(&mut self, chunk: &ChunkItem<'_>, item: u32) {
+        let index = u32::try_from(self.pairing.taken_chunks().saturating_sub(1)).ok();
+        self.chunk_error.get_or_insert(ChunkLengthError {
+            at: u32::try_from(self.at.saturating_sub(4)).unwrap_or(u32::MAX),
+            write_chunk: index.filter(|_| chunk.position.is_none()),
+            chunk: chunk.length,
+            item,
+        });
+    }
+
+    /// Takes the Write chunk of an item of this length that is not DDP-eligible. Returns `None` if the message can hold the
+    /// item inline, or if the next chunk with data has another length.
+    pub(super) fn take_ineligible_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
+        let with_roundup = length as usize + roundup(length as usize);
+        if self.chunks.first()?.position.is_some() || with_roundup <= self.remaining() {
+            return None;
+        }
+        let chunks = self.chunks;
+        let returned = |at: usize| chunks.get(at).map(|chunk| chunk.length);
+        let item = chunks.get(self.pairing.take_ineligible(returned, length)?)?;
+        self.spliced_bytes += with_roundup;
         Some(item)
     }
 

@@ -18,7 +18,7 @@ pub use enclosed_structure::EnclosedStructure;
 pub use encoder::{DataItemSplice, Encoder};
 pub use list::{Chain, List, ListItems};
 pub use msgp_padding::RdmaMsgpPadding;
-pub use types::{Ddp, DdpText, Opaque, RemainingBytes, Text, Void};
+pub use types::{Ddp, DdpText, DraftDdp, Opaque, RemainingBytes, Text, Void};
 pub use write_chunk_pairing::WriteChunkPairing;
 
 use crate::field::registry::Registry;

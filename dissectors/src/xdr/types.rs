@@ -276,6 +276,38 @@ ddp_data! {
     DdpText, Text
 }
 
+/// File data that is DDP-eligible in a draft of RFC 8267, but not in the RFC: inline, or in a Write chunk of the same
+/// length if the message cannot hold it. Never interpreted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DraftDdp<'a>(pub Ddp<'a>);
+
+impl<'a> Xdr<'a> for DraftDdp<'a> {
+    const KIND: FieldKind = FieldKind::Bytes;
+
+    fn decode<O: Observer<'a>>(
+        cursor: &mut Cursor<'a>,
+        field: &'static Field,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
+        let position = cursor.position();
+        let length = cursor.word()?;
+        if let Some(chunk) = cursor.take_ineligible_chunk(length) {
+            let bytes = chunk.bytes.and_then(|bytes| bytes.get(..length as usize));
+            observer.value(field, position..position + 4, FieldValue::Chunk(length, bytes));
+            return Ok(Self(Ddp::Chunk { length, bytes }));
+        }
+        let (begin, bytes) = cursor.take_opaque(length)?;
+        let end = begin + bytes.len();
+        observer.value(field, position..end, FieldValue::Bytes(bytes));
+        report_fill(end, cursor, observer);
+        Ok(Self(Ddp::Inline(bytes)))
+    }
+
+    fn encode(&self, encoder: &mut Encoder) {
+        self.0.encode(encoder);
+    }
+}
+
 /// The rest of the message: an undecoded body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemainingBytes<'a>(pub &'a [u8]);

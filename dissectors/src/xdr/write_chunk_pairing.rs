@@ -12,31 +12,31 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteChunkPairing {
     /// Number of operations ended; the index of the matching chunk.
-    operation_index: usize,
+    operation_index: u32,
     /// Number of leading chunks that are already assigned or skipped.
-    next_chunk: usize,
+    next_chunk: u32,
 }
 
 impl WriteChunkPairing {
     /// Returns the pairing at the operation with this index.
     #[must_use]
     pub fn at_operation(self, ordinal: usize) -> Self {
-        Self { operation_index: ordinal, ..self }
+        Self { operation_index: index_of(ordinal), ..self }
     }
 
     /// Returns the number of operations that were ended.
     pub fn operation(&self) -> usize {
-        self.operation_index
+        self.operation_index as usize
     }
 
     /// Returns the number of leading chunks that are assigned or skipped.
     pub fn taken_chunks(&self) -> usize {
-        self.next_chunk
+        self.next_chunk as usize
     }
 
     /// Ends an operation, with or without result.
     pub fn end_operation(&mut self) {
-        self.operation_index += 1;
+        self.operation_index = self.operation_index.saturating_add(1);
     }
 
     /// Takes the chunk of a result of `length` > 0 bytes, or returns `None` if the result is inline. `returned` gives
@@ -48,10 +48,9 @@ impl WriteChunkPairing {
         length: u32,
         fits_inline: bool,
     ) -> Option<usize> {
-        let filled =
-            (self.next_chunk..).map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0);
-        let (next, bytes) = filled?;
-        let is_it = match next.cmp(&self.operation_index) {
+        let (next, bytes) = self.next_filled(&returned)?;
+        let operation = self.operation();
+        let is_it = match next.cmp(&operation) {
             std::cmp::Ordering::Equal => true,
             std::cmp::Ordering::Less => bytes == length || !fits_inline,
             std::cmp::Ordering::Greater => bytes == length && !fits_inline,
@@ -59,15 +58,33 @@ impl WriteChunkPairing {
         let at = match is_it {
             true => next,
             // The preceding chunk has no result, but this one has its own.
-            false
-                if next < self.operation_index
-                    && returned(self.operation_index).is_some_and(|bytes| bytes > 0) =>
-            {
-                self.operation_index
-            }
+            false if next < operation && returned(operation).is_some_and(|bytes| bytes > 0) => operation,
             false => return None,
         };
-        self.next_chunk = at + 1;
+        self.next_chunk = index_of(at + 1);
         Some(at)
     }
+
+    /// Takes the chunk of a result that is neither DDP-eligible nor inline: the next chunk that returned bytes, if it
+    /// returned `length` of them.
+    pub(super) fn take_ineligible(
+        &mut self,
+        returned: impl Fn(usize) -> Option<u32>,
+        length: u32,
+    ) -> Option<usize> {
+        let (at, _) = self.next_filled(&returned).filter(|(_, bytes)| *bytes == length)?;
+        self.next_chunk = index_of(at + 1);
+        Some(at)
+    }
+
+    /// Returns the index of the next chunk that returned bytes, and their number.
+    fn next_filled(&self, returned: impl Fn(usize) -> Option<u32>) -> Option<(usize, u32)> {
+        let rest = self.taken_chunks()..;
+        rest.map_while(|at| Some((at, returned(at)?))).find(|(_, bytes)| *bytes > 0)
+    }
+}
+
+/// Returns an index as it is stored: no message has more operations or chunks.
+fn index_of(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }

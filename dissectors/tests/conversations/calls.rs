@@ -86,6 +86,34 @@ pub(crate) struct Conversation {
     pub(crate) arguments: Vec<Item>,
     pub(crate) results: Vec<Item>,
     pub(crate) version: u32,
+    /// Write chunk with another length than its item: index, length of the chunk, length of the item.
+    pub(crate) other_length: Option<(usize, usize, usize)>,
+}
+
+/// Length of the chunk that returns the first item in a Write chunk. RFC 8166 section 3.4.6.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReturnedLength {
+    Item,
+    WithRoundup,
+    Shorter,
+    Longer,
+}
+
+impl ReturnedLength {
+    /// Returns `content` with this length, or `None` if it would be empty or longer than `bound`.
+    fn change(self, dice: &mut Dice, content: &[u8], bound: usize) -> Option<Vec<u8>> {
+        let length = content.len();
+        let with_roundup = length + fill(length);
+        let changed = match self {
+            Self::Item => length,
+            Self::WithRoundup => with_roundup,
+            Self::Shorter => length - 1 - dice.below(length),
+            Self::Longer => with_roundup + 1 + dice.below(100),
+        };
+        let mut content = content.to_vec();
+        content.resize(changed, 0);
+        (1..=bound).contains(&changed).then_some(content)
+    }
 }
 
 /// Data transfer of one operation.
@@ -270,6 +298,17 @@ pub(crate) fn procedure(version: u32, deed: &Deed) -> u32 {
 
 impl Conversation {
     pub(crate) fn roll(dice: &mut Dice, dialect: Dialect, xid: u32, handles: &mut u32) -> Self {
+        Self::roll_returning(ReturnedLength::Item, dice, dialect, xid, handles)
+    }
+
+    /// Like [`Conversation::roll`]. The first item in a Write chunk returns another length, if its chunk has room for it.
+    pub(crate) fn roll_returning(
+        returned: ReturnedLength,
+        dice: &mut Dice,
+        dialect: Dialect,
+        xid: u32,
+        handles: &mut u32,
+    ) -> Self {
         let version = [2, 3, 4, 4, 4][dice.below(5)];
         let count = if version == 4 { 1 + dice.below(6) } else { 1 };
         let noise = dice.below(3);
@@ -327,6 +366,16 @@ impl Conversation {
                 None => Way::Inline,
             };
             result_items.push(Item { bytes: bytes.clone(), way });
+        }
+        let mut other_length = None;
+        if returned != ReturnedLength::Item
+            && let Some((at, chunk)) = writes.iter_mut().enumerate().find(|(_, it)| !it.content.is_empty())
+        {
+            let room = chunk.memory.iter().map(|memory| memory.length as usize).sum();
+            if let Some(content) = returned.change(dice, &chunk.content, room) {
+                other_length = Some((at, content.len(), chunk.content.len()));
+                chunk.content = content;
+            }
         }
 
         // The Call.
@@ -465,6 +514,7 @@ impl Conversation {
             arguments: argument_items,
             results: result_items,
             version,
+            other_length,
         }
     }
 }

@@ -152,6 +152,8 @@ const OP_PUTFH: u32 = 22;
 const OP_READ: u32 = 25;
 const OP_READLINK: u32 = 27;
 const OP_WRITE: u32 = 38;
+/// RFC 7863.
+const OP_READ_PLUS: u32 = 68;
 
 /// Writes the arguments of PUTFH and LOOKUP, and their results.
 fn find(exchange: &mut Exchange, name: &[u8]) {
@@ -218,6 +220,64 @@ fn seed_002_4_3_the_result_of_a_write_chunk_without_segments_or_bytes_is_inline(
     }
 }
 
+/// RFC 8166 section 3.4.6.2: a returned chunk has the length of its item. A Responder may have written the roundup, too. With
+/// any other length, the item is not whole, or bytes follow it.
+#[test]
+fn seed_8166_3_4_6_2_a_write_chunk_returns_the_length_of_its_item() {
+    let [bytes, link] = [data(97), b"../b".to_vec()];
+    let items = [(&bytes[..], Way::Chunk), (&link[..], Way::Inline), (&b"c"[..], Way::Inline)];
+    let reasons = [
+        (97, None),
+        (100, None),
+        (50, Some("50 of 97 bytes in Write chunk 0")),
+        (96, Some("96 of 97 bytes in Write chunk 0")),
+        (99, Some("99 bytes for an item of 97 in Write chunk 0")),
+        (101, Some("101 bytes for an item of 97 in Write chunk 0")),
+    ];
+    for (returned, reason) in reasons {
+        let mut exchange = figure(items);
+        let mut written = bytes.clone();
+        written.resize(returned, 0);
+        exchange.place(0, 4096, &written);
+        for kind in [Kind::Roce, Kind::Iwarp] {
+            let transaction = exchange.inspect(kind);
+            let summary = transaction.with_messages(|reading| reading.summary());
+            let error = summary.decode_error(&transaction, RpcMessageKind::Reply);
+            assert_eq!(error.map(|error| error.reason().to_string()).as_deref(), reason, "{kind:?}");
+            // The offset of the length of the first READ: after XID, type, status, verifier and status of the RPC, status, tag
+            // and count of the COMPOUND, two results, and operation, status and eof of READ.
+            let missing: Vec<_> = summary.missing(&transaction).iter().map(ToString::to_string).collect();
+            let expected = reason.map(|_| format!("undecoded:reply:{}", (6 + 3 + 4 + 3) * 4) + "-");
+            assert_eq!(missing, expected.into_iter().collect::<Vec<_>>(), "{kind:?}, {returned}");
+        }
+    }
+}
+
+/// RFC 8166 section 3.4.5.2: a Read chunk has the length of its item, with or without roundup.
+#[test]
+fn seed_8166_3_4_5_2_a_read_chunk_has_the_length_of_its_item() {
+    let bytes = data(97);
+    let reasons = [
+        (97, None),
+        (100, None),
+        (50, Some("50 of 97 bytes in its Read chunk")),
+        (104, Some("104 bytes for an item of 97 in its Read chunk")),
+    ];
+    for (length, reason) in reasons {
+        let mut exchange = Exchange::new(3, 7);
+        exchange.call.opaque(b"file").hyper(0).words(&[97, 2]).item(&bytes, Way::Chunk);
+        exchange.reply.words(&[0, 0, 0, 97, 2, 1, 2]);
+        let mut sent = bytes.clone();
+        sent.resize(length, 0);
+        exchange.fetch(0, &sent);
+        let transaction = exchange.inspect(Kind::Roce);
+        let summary = transaction.with_messages(|reading| reading.summary());
+        let error = summary.decode_error(&transaction, RpcMessageKind::Call);
+        assert_eq!(error.map(|error| error.reason().to_string()).as_deref(), reason);
+        assert_eq!(summary.missing(&transaction).is_empty(), reason.is_none());
+    }
+}
+
 /// 000 section 5, 002 section 4.1: a COMPOUND with READ and WRITE uses both lists.
 #[test]
 fn seed_002_4_1_a_compound_may_use_the_read_list_and_the_write_list() {
@@ -233,6 +293,36 @@ fn seed_002_4_1_a_compound_may_use_the_read_list_and_the_write_list() {
     exchange.fetch(0, &written);
     exchange.place(1, 4096, &read_back);
     exchange.expect(&[(&written, Way::Chunk)], &[(&read_back, Way::Chunk)]);
+}
+
+/// 002 section 4.1 lists NFS4_CONTENT_DATA of READ_PLUS among the DDP-eligible results; RFC 8267 section 6.1 does not. The
+/// chunk of a READ after it remains with the READ.
+#[test]
+fn seed_002_4_1_the_data_of_read_plus_is_found_in_a_write_chunk() {
+    let (a, b, c) = (data(3001), data(1000), data(400));
+    let both = [Way::Chunk, Way::Inline];
+    for (way, of_read) in both.into_iter().flat_map(|way| both.map(|of_read| (way, of_read))) {
+        let mut exchange = Exchange::new(4, 1);
+        // No tag, minor version 2; NFS4_OK, no tag.
+        exchange.call.words(&[0, 2, 2, OP_READ_PLUS, 0, 0, 0, 0]).hyper(0).words(&[8192]);
+        // Data, a hole, data.
+        exchange.reply.words(&[0, 0, 2, OP_READ_PLUS, 0, 1, 3, 0]).hyper(0).item(&a, way);
+        exchange.reply.words(&[1]).hyper(3001).hyper(3191);
+        exchange.reply.words(&[0]).hyper(6192).item(&b, way);
+        read(&mut exchange, &c, of_read);
+        let mut chunks =
+            [(&a, way), (&b, way), (&c, of_read)].into_iter().filter(|(_, way)| *way == Way::Chunk);
+        (0..).zip(chunks.by_ref()).for_each(|(at, (bytes, _))| exchange.place(at, 4096, bytes));
+        for kind in [Kind::Roce, Kind::Iwarp] {
+            let transaction = exchange.inspect(kind);
+            assert_eq!(transaction.missing_parts(), [], "{kind:?} {way:?} {of_read:?}");
+            let facts = transaction.with_messages(|reading| reading.summary());
+            assert_eq!((facts.call_error, facts.reply_error), (None, None), "{kind:?} {way:?} {of_read:?}");
+            let items =
+                [(&a, way), (&b, way), (&c, of_read)].map(|(bytes, way)| Item { bytes: bytes.clone(), way });
+            super::items(&transaction, RpcMessageKind::Reply, &items, "READ_PLUS");
+        }
+    }
 }
 
 /// 000 sections 4 and 5, 004 section 2.8: pad bytes within the Call align the data, and are not part of it.

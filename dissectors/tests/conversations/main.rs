@@ -33,7 +33,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, Dialect as Named};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 
-use calls::{Chunk, Conversation, Dice, Item};
+use calls::{Chunk, Conversation, Dice, Item, ReturnedLength};
 use fabric::{Fabric, Kind};
 use headers::Dialect;
 use writer::Way;
@@ -103,18 +103,19 @@ fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
 }
 
 fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], said: &str) {
-    let mut heard = Items::default();
-    let read = transaction
-        .with_messages(|reading| reading.observe_rpc(which, &mut heard).map_err(|error| error.to_string()));
+    let mut observed = Items::default();
+    let read = transaction.with_messages(|reading| {
+        reading.observe_rpc(which, &mut observed).map_err(|error| error.to_string())
+    });
     assert_eq!(read, Ok(()), "{said}: {which:?}");
     let expected: Vec<_> = expected.iter().map(|item| (Some(item.bytes.clone()), item.way)).collect();
     let brief = |items: &[(Option<Vec<u8>>, Way)]| -> Vec<_> {
         items.iter().map(|(bytes, way)| (bytes.as_ref().map(Vec::len), *way)).collect()
     };
     assert!(
-        heard.items == expected,
+        observed.items == expected,
         "{said}: {which:?} has {:?}, not {:?}",
-        brief(&heard.items),
+        brief(&observed.items),
         brief(&expected)
     );
 }
@@ -282,6 +283,61 @@ fn run(kind: Kind) {
         None => 0..count.div_ceil(u64::from(BATCH)),
     };
     seeds.for_each(|seed| batch(seed, kind));
+}
+
+/// A Write chunk may include the roundup of its item. With any other length, its Transaction is not complete, but decoded to
+/// its end.
+#[test]
+fn generated_write_chunks_of_another_length_than_their_item_are_reported() {
+    let count = number("CONVERSATIONS", 2000).div_ceil(u64::from(BATCH) * 4);
+    let mut changed = [0; 3];
+    for seed in 0..count {
+        let lengths = [ReturnedLength::WithRoundup, ReturnedLength::Shorter, ReturnedLength::Longer];
+        for (count, returned) in changed.iter_mut().zip(lengths) {
+            let mut dice = Dice::new(seed);
+            let spoken = [Dialect::Rfc5666, Dialect::Rfc8166, Dialect::Version2][dice.below(3)];
+            let kind = [Kind::Roce, Kind::Iwarp][dice.below(2)];
+            let (mut handles, xids) = (0x1000, 0x4000_0000..0x4000_0000 + BATCH);
+            let roll = |xid| Conversation::roll_returning(returned, &mut dice, spoken, xid, &mut handles);
+            let conversations: Vec<_> = xids.map(roll).collect();
+            let mut fabric = Fabric::new(kind, 1024);
+            speech::speak(&mut dice, &conversations, &mut fabric);
+            for transaction in inspect(&fabric.frames, None) {
+                let said =
+                    format!("seed {seed}, {kind:?} {spoken:?}, {returned:?}, XID {:?}", transaction.xid);
+                let conversation = conversations.iter().find(|it| it.xid == transaction.xid.0).expect(&said);
+                let summary = transaction.with_messages(|reading| reading.summary());
+                let reason = summary.reply_error.map(|error| error.reason().to_string());
+                let expected = match conversation.other_length {
+                    Some((at, chunk, item)) if chunk < item => {
+                        Some(format!("{chunk} of {item} bytes in Write chunk {at}"))
+                    }
+                    Some((at, chunk, item)) if returned == ReturnedLength::Longer => {
+                        Some(format!("{chunk} bytes for an item of {item} in Write chunk {at}"))
+                    }
+                    _ => None,
+                };
+                *count += u32::from(conversation.other_length.is_some());
+                assert_eq!(reason, expected, "{said}");
+                let missing =
+                    summary.missing(&transaction).iter().map(ToString::to_string).collect::<String>();
+                match expected {
+                    Some(_) => assert!(missing.starts_with("undecoded:reply:"), "{said}: {missing}"),
+                    None => assert_eq!(missing, "", "{said}"),
+                }
+                let mut observed = Items::default();
+                let _ = transaction
+                    .with_messages(|reading| reading.observe_rpc(RpcMessageKind::Reply, &mut observed));
+                let ways = observed.items.iter().map(|(_, way)| *way);
+                assert!(
+                    ways.eq(conversation.results.iter().map(|item| item.way)),
+                    "{said}: {:?}",
+                    observed.items
+                );
+            }
+        }
+    }
+    assert!(changed.iter().all(|count| u64::from(*count) > count.div_ceil(2).into()), "{changed:?}");
 }
 
 #[test]

@@ -1,79 +1,57 @@
 //! Comparison of a capture with its baseline, as of two captures.
 
-use std::vec;
-
-use super::canonical_records::{canonicalize, set_match_keys};
-use super::{Baseline, BaselineCounts};
-use crate::analysis::comparison::capture::ComparedCapture;
+use super::{Baseline, BaselineReadError, RecordedBaseline};
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
 use crate::analysis::comparison::options::ComparisonOptions;
-use crate::analysis::comparison::record::ComparisonRecord;
-use crate::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
+use crate::analysis::comparison::{Comparison, ComparisonSide};
 
-/// Compares a capture with its baseline.
+/// Compares the baseline that was recorded of a capture with an earlier one.
 #[derive(Debug)]
-pub struct BaselineCheck {
+pub struct BaselineCheck<'b> {
     comparison: Comparison,
-    compares_identities: bool,
-    baseline_records: vec::IntoIter<(ComparisonClient, ComparisonRecord)>,
-    baseline_counts: BaselineCounts,
-    capture_counts: BaselineCounts,
+    baseline: &'b Baseline,
+    recorded: &'b RecordedBaseline,
 }
 
-impl BaselineCheck {
-    /// Creates a check. Records that wait for their partners use at most `room_bytes` bytes.
-    pub fn new(baseline: Baseline, room_bytes: usize) -> Self {
-        let selection = ComparisonOptions { exact: true, ..baseline.settings.options().clone() };
-        Self {
-            comparison: Comparison::new(selection, usize::MAX, room_bytes),
-            compares_identities: !baseline.settings.ignores_identities(),
-            baseline_records: baseline.records.into_iter(),
-            baseline_counts: baseline.counts,
-            capture_counts: BaselineCounts::default(),
-        }
+impl<'b> BaselineCheck<'b> {
+    /// Creates a check. Records that wait for their partners, and differences, use at most `memory_bytes` bytes.
+    pub fn new(baseline: &'b Baseline, recorded: &'b RecordedBaseline, memory_bytes: usize) -> Self {
+        let selection = ComparisonOptions { exact: true, ..baseline.settings().options().clone() };
+        Self { comparison: Comparison::new(selection, usize::MAX, memory_bytes), baseline, recorded }
     }
 
-    /// Compares the records that `next` returns until it returns `None`, and passes each difference to `tell`.
+    /// Compares the Transactions and then the totals, and passes each difference to `tell`.
     ///
     /// # Errors
-    /// Returns the first error of `tell`, which ends the comparison.
-    pub fn run<E>(
+    /// Returns the first error of `tell`, which ends the comparison, or the error of reading one of the baselines.
+    pub fn run<E: From<BaselineReadError>>(
         &mut self,
-        mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
-        tell: impl FnMut(Difference) -> Result<(), E>,
+        mut tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let Self {
-            comparison,
-            compares_identities: has_identities,
-            baseline_records: written,
-            capture_counts: now,
-            ..
-        } = self;
-        let next = |side| match side {
-            ComparisonSide::A => written.next(),
-            ComparisonSide::B => next().map(|(client, mut record)| {
-                now.record(&record);
-                canonicalize(&mut record);
-                set_match_keys(&mut record, *has_identities);
-                (client, record)
-            }),
+        let (mut then, mut now) = (self.baseline.records(), self.recorded.records());
+        let mut failed = None;
+        let next = |side| {
+            let read = match side {
+                ComparisonSide::A => then.next(),
+                ComparisonSide::B => now.next(),
+            };
+            read.unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                None
+            })
         };
-        comparison.run(next, tell)
+        self.comparison.run(next, &mut tell)?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        self.compare_totals();
+        self.comparison.take_differences().into_iter().try_for_each(tell)
     }
 
-    /// Compares the totals of the capture at its end.
-    ///
-    /// # Errors
-    /// Returns the first error of `tell`.
-    pub fn finish<E>(
-        &mut self,
-        trace: &ComparedCapture,
-        tell: impl FnMut(Difference) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.capture_counts.add_capture_totals(trace);
-        for key in self.baseline_counts.keys(&self.capture_counts) {
-            let (then, now) =
-                (self.baseline_counts.capture_count(key), self.capture_counts.capture_count(key));
+    fn compare_totals(&mut self) {
+        let [then, now] = [self.baseline.counts(), self.recorded.counts()];
+        for key in then.keys(now) {
+            let (then, now) = (then.capture_count(key), now.capture_count(key));
             let kind = match key.split('.').next() {
                 Some("incomplete") => DifferenceKind::Incomplete,
                 Some("undecoded") => DifferenceKind::Undecoded,
@@ -84,16 +62,10 @@ impl BaselineCheck {
                 self.comparison.report_capture_difference(kind, key, then, now);
             }
         }
-        self.comparison.take_differences().into_iter().try_for_each(tell)
     }
 
     /// Returns the comparison with its results.
     pub fn comparison(&self) -> &Comparison {
         &self.comparison
-    }
-
-    /// Returns the counts of the baseline and of the capture.
-    pub fn counts(&self) -> [&BaselineCounts; 2] {
-        [&self.baseline_counts, &self.capture_counts]
     }
 }

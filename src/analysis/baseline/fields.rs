@@ -51,14 +51,15 @@ fn word(section: &str) -> String {
 }
 
 impl BaselineFields {
-    /// Adds the fields of a record.
-    pub(super) fn record(&mut self, record: &ComparisonRecord) {
+    /// Adds the fields of a record, and returns the number of new ones.
+    pub(super) fn record(&mut self, record: &ComparisonRecord) -> usize {
         let program = program(&record.title);
-        self.message(&program, true, record.call.as_ref());
-        self.message(&program, false, record.reply.as_ref());
+        self.message(&program, true, record.call.as_ref())
+            + self.message(&program, false, record.reply.as_ref())
     }
 
-    fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparedMessage>) {
+    fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparedMessage>) -> usize {
+        let mut added = 0;
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);
             for entry in &section.entries {
@@ -67,10 +68,14 @@ impl BaselineFields {
                 match self.get(program, is_call, &operation, &entry.path.text) {
                     Some(known) if *known.name == *entry.path.field || &*known.name == AMBIGUOUS_FIELD => {}
                     Some(_) => self.add(program, is_call, &operation, &entry.path.text, AMBIGUOUS_FIELD),
-                    None => self.add(program, is_call, &operation, &entry.path.text, entry.path.field),
+                    None => {
+                        self.add(program, is_call, &operation, &entry.path.text, entry.path.field);
+                        added += 1;
+                    }
                 }
             }
         }
+        added
     }
 
     fn add(&mut self, program: &str, is_call: bool, operation: &str, path: &str, name: &str) {

@@ -2,12 +2,14 @@
 
 use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
 
-use super::reader::BaselineReadError;
 use crate::analysis::comparison::difference::DifferenceKind;
 use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
 
 /// The first line of the part.
 pub(super) const SETTINGS_HEAD: &str = "[settings]";
+
+/// Maximum number of lines.
+const MAX_LINES: usize = 4_096;
 
 /// User settings of a baseline.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,25 +59,22 @@ impl BaselineSettings {
         Self { lines: Vec::new(), options: ComparisonOptions::default() }
     }
 
-    /// Reads the settings of a baseline whose other parts may be unreadable. In a git conflict both sides are kept.
+    /// Adds a line of a baseline whose other parts may be unreadable. A line that both sides of a git conflict have is
+    /// added once.
     ///
     /// # Errors
-    /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
-    pub fn from_text(text: &str) -> Result<Self, BaselineReadError> {
-        let mut settings = Self::empty();
-        let lines = (1..).zip(text.lines()).skip_while(|(_, line)| line.trim_end() != SETTINGS_HEAD).skip(1);
-        for (number, line) in lines.take_while(|(_, line)| !line.starts_with('[')) {
-            let line = line.trim_end();
-            let is_again = !line.is_empty() && settings.lines.iter().any(|known| known == line);
-            if !is_conflict(line) && !is_again {
-                settings.add_line(line).map_err(|what| BaselineReadError { line: number, reason: what })?;
-            }
+    /// Returns an error with the problem and its remedy.
+    pub(super) fn keep_line(&mut self, line: &str) -> Result<(), String> {
+        let is_again = !line.is_empty() && self.lines.iter().any(|known| known == line);
+        if is_conflict(line) || is_again { Ok(()) } else { self.add_line(line) }
+    }
+
+    /// Ends the lines that were kept with an empty one.
+    pub(super) fn end_of_kept(&mut self) {
+        while self.lines.last().is_some_and(String::is_empty) {
+            self.lines.pop();
         }
-        while settings.lines.last().is_some_and(String::is_empty) {
-            settings.lines.pop();
-        }
-        settings.lines.push(String::new());
-        Ok(settings)
+        self.lines.push(String::new());
     }
 
     /// Adds a line.
@@ -83,6 +82,9 @@ impl BaselineSettings {
     /// # Errors
     /// Returns an error with the problem and its remedy.
     pub(super) fn add_line(&mut self, line: &str) -> Result<(), String> {
+        if self.lines.len() >= MAX_LINES {
+            return Err(format!("more than {MAX_LINES} lines of settings; remove some"));
+        }
         if line.contains(char::is_control) {
             return Err("a control character; remove it".to_owned());
         }
@@ -121,10 +123,19 @@ impl BaselineSettings {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use super::super::{BaselineFile, BaselineReadError};
     use super::*;
 
+    fn kept(text: &str) -> Result<BaselineSettings, BaselineReadError> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        BaselineFile::new(file).kept_settings(1 << 20)
+    }
+
     fn error(text: &str) -> String {
-        BaselineSettings::from_text(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
+        kept(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
     }
 
     #[test]
@@ -136,7 +147,7 @@ mod tests {
             "tolerate frames 5%",
         ];
         let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
-        let settings = BaselineSettings::from_text(&text).unwrap();
+        let settings = kept(&text).unwrap();
         assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
         assert_eq!((settings.options.ignore.len(), settings.options.tolerances.len()), (2, 1));
     }
@@ -144,10 +155,7 @@ mod tests {
     #[test]
     fn both_sides_of_a_conflict_stand() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
-        assert_eq!(
-            BaselineSettings::from_text(text).unwrap().lines(),
-            ["ignore inline", "ignore READ", "ignore WRITE", ""]
-        );
+        assert_eq!(kept(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Any baseline that is written can be read back; a modified one is refused.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::Transaction;
@@ -10,6 +9,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use super::*;
+use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::capture::ComparedCapture;
 use crate::analysis::comparison::compare_class::CompareClass;
 use crate::analysis::comparison::difference::{Difference, DifferenceKind};
@@ -17,14 +17,16 @@ use crate::analysis::comparison::record::{
     ComparedField, ComparedMessage, ComparedSection, ComparedValue, FieldPath,
 };
 use crate::analysis::comparison::recorder::ComparisonRecorder;
-use crate::testing::{drained, read_but, transactions};
+use crate::memory::CheckMemory;
+use crate::testing::{drained, read_but, read_damaged, transactions};
 
-/// Memory limit of waiting records, in bytes.
-const ROOM_BYTES: usize = 64 << 20;
+/// Enough memory for each part of the tests, in bytes.
+const MEMORY: CheckMemory =
+    CheckMemory { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
-fn written(baseline: &Baseline) -> String {
+fn written(baseline: &RecordedBaseline) -> String {
     let mut bytes = Vec::new();
-    write(&mut bytes, baseline).unwrap();
+    baseline.write(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 
@@ -40,13 +42,25 @@ fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(Comparison
     }
 }
 
-fn of(transactions: Vec<Transaction>) -> Baseline {
-    let mut baseline = Baseline::from_records(BaselineSettings::default(), records(transactions)).unwrap();
-    baseline.update_transaction_counts();
-    baseline
+fn recorded_in(
+    memory: &CheckMemory,
+    mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
+) -> Result<RecordedBaseline, BaselineRecordError> {
+    let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
+    let mut totals = ComparedCapture::default();
+    while let Some((client, record)) = next() {
+        totals.transactions += 1;
+        totals.incomplete += u64::from(!record.missing.is_empty());
+        recording.add(&client, record).unwrap();
+    }
+    recording.finish(&totals)
 }
 
-fn of_capture(name: &str) -> Baseline {
+fn of(transactions: Vec<Transaction>) -> RecordedBaseline {
+    recorded_in(&MEMORY, records(transactions)).unwrap()
+}
+
+fn of_capture(name: &str) -> RecordedBaseline {
     of(transactions(name))
 }
 
@@ -55,8 +69,24 @@ fn small() -> String {
     written(&of_capture("rxe-v42-deleg.pcap"))
 }
 
-fn read_again(baseline: &Baseline) -> Baseline {
+fn file(text: &str) -> BaselineFile {
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    BaselineFile::new(file)
+}
+
+fn read(text: &str) -> Result<Baseline, BaselineReadError> {
+    file(text).read(MEMORY.baseline_bytes)
+}
+
+fn read_again(baseline: &RecordedBaseline) -> Baseline {
     read(&written(baseline)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Returns the records of a baseline that was read.
+fn records_of(baseline: &Baseline) -> Vec<ComparisonRecord> {
+    let mut records = baseline.records();
+    std::iter::from_fn(|| records.next().unwrap()).map(|(_, record)| record).collect()
 }
 
 #[track_caller]
@@ -64,44 +94,78 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-/// Returns the differences between a baseline and a capture.
-fn checked(text: &str, name: &str) -> Vec<Difference> {
-    let mut checking = BaselineCheck::new(read(text).unwrap_or_else(|e| panic!("{e}")), ROOM_BYTES);
+fn differences(baseline: &Baseline, recorded: &RecordedBaseline) -> Vec<Difference> {
+    let mut checking = BaselineCheck::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
-    let Ok(()) = checking.run(records(transactions(name)), |difference| {
+    let run = checking.run(|difference| {
         found.push(difference);
-        Ok::<_, Infallible>(())
+        Ok::<_, BaselineReadError>(())
     });
+    run.unwrap_or_else(|e| panic!("{e}"));
     found
 }
 
+/// Returns the differences between a baseline and a capture.
+fn checked(text: &str, name: &str) -> Vec<Difference> {
+    differences(&read(text).unwrap_or_else(|e| panic!("{e}")), &of_capture(name))
+}
+
+/// Returns the canonical records of a capture, in the order of a baseline.
+fn canonical_records(name: &str) -> Vec<ComparisonRecord> {
+    let mut next = records(transactions(name));
+    let mut records: Vec<_> = std::iter::from_fn(&mut next).map(|(_, record)| record).collect();
+    records.sort_by_key(|record| (record.location.frame(), record.location.index));
+    records.iter_mut().for_each(canonical_records::canonicalize);
+    records
+}
+
 #[test]
-fn a_baseline_that_is_read_is_written_as_it_was() {
+fn the_records_of_a_baseline_are_at_the_places_where_they_were() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v42-deleg.pcap", "rxe-v42-snap128.pcap"] {
-        let baseline = of_capture(name);
-        let again = read_again(&baseline);
-        assert_eq!(written(&again), written(&baseline), "{name}");
-        let places = |baseline: &Baseline| -> Vec<_> {
-            baseline.records.iter().map(|(_, record)| (record.location.call, record.location.reply)).collect()
+        let places = |records: Vec<ComparisonRecord>| -> Vec<_> {
+            records.iter().map(|record| (record.location.call, record.location.reply)).collect()
         };
-        assert_eq!(places(&again), places(&baseline), "{name}");
+        let recorded = of_capture(name);
+        assert_eq!(places(records_of(&read_again(&recorded))), places(canonical_records(name)), "{name}");
+        assert!(file(&written(&recorded)).has_text(&recorded).unwrap());
+    }
+}
+
+/// Returns the Transactions of a capture of which a byte of each frame, `seed` times its number behind the UDP header, is
+/// another.
+fn damaged(name: &str, seed: u64) -> Vec<Transaction> {
+    drained(read_damaged(name, |number, bytes| {
+        let at = 42 + (number * seed % 160) as usize;
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = byte.wrapping_add(1 + (number + seed) as u8 % 255);
+        }
+    }))
+}
+
+#[test]
+fn the_baseline_of_a_damaged_capture_can_be_read() {
+    for name in ["rxe-v42-deleg.pcap", "rxe-v40-deleg.pcap"] {
+        for seed in 1..50 {
+            let recorded = of(damaged(name, seed));
+            if recorded.transactions() > 0 {
+                assert_eq!(differences(&read_again(&recorded), &recorded), [], "{name} {seed}");
+            }
+        }
     }
 }
 
 #[test]
 fn a_path_that_is_read_is_the_field_that_it_was() {
-    let baseline = of_capture("rxe-v42.pcap");
-    let again = read_again(&baseline);
-    let fields = |baseline: &Baseline| -> Vec<_> {
-        let sections =
-            baseline.records.iter().flat_map(|(_, record)| record.call.iter().chain(&record.reply));
+    let fields = |records: Vec<ComparisonRecord>| -> Vec<_> {
+        let sections = records.iter().flat_map(|record| record.call.iter().chain(&record.reply));
         let entries =
             sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
         entries
             .map(|entry| (entry.path.text.clone(), entry.path.field, entry.path.class, entry.datum))
             .collect()
     };
-    let (before, after) = (fields(&baseline), fields(&again));
+    let after = fields(records_of(&read_again(&of_capture("rxe-v42.pcap"))));
+    let before = fields(canonical_records("rxe-v42.pcap"));
     assert_eq!(before.len(), after.len());
     for (before, after) in before.iter().zip(&after) {
         assert_eq!((&before.0, before.1, before.2), (&after.0, after.1, after.2));
@@ -165,8 +229,7 @@ fn a_transaction_that_is_gone_changes_its_own_lines_alone() {
 #[test]
 fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
     let text = small();
-    let mut next = records(transactions("rxe-v42-deleg.pcap"));
-    let records: Vec<_> = std::iter::from_fn(&mut next).collect();
+    let recorded = of_capture("rxe-v42-deleg.pcap");
     // The two comment lines, and text after #.
     let is_information = |line: &str| line.starts_with('#');
     for (at, line) in text.lines().enumerate() {
@@ -191,19 +254,25 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
             if at < 3 || changed == text {
                 continue;
             }
-            let is_told = read(&changed).is_err() || is_different(&changed, &records);
+            let is_told = match read(&changed) {
+                Ok(baseline) => !differences(&baseline, &recorded).is_empty(),
+                Err(_) => true,
+            };
             assert!(is_told, "{line}\n{end}");
         }
     }
 }
 
-/// Returns `true` if a baseline differs from a capture with these records, its counts included.
-fn is_different(text: &str, records: &[(ComparisonClient, ComparisonRecord)]) -> bool {
-    let mut checking = BaselineCheck::new(read(text).unwrap(), ROOM_BYTES);
-    let mut records = records.iter().cloned();
-    let stop = |_| Err(());
-    let trace = ComparedCapture { transactions: 37, ..ComparedCapture::default() };
-    checking.run(|| records.next(), stop).is_err() || checking.finish(&trace, stop).is_err()
+#[test]
+fn comments_in_other_words_are_no_difference() {
+    let text = small();
+    let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(comments.len(), 2);
+    let other =
+        comments.iter().fold(text.clone(), |text, comment| text.replacen(comment, "# Other words.", 1));
+    assert_ne!(other, text);
+    let recorded = of_capture("rxe-v42-deleg.pcap");
+    assert!(differences(&read(&other).unwrap(), &recorded).is_empty());
 }
 
 #[test]
@@ -298,14 +367,15 @@ proptest! {
     fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
         let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
-        let mut baseline = Baseline::from_records(BaselineSettings::default(), || record.take()).unwrap();
-        baseline.update_transaction_counts();
-        let again = read_again(&baseline);
-        prop_assert_eq!(written(&again), written(&baseline));
-        let of = |baseline: &Baseline| baseline.records[0].1.reply.as_ref().map(|reply| {
+        let baseline = recorded_in(&MEMORY, || record.take()).unwrap();
+        let again = records_of(&read_again(&baseline));
+        let found = again[0].reply.as_ref().map(|reply| {
             reply.sections[1].entries.iter().map(|entry| entry.datum.clone()).collect::<Vec<_>>()
         });
-        prop_assert_eq!(of(&again), of(&baseline));
+        let mut expected = record_of(&names);
+        canonical_records::canonicalize(&mut expected);
+        let expected = expected.reply.unwrap().sections.remove(1).entries;
+        prop_assert_eq!(found.unwrap(), expected.into_iter().map(|entry| entry.datum).collect::<Vec<_>>());
     }
 
 }
@@ -321,6 +391,113 @@ proptest! {
             text += &format!("[{part}]\n{line}\n  {line}\n");
         }
         let _ = read(&text);
-        let _ = BaselineSettings::from_text(&text);
+        let _ = file(&text).kept_settings(MEMORY.baseline_bytes);
+        let _ = file(&text).read(4_096);
     }
+}
+
+/// Returns LOOKUPs with distinct names and headers, in the order of a capture: Calls without Replies come last.
+fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ComparisonClient, ComparisonRecord)> {
+    let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Forward };
+    let path =
+        Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
+    let record = |number: u64| {
+        let mut record = record_of(&[format!("name {number}").into_bytes()]);
+        let entry = ComparedField { path: Rc::clone(&path), datum: ComparedValue::Number(number) };
+        record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
+        record.location.index = number;
+        record.location.call = Some(FrameNumber(2 * number));
+        record.location.reply = Some(FrameNumber(2 * number + 1));
+        if is_unanswered(number) {
+            (record.reply, record.location.reply, record.status) = (None, None, "-".into());
+        }
+        (client.clone(), record)
+    };
+    let (unanswered, answered): (Vec<_>, Vec<_>) = (1..=count).partition(|number| is_unanswered(*number));
+    answered.into_iter().chain(unanswered).map(record).collect()
+}
+
+/// Returns the shares of a memory of this size.
+fn shares(bytes: usize) -> CheckMemory {
+    CheckMemory { baseline_bytes: bytes, text_bytes: bytes / 3, comparison_bytes: 2 * bytes }
+}
+
+fn recorded_lookups(
+    memory: &CheckMemory,
+    count: u64,
+    is_unanswered: impl Fn(u64) -> bool,
+) -> Result<RecordedBaseline, BaselineRecordError> {
+    let mut lookups = lookups(count, is_unanswered).into_iter();
+    recorded_in(memory, || lookups.next())
+}
+
+#[test]
+fn calls_without_replies_are_in_their_place_however_many_they_are() {
+    let recorded = recorded_lookups(&MEMORY, 20_000, |number| number.is_multiple_of(2)).unwrap();
+    let text = written(&recorded);
+    let places: Vec<_> = text.lines().filter(|line| line.contains("  # call ")).collect();
+    assert_eq!(places.len(), 20_000);
+    assert!(places.iter().skip(1).all(|line| line.contains("# call +2")));
+    let changed = text.replacen("\"name 7\"", "\"name 8\"", 1);
+    let found = differences(&read(&changed).unwrap(), &recorded);
+    assert_eq!(
+        (found.len(), found[0].kind, found[0].b.location.unwrap().index),
+        (1, DifferenceKind::Name, 7)
+    );
+}
+
+#[test]
+fn a_text_in_a_file_is_that_in_memory() {
+    let memory = CheckMemory { text_bytes: 1_000, ..MEMORY };
+    let recorded = recorded_lookups(&memory, 500, |_| false).unwrap();
+    assert_eq!(written(&recorded), written(&recorded_lookups(&MEMORY, 500, |_| false).unwrap()));
+    assert_eq!(differences(&read_again(&recorded), &recorded), []);
+}
+
+#[test]
+fn a_baseline_that_is_too_large_says_how_much_memory_it_needs() {
+    let needed = match recorded_lookups(&shares(64 << 10), 5_000, |_| false) {
+        Err(BaselineRecordError::TooLarge { needed_bytes }) => needed_bytes as usize,
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    assert!(recorded_lookups(&shares(needed - 1), 5_000, |_| false).is_err());
+    let text = written(&recorded_lookups(&shares(needed), 5_000, |_| false).unwrap());
+    // Whatever can be written can be read.
+    assert!(file(&text).read(needed).is_ok());
+    for (limit, place) in [(4 << 10, 1), (needed / 10, 40)] {
+        let read = |most: usize| file(&text).read(most).map(|_| ());
+        let error = read(limit).unwrap_err();
+        assert!(error.line >= place, "{error}");
+        let needed = error.needed_bytes.unwrap() as usize;
+        assert_eq!(read(needed), Ok(()));
+        assert!(read(needed / 10 * 9).unwrap_err().needed_bytes.is_some());
+    }
+}
+
+#[test]
+fn neither_recording_nor_checking_holds_a_baseline_in_memory() {
+    const LENGTH: u64 = 20_000;
+    let other = written(&recorded_lookups(&MEMORY, LENGTH, |_| false).unwrap())
+        .replace("\"name ", "\"file ")
+        .replace("[settings]\n", "[settings]\nignore client\n");
+    let baseline = file(&other);
+    let memory = shares(10 << 20);
+    let mut lookups = lookups(LENGTH, |_| false).into_iter();
+    let mut found = 0;
+    let measured = allocation_counter::measure(|| {
+        let recorded = recorded_in(&memory, || lookups.next()).unwrap();
+        assert!(!baseline.has_text(&recorded).unwrap());
+        let baseline = baseline.read(memory.baseline_bytes).unwrap();
+        let mut checking = BaselineCheck::new(&baseline, &recorded, memory.comparison_bytes);
+        let run = checking.run(|_| {
+            found += 1;
+            Ok::<_, BaselineReadError>(())
+        });
+        run.unwrap();
+    });
+    // The name is in the Call and in the Reply.
+    assert_eq!(found, 2 * LENGTH);
+    let most = 2 * memory.baseline_bytes + memory.text_bytes + memory.comparison_bytes;
+    assert!(measured.bytes_max < most as u64, "{} of {most} bytes", measured.bytes_max);
+    assert!((other.len() as u64) < measured.bytes_total / 4);
 }

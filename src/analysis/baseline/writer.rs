@@ -32,109 +32,76 @@
 //! A line follows from its Transaction alone, so that lines do not change when other Transactions are added or removed.
 //! The frame numbers behind `#` are relative to the previous Transaction, for people.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::headers::{HeaderNames, entries_text};
 use super::settings::SETTINGS_HEAD;
-use super::{Baseline, OperationCounts, VERSION};
+use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::analysis::comparison::ComparisonClient;
 use crate::analysis::comparison::difference::DifferenceLocation;
 use crate::analysis::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedMessage, ComparedSection, ComparisonRecord,
-    MessageCompleteness, hash,
+    ComparedChunk, ComparedChunkKind, ComparedSection, ComparisonRecord, MessageCompleteness,
 };
 
 /// The beginning of the first line.
 pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
-/// Minimum number of hash digits in a header name; more are used on a collision.
-const MIN_HASH_DIGITS: usize = 8;
 
-/// The names of headers, by their texts.
-#[derive(Default)]
-struct BaselineHeaderNames {
-    names: HashMap<String, String>,
-    texts: BTreeMap<String, String>,
+/// The parts before the Transactions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BaselineHead<'b> {
+    pub(super) settings: &'b BaselineSettings,
+    pub(super) counts: &'b BaselineCounts,
+    pub(super) fields: &'b BaselineFields,
+    pub(super) headers: &'b HeaderNames,
 }
 
-impl BaselineHeaderNames {
-    fn add(&mut self, message: &ComparedMessage) {
-        let text = header(message);
-        if self.names.contains_key(&text) {
-            return;
+impl BaselineHead<'_> {
+    /// Writes everything up to the first Transaction.
+    ///
+    /// # Errors
+    /// Returns the first write error.
+    pub(super) fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        writeln!(to, "{FORMAT_NAME} {VERSION}")?;
+        writeln!(to, "# Written by check --bless, which keeps the lines under [settings]. Edit only those.")?;
+        writeln!(to, "# Text after # is a comment; check compares everything else.")?;
+        writeln!(to, "\n{SETTINGS_HEAD}")?;
+        self.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
+        writeln!(to, "[capture]")?;
+        for (key, count) in &self.counts.capture_counts {
+            writeln!(to, "{key} {count}")?;
         }
-        let whole = format!("{:032x}", hash(text.as_bytes()));
-        let free = (MIN_HASH_DIGITS..=whole.len())
-            .filter_map(|digits| whole.get(..digits))
-            .find(|name| !self.texts.contains_key(*name));
-        let name = free.unwrap_or(&whole).to_owned();
-        self.texts.insert(name.clone(), text.clone());
-        self.names.insert(text, name);
-    }
-
-    fn name(&self, message: &ComparedMessage) -> &str {
-        self.names.get(&header(message)).map_or("-", String::as_str)
-    }
-}
-
-/// Returns the headers of a message as text.
-fn header(message: &ComparedMessage) -> String {
-    let mut text = String::new();
-    message.sections.first().iter().for_each(|section| entries(section, &mut text));
-    text
-}
-
-fn entries(section: &ComparedSection, text: &mut String) {
-    for entry in &section.entries {
-        let _ = write!(text, " {}={}", entry.path.text, entry.datum);
+        writeln!(to, "\n[operations]")?;
+        for (title, counts) in &self.counts.operations {
+            let OperationCounts { calls, replies, errors, read, write, reply } = counts;
+            writeln!(
+                to,
+                "{title}: calls {calls}, replies {replies}, errors {errors}, read {read}, write {}/{}, reply {}/{}",
+                write.0, write.1, reply.0, reply.1
+            )?;
+        }
+        writeln!(to, "\n[fields]")?;
+        self.fields.write(to)?;
+        writeln!(to, "\n[headers]")?;
+        self.headers.iter().try_for_each(|(name, text)| writeln!(to, "{name}{text}"))?;
+        writeln!(to, "\n[transactions]")
     }
 }
 
-/// Writes a baseline.
+/// Writes the last line.
 ///
 /// # Errors
-/// Returns the first write error.
-pub fn write(to: &mut impl Write, baseline: &Baseline) -> io::Result<()> {
-    writeln!(to, "{FORMAT_NAME} {VERSION}")?;
-    writeln!(to, "# Written by check --bless. What stands under [settings] is yours, and stays.")?;
-    writeln!(to, "# What stands behind # is for people; check holds the capture to everything else.")?;
-    writeln!(to, "\n{SETTINGS_HEAD}")?;
-    baseline.settings.lines().iter().try_for_each(|line| writeln!(to, "{line}"))?;
-    writeln!(to, "[capture]")?;
-    for (key, count) in &baseline.counts.capture_counts {
-        writeln!(to, "{key} {count}")?;
-    }
-    writeln!(to, "\n[operations]")?;
-    for (title, counts) in &baseline.counts.operations {
-        let OperationCounts { calls, replies, errors, read, write, reply } = counts;
-        writeln!(
-            to,
-            "{title}: calls {calls}, replies {replies}, errors {errors}, read {read}, write {}/{}, reply {}/{}",
-            write.0, write.1, reply.0, reply.1
-        )?;
-    }
-    writeln!(to, "\n[fields]")?;
-    baseline.fields.write(to)?;
-    writeln!(to, "\n[headers]")?;
-    let mut headers = BaselineHeaderNames::default();
-    let messages = baseline.records.iter().flat_map(|(_, record)| record.call.iter().chain(&record.reply));
-    messages.for_each(|message| headers.add(message));
-    for (name, text) in &headers.texts {
-        writeln!(to, "{name}{text}")?;
-    }
-    writeln!(to, "\n[transactions]")?;
-    let mut last = 0;
-    for (client, record) in &baseline.records {
-        transaction(to, &headers, client, record, &mut last)?;
-    }
-    let count = baseline.records.len();
-    writeln!(to, "\n[end of {count} Transaction{}]", if count == 1 { "" } else { "s" })
+/// Returns the write error.
+pub(super) fn write_end(to: &mut impl Write, transactions: u64) -> io::Result<()> {
+    let plural = if transactions == 1 { "" } else { "s" };
+    writeln!(to, "\n[end of {transactions} Transaction{plural}]")
 }
 
-/// Returns the relative frames: the first from that of the previous Transaction, the Reply from its Call.
-fn frames(place: &DifferenceLocation, last: &mut u64) -> String {
+/// Returns the relative frames behind the first line of a Transaction: the first from that of the previous Transaction,
+/// which is updated, and the Reply from its Call.
+pub(super) fn frames_text(place: &DifferenceLocation, last: &mut u64) -> String {
     let from = |frame: u64, last: u64| frame as i64 - last as i64;
     let first = place.frame().map_or(*last, |frame| frame.0);
     let step = from(first, std::mem::replace(last, first));
@@ -146,20 +113,23 @@ fn frames(place: &DifferenceLocation, last: &mut u64) -> String {
     }
 }
 
-fn transaction(
-    to: &mut impl Write,
-    headers: &BaselineHeaderNames,
+/// Writes a Transaction. `frames` stand behind its first line; `headers` are the names of the headers of its messages.
+pub(super) fn transaction_text(
+    text: &mut String,
     client: &ComparisonClient,
     record: &ComparisonRecord,
-    last: &mut u64,
-) -> io::Result<()> {
+    frames: &str,
+    headers: [&str; 2],
+) {
     let direction = match client.direction {
         CallDirection::Forward => "forward",
         CallDirection::Reverse => "reverse",
     };
     let ComparisonRecord { status, title, .. } = record;
-    writeln!(to, "{} {direction} {status} {title}  # {}", client.address, frames(&record.location, last))?;
-    for (word, message) in [("call", &record.call), ("reply", &record.reply)] {
+    let _ = writeln!(text, "{} {direction} {status} {title}{frames}", client.address);
+    for ((word, message), header) in
+        [("call", &record.call), ("reply", &record.reply)].into_iter().zip(headers)
+    {
         let Some(message) = message else { continue };
         let proc = message.proc.as_deref().unwrap_or("-");
         let end = match message.completeness {
@@ -167,28 +137,26 @@ fn transaction(
             MessageCompleteness::Truncated => " cut",
             MessageCompleteness::Undecoded => " undecoded",
         };
-        writeln!(to, "  {word} {proc} {} {}{end}", message.length, headers.name(message))?;
+        let _ = writeln!(text, "  {word} {proc} {} {header}{end}", message.length);
     }
-    record.chunks.iter().try_for_each(|of_record| chunk(to, of_record))?;
+    record.chunks.iter().for_each(|of_record| chunk_text(text, of_record));
     if !record.missing.is_empty() {
-        writeln!(to, "  missing {}", record.missing.join(" "))?;
+        let _ = writeln!(text, "  missing {}", record.missing.join(" "));
     }
     if !record.findings.is_empty() {
-        writeln!(to, "  findings {}", record.findings.join(" "))?;
+        let rules: Vec<&str> = record.findings.iter().map(|finding| &*finding.rule).collect();
+        let _ = writeln!(text, "  findings {}", rules.join(" "));
     }
-    let sections =
-        |message: &'_ Option<ComparedMessage>| message.as_ref().map(|message| message.sections.clone());
-    let calls = sections(&record.call).unwrap_or_default();
-    let replies = sections(&record.reply).unwrap_or_default();
+    let [calls, replies] = [&record.call, &record.reply]
+        .map(|message| message.as_ref().map_or(&[][..], |message| message.sections.as_slice()));
     // The first section holds the headers.
     for at in 1..calls.len().max(replies.len()) {
-        operation(to, calls.get(at), replies.get(at))?;
+        operation_text(text, calls.get(at), replies.get(at));
     }
-    Ok(())
 }
 
-fn chunk(to: &mut impl Write, chunk: &ComparedChunk) -> io::Result<()> {
-    let mut text = chunk.kind.letter().to_string();
+fn chunk_text(text: &mut String, chunk: &ComparedChunk) {
+    let _ = write!(text, "  chunk {}", chunk.kind.letter());
     if let ComparedChunkKind::Read(position, _) | ComparedChunkKind::ReplyRead(position) = chunk.kind {
         let _ = write!(text, "@{position}");
     }
@@ -198,52 +166,30 @@ fn chunk(to: &mut impl Write, chunk: &ComparedChunk) -> io::Result<()> {
             let _ = write!(text, "/{returned}");
         }
     }
-    writeln!(to, "  chunk {text}")
+    text.push('\n');
 }
 
 /// Writes the line of an operation: its arguments, an arrow and its results.
-fn operation(
-    to: &mut impl Write,
-    call: Option<&ComparedSection>,
-    reply: Option<&ComparedSection>,
-) -> io::Result<()> {
-    let name = |section: &ComparedSection| section.name.replace(' ', "_");
+fn operation_text(text: &mut String, call: Option<&ComparedSection>, reply: Option<&ComparedSection>) {
+    let name = |text: &mut String, section: &ComparedSection| {
+        text.extend(section.name.chars().map(|letter| if letter == ' ' { '_' } else { letter }));
+    };
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);
-    let mut line = String::new();
     if let Some(call) = call {
-        line += &format!("  {}", name(call));
-        entries(call, &mut line);
+        text.push_str("  ");
+        name(text, call);
+        entries_text(call, text);
         if !is_one {
-            line.push('\n');
+            text.push('\n');
         }
     }
     if let Some(reply) = reply {
-        line += if is_one { " ->" } else { "  ->" };
+        text.push_str(if is_one { " ->" } else { "  ->" });
         if !is_one {
-            line += &format!(" {}", name(reply));
+            text.push(' ');
+            name(text, reply);
         }
-        entries(reply, &mut line);
-        line.push('\n');
-    }
-    to.write_all(line.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
-        let message =
-            ComparedMessage { sections: vec![ComparedSection::default()], ..ComparedMessage::default() };
-        let whole = format!("{:032x}", hash(b""));
-        let mut headers = BaselineHeaderNames::default();
-        for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {
-            headers.texts.insert(whole[..digits].to_owned(), format!(" other={digits}"));
-        }
-        headers.add(&message);
-        headers.add(&message);
-        assert_eq!(headers.name(&message), &whole[..MIN_HASH_DIGITS + 2]);
-        assert_eq!(headers.texts.len(), 3);
+        entries_text(reply, text);
+        text.push('\n');
     }
 }

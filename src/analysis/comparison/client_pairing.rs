@@ -23,7 +23,9 @@ impl Comparison {
                     let half = lane.sides[at].waiting.len().div_ceil(2);
                     let records = lane.sides[at].take(half);
                     this.subtract_waiting(at, &records);
-                    lane.sides[at].dropped += records.len() as u64;
+                    let late = std::mem::take(&mut lane.sides[at].late);
+                    late.iter().for_each(|late| this.late[at].subtract(late));
+                    lane.sides[at].dropped += (records.len() + late.len()) as u64;
                 }
             });
         }

@@ -1,9 +1,7 @@
 //! Comparison of two decodings of one capture: details that no field shows, and conformance findings.
 
-use std::rc::Rc;
-
 use super::difference::DifferenceKind;
-use super::record::{ComparedMessage, MessageCompleteness};
+use super::record::{ComparedFinding, ComparedMessage, MessageCompleteness};
 use super::record_comparison::PairComparison;
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
@@ -37,22 +35,23 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
 /// Compares the conformance findings. Each new finding, and each that vanished, is a difference.
 pub(super) fn compare_findings(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
-    for rule in without(&a.findings, &b.findings) {
-        found.add_length_difference(DifferenceKind::Finding, false, String::new(), rule, "none");
+    for ComparedFinding { rule, is_call } in without(&a.findings, &b.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), rule, "none");
     }
-    for rule in without(&b.findings, &a.findings) {
-        found.add_length_difference(DifferenceKind::Finding, false, String::new(), "none", rule);
+    for ComparedFinding { rule, is_call } in without(&b.findings, &a.findings) {
+        found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), "none", rule);
     }
 }
 
-/// Returns the rules that `others` lack. A rule that occurs more often than there is returned for each further occurrence.
-fn without<'r>(rules: &'r [Rc<str>], others: &[Rc<str>]) -> Vec<&'r str> {
-    let mut others: Vec<&str> = others.iter().map(|rule| &**rule).collect();
+/// Returns the findings of rules that `others` lack. If a rule occurs more often than there, each further occurrence is
+/// returned.
+fn without<'r>(findings: &'r [ComparedFinding], others: &[ComparedFinding]) -> Vec<&'r ComparedFinding> {
+    let mut others: Vec<&str> = others.iter().map(|finding| &*finding.rule).collect();
     let mut lacking = Vec::new();
-    for rule in rules {
-        match others.iter().position(|other| *other == &**rule) {
+    for finding in findings {
+        match others.iter().position(|other| *other == &*finding.rule) {
             Some(at) => _ = others.swap_remove(at),
-            None => lacking.push(&**rule),
+            None => lacking.push(finding),
         }
     }
     lacking
@@ -64,9 +63,14 @@ mod tests {
 
     #[test]
     fn a_rule_counts_as_often_as_it_occurs() {
-        let rules = |names: &[&str]| names.iter().map(|name| Rc::from(*name)).collect::<Vec<Rc<str>>>();
-        let (once, twice) = (rules(&["a/b"]), rules(&["a/a", "a/b", "a/b"]));
-        assert_eq!(without(&twice, &once), ["a/a", "a/b"]);
-        assert_eq!(without(&once, &twice), [""; 0]);
+        let findings = |rules: &[&str]| -> Vec<ComparedFinding> {
+            rules.iter().map(|rule| ComparedFinding { rule: (*rule).into(), is_call: false }).collect()
+        };
+        let (once, twice) = (findings(&["a/b"]), findings(&["a/a", "a/b", "a/b"]));
+        let rules = |lacking: Vec<&ComparedFinding>| -> Vec<String> {
+            lacking.iter().map(|finding| finding.rule.to_string()).collect()
+        };
+        assert_eq!(rules(without(&twice, &once)), ["a/a", "a/b"]);
+        assert_eq!(rules(without(&once, &twice)), [""; 0]);
     }
 }

@@ -5,26 +5,30 @@
 //! that the odd one may come first. It is reported once, at its position, when all contradicting pairs are known.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::IdentityType;
 use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSide};
-use super::record::{ComparedValue, FieldPath, hash};
+use super::record::{ComparedValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
+use crate::second_chance_map::SecondChanceMap;
 
-/// Maximum number of entries per generation. Two generations are kept, so that the least recently used entries go.
-const GENERATION_CAPACITY: usize = 1 << 17;
-/// Maximum number of contradicting pairs that are not reported yet.
+/// Default maximum number of pairs.
+const MAX_PAIRS: usize = 1 << 18;
+/// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
+/// Memory of a pair of identities in bytes.
+const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityName, IdentityPair>::ENTRY_BYTES
+    + SecondChanceMap::<IdentityName, IdentityName>::ENTRY_BYTES
+    + allocated::<FirstIdentityPairing>(1)
+    + 2 * allocated::<u8>(MAX_VALUE_BYTES);
+/// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
+const DISPUTE_PART: usize = 8;
 
-/// A name of an identity on one side.
+/// A name of an identity on one side: a hash of its type and value, and of its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdentityName {
-    identity: IdentityType,
-    hash: u128,
-}
+pub struct IdentityName([u64; 2]);
 
 impl IdentityName {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
@@ -43,47 +47,14 @@ impl IdentityName {
         if is_constant {
             return None;
         }
-        let mut bytes = datum.to_string().into_bytes();
+        let mut bytes = format!("{} {datum}", identity.name()).into_bytes();
         if identity == IdentityType::Cookie
-            && let Some(scope) = scope
+            && let Some(Self(scope)) = scope
         {
-            bytes.extend_from_slice(&scope.hash.to_be_bytes());
+            bytes.extend(scope.iter().flat_map(|word| word.to_be_bytes()));
         }
-        Some(Self { identity, hash: hash(&bytes) })
-    }
-}
-
-/// A map of two generations.
-#[derive(Debug)]
-pub(super) struct TwoGenerationMap<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K, V> Default for TwoGenerationMap<K, V> {
-    fn default() -> Self {
-        Self { young: HashMap::new(), old: HashMap::new() }
-    }
-}
-
-impl<K: Copy + Eq + Hash, V> TwoGenerationMap<K, V> {
-    pub(super) fn get(&mut self, key: K) -> Option<&mut V> {
-        if let Some(value) = self.old.remove(&key) {
-            self.young.entry(key).or_insert(value);
-        }
-        self.young.get_mut(&key)
-    }
-
-    pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= GENERATION_CAPACITY {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, value);
-    }
-
-    fn remove(&mut self, key: K) -> Option<V> {
-        let old = self.old.remove(&key);
-        self.young.remove(&key).or(old)
+        let hash = hash(&bytes);
+        Some(Self([(hash >> 64) as u64, hash as u64]))
     }
 }
 
@@ -122,19 +93,54 @@ struct IdentityPair {
 }
 
 /// Mapping between the names of both sides.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct IdentityMap {
     /// By the name of A.
-    pairs: TwoGenerationMap<IdentityName, IdentityPair>,
+    pairs: SecondChanceMap<IdentityName, IdentityPair>,
     /// The name of A, by the name of B.
-    a_by_b: TwoGenerationMap<IdentityName, IdentityName>,
+    a_by_b: SecondChanceMap<IdentityName, IdentityName>,
     /// Pairs that contradict them.
     disputes: HashMap<(IdentityName, IdentityName), IdentityLink>,
+    max_disputes: usize,
     count: u64,
     differences: Vec<Difference>,
 }
 
+impl Default for IdentityMap {
+    fn default() -> Self {
+        Self::with_limits(MAX_PAIRS, MAX_DISPUTES)
+    }
+}
+
 impl IdentityMap {
+    /// Creates a map for at most `memory_bytes` bytes.
+    pub(super) fn for_memory(memory_bytes: usize) -> Self {
+        let all = memory_bytes / IDENTITY_PAIR_BYTES;
+        Self::with_limits(all - all / DISPUTE_PART, all / DISPUTE_PART)
+    }
+
+    fn with_limits(max_pairs: usize, max_disputes: usize) -> Self {
+        Self {
+            pairs: SecondChanceMap::new(max_pairs),
+            a_by_b: SecondChanceMap::new(max_pairs),
+            disputes: HashMap::new(),
+            max_disputes,
+            count: 0,
+            differences: Vec::new(),
+        }
+    }
+
+    /// Returns the number of pairs that were forgotten because of the memory limit.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.pairs.forgotten()
+    }
+
+    /// Returns the memory in bytes in which no pair would have been forgotten.
+    pub(super) fn needed_bytes(&self) -> u64 {
+        let part = DISPUTE_PART as u64;
+        self.count.div_ceil(part - 1).saturating_mul(part * IDENTITY_PAIR_BYTES as u64)
+    }
+
     /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
     pub fn number(&mut self, side: usize, name: IdentityName) -> u64 {
         let of_a = if side == 0 { Some(name) } else { self.a_by_b.get(name).copied() };
@@ -165,7 +171,7 @@ impl IdentityMap {
                     self.insert_pair(a, b, link);
                     return;
                 }
-                if self.disputes.len() >= MAX_DISPUTES {
+                if self.disputes.len() >= self.max_disputes {
                     self.resolve_disputes();
                 }
                 self.disputes.insert((a, b), link);

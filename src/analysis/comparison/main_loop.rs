@@ -1,5 +1,7 @@
 //! The main loop of every comparison, from the beginning to the end of both captures.
 
+use std::cell::Cell;
+
 use super::difference::Difference;
 use super::record::ComparisonRecord;
 use super::{Comparison, ComparisonClient, ComparisonSide};
@@ -8,8 +10,9 @@ impl Comparison {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
     /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
-    /// Differences come in frame order if both captures fit in the window ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)), otherwise in
-    /// frame order within each part.
+    /// Differences come in frame order if both captures fit in the window
+    /// ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)) and their differences in the memory, otherwise in frame order
+    /// within each part.
     ///
     /// # Errors
     /// Returns the first error of `tell`, which ends the comparison.
@@ -18,8 +21,17 @@ impl Comparison {
         mut next: impl FnMut(ComparisonSide) -> Option<(ComparisonClient, ComparisonRecord)>,
         mut tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut told = Ok(());
+        let has_failed = Cell::new(false);
+        let mut receive = |this: &mut Self| {
+            let found = this.take_differences();
+            if told.is_ok() {
+                told = found.into_iter().try_for_each(&mut tell);
+                has_failed.set(told.is_err());
+            }
+        };
         let mut are_over = [false; 2];
-        while are_over != [true; 2] {
+        while are_over != [true; 2] && !has_failed.get() {
             for (side, is_over) in [ComparisonSide::A, ComparisonSide::B].into_iter().zip(&mut are_over) {
                 while !*is_over && !self.has_enough(side) {
                     match next(side) {
@@ -28,11 +40,14 @@ impl Comparison {
                     }
                 }
             }
-            self.advance(are_over);
-            self.take_differences().into_iter().try_for_each(&mut tell)?;
+            self.advance(are_over, &mut receive);
+            receive(self);
         }
-        self.finish();
-        self.take_differences().into_iter().try_for_each(tell)
+        if !has_failed.get() {
+            self.finish(&mut receive);
+            receive(self);
+        }
+        told
     }
 
     /// Takes the differences found since the last call, sorted by frame.

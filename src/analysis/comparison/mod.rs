@@ -10,7 +10,8 @@
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
 //!   first;
 //! - [`record_amendments`]: extra knowledge about Transactions that come from a trace;
-//! - [`main_loop`]: both captures from beginning to end.
+//! - [`late_records`]: records that come after their successors;
+//! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
 //! so that memory is limited for captures of any length.
@@ -25,8 +26,10 @@ mod directory_listing;
 mod exact_comparison;
 pub mod identity_map;
 mod ignore_keys;
+mod late_records;
 mod lengths;
 mod main_loop;
+mod memory_shares;
 pub mod options;
 mod pairing_queue;
 mod queue_matching;
@@ -42,6 +45,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use difference::{Difference, DifferenceKind, DifferenceSide};
+use memory_shares::ComparisonMemoryShares;
 pub use pairing_queue::ComparisonClient;
 use pairing_queue::{FilehandleOrigins, MAX_UNPAIRED, PairingQueue, WaitingRecord};
 use record_comparison::{ComparedCounts, RecordComparer, difference_side};
@@ -54,8 +58,6 @@ use record::ComparisonRecord;
 pub const MAX_WAITING_RECORDS: usize = 16_384;
 /// Maximum number of clients kept without waiting records.
 const MAX_IDLE_CLIENTS: usize = 16_384;
-/// Approximate memory of a client without waiting records, in bytes.
-const IDLE_CLIENT_BYTES: usize = 1_024;
 /// Maximum number of operations that are counted separately.
 const OPERATIONS: usize = 1_024;
 
@@ -90,6 +92,28 @@ pub struct OperationSideCounts {
     pub differences: u64,
 }
 
+/// Number of records, and their memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RecordTotals {
+    count: usize,
+    bytes: usize,
+}
+
+impl RecordTotals {
+    fn add(&mut self, record: &WaitingRecord) {
+        self.count += 1;
+        self.bytes += record.bytes;
+    }
+
+    fn subtract(&mut self, record: &WaitingRecord) {
+        self.count -= 1;
+        self.bytes -= record.bytes;
+    }
+}
+
+/// Receiver of the differences of a comparison, called when they have filled their share of the memory.
+type DifferenceReceiver<'r> = dyn FnMut(&mut Comparison) + 'r;
+
 /// Comparison of two captures.
 #[derive(Debug)]
 pub struct Comparison {
@@ -100,14 +124,15 @@ pub struct Comparison {
     queues: Vec<PairingQueue>,
     /// Queue of each client, by side.
     clients: [HashMap<ComparisonClient, usize>; 2],
-    waiting: [usize; 2],
-    waiting_bytes: [usize; 2],
-    /// Memory limit of waiting records and clients, in bytes.
-    limit_bytes: usize,
-    /// Number of records without partners, of all queues.
-    unpaired_count: usize,
+    waiting: [RecordTotals; 2],
+    /// Records that came after their successors, of all queues.
+    late: [RecordTotals; 2],
+    /// Records without partners, of all queues.
+    unpaired: RecordTotals,
+    memory: ComparisonMemoryShares,
     /// The differences with the lowest frames, up to `most`.
     differences: Vec<Difference>,
+    difference_bytes: usize,
     max_differences: usize,
     counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences that the options exclude.
@@ -123,19 +148,21 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Creates a comparison with at most `most` differences and `room_bytes` bytes of waiting records and clients.
-    pub fn new(selection: ComparisonOptions, most: usize, room_bytes: usize) -> Self {
+    /// Creates a comparison with at most `most` differences that uses up to `memory_bytes` bytes.
+    pub fn new(selection: ComparisonOptions, most: usize, memory_bytes: usize) -> Self {
+        let memory = ComparisonMemoryShares::new(memory_bytes);
         Self {
-            limit_bytes: room_bytes,
             options: selection,
-            identities: IdentityMap::default(),
-            origins: Default::default(),
+            identities: IdentityMap::for_memory(memory.identity_bytes),
+            origins: [(); 2].map(|()| FilehandleOrigins::new(memory.filehandles)),
             queues: Vec::new(),
             clients: Default::default(),
-            unpaired_count: 0,
-            waiting: [0; 2],
-            waiting_bytes: [0; 2],
+            waiting: Default::default(),
+            late: Default::default(),
+            unpaired: RecordTotals::default(),
+            memory,
             differences: Vec::new(),
+            difference_bytes: 0,
             max_differences: most.max(1),
             counts: BTreeMap::new(),
             filtered: 0,
@@ -152,8 +179,6 @@ impl Comparison {
     /// Adds a record of a side.
     pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
         let at = side as usize;
-        self.waiting[at] += 1;
-        self.waiting_bytes[at] += record.memory_bytes();
         let name = self.counted_name(&record.class);
         self.operation_counts.entry(name).or_default().counts[at] += 1;
         let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
@@ -163,7 +188,13 @@ impl Comparison {
             self.queues.len() - 1
         });
         let key = self.origins[at].key(&record);
-        self.queues[lane].sides[at].push(WaitingRecord { record, key, pairs: 0 });
+        let record = WaitingRecord::new(record, key);
+        if self.queues[lane].sides[at].is_late(&record) {
+            self.late[at].add(&record);
+        } else {
+            self.waiting[at].add(&record);
+        }
+        self.queues[lane].sides[at].push(record);
     }
 
     /// Limits the number of names: a malformed capture can have any number of operations.
@@ -181,14 +212,14 @@ impl Comparison {
     }
 
     /// Pairs waiting records, except some that later ones may still need; `are_over` is `true` for captures that have
-    /// ended.
-    pub fn advance(&mut self, are_over: [bool; 2]) {
+    /// ended. Calls `receive` if the differences have filled their memory.
+    fn advance(&mut self, are_over: [bool; 2], receive: &mut DifferenceReceiver<'_>) {
         if are_over == [true; 2] {
             return;
         }
         self.pair_clients(false);
         for at in 0..self.queues.len() {
-            self.with_queue(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady));
+            self.with_queue(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady, receive));
         }
         for side in [ComparisonSide::A, ComparisonSide::B]
             .into_iter()
@@ -197,6 +228,7 @@ impl Comparison {
         {
             self.drop_unmatched(side);
         }
+        self.settle_late_records(receive);
         // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
         // the records are removed, so that the next record does not start over.
         for pace in [PairingUrgency::WhileEqual, PairingUrgency::Full] {
@@ -205,7 +237,7 @@ impl Comparison {
             }
             for at in 0..self.queues.len() {
                 if self.is_full(MAX_WAITING_RECORDS / 2) {
-                    self.with_queue(at, |this, lane| this.match_queue(lane, pace));
+                    self.with_queue(at, |this, lane| this.match_queue(lane, pace, receive));
                 }
             }
         }
@@ -226,39 +258,39 @@ impl Comparison {
         [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.has_waiting(side, records))
     }
 
-    /// Returns `true` if this many records of a side wait, or as many bytes in proportion.
+    /// Returns `true` if this many records of a side wait, late ones included, or as many bytes in proportion.
     fn has_waiting(&self, side: ComparisonSide, records: usize) -> bool {
         let at = side as usize;
-        // Each side has three eighths of the memory, and clients the rest.
-        self.waiting[at] >= records
-            || self.waiting_bytes[at] >= self.limit_bytes / 8 * 3 / MAX_WAITING_RECORDS * records
+        let [waiting, late] = [self.waiting[at], self.late[at]];
+        waiting.count + late.count >= records
+            || waiting.bytes + late.bytes >= self.memory.waiting_bytes / MAX_WAITING_RECORDS * records
     }
 
     /// Returns `true` if there are too many clients. A pass over all of them must free about as many records, so that
     /// the limit scales with the memory.
     fn has_too_many_clients(&self) -> bool {
-        self.queues.len() > MAX_IDLE_CLIENTS.min(self.limit_bytes / 4 / IDLE_CLIENT_BYTES)
+        self.queues.len() > self.memory.clients
     }
 
-    /// Limits the number of records without partners that wait for a late one.
+    /// Limits the number of records without partners that wait for a late one, and their memory.
     fn evict(&mut self, lane: &mut PairingQueue) {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
-            while self.unpaired_count > MAX_UNPAIRED
+            while (self.unpaired.count > MAX_UNPAIRED || self.unpaired.bytes > self.memory.unpaired_bytes)
                 && let Some(waiting) = lane.sides[side].unpaired.pop_front()
             {
-                self.unpaired_count -= 1;
+                self.unpaired.subtract(&waiting);
                 self.report_unpaired(&waiting.record, side, across);
             }
         }
     }
 
-    /// Finishes the comparison at the end of both captures.
-    pub fn finish(&mut self) {
+    /// Finishes the comparison at the end of both captures. Calls `receive` if the differences have filled their memory.
+    fn finish(&mut self, receive: &mut DifferenceReceiver<'_>) {
         self.pair_clients(true);
         for mut lane in std::mem::take(&mut self.queues) {
-            self.match_queue(&mut lane, PairingUrgency::Last);
-            self.finish_queue(&mut lane);
+            self.match_queue(&mut lane, PairingUrgency::Last, receive);
+            self.finish_queue(&mut lane, receive);
         }
         self.report_identity_differences(true);
         self.sort();
@@ -284,6 +316,7 @@ impl Comparison {
     }
 
     fn report(&mut self, difference: Difference) {
+        self.difference_bytes += difference.memory_bytes();
         let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
         let is_told = Self::add_difference(&self.options, counts, mix, &mut self.differences, difference);
         self.filtered += u64::from(!is_told);
@@ -296,9 +329,24 @@ impl Comparison {
     fn sort(&mut self) {
         self.differences.sort_by_key(Difference::sort_key);
         self.differences.truncate(self.max_differences);
+        self.difference_bytes = self.differences.iter().map(Difference::memory_bytes).sum();
     }
 
-    fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
+    /// Compares two records, and passes the differences on if they have filled their memory.
+    fn compare(
+        &mut self,
+        a: &ComparisonRecord,
+        b: &ComparisonRecord,
+        is_across: bool,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
+        self.compare_records(a, b, is_across);
+        if self.difference_bytes > self.memory.difference_bytes {
+            receive(self);
+        }
+    }
+
+    fn compare_records(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
         self.pairs += 1;
         if is_across && a.is_connection_setup && !a.is_null {
             self.setup_calls += 1;
@@ -324,9 +372,7 @@ impl Comparison {
     }
 
     fn subtract_waiting(&mut self, side: usize, records: &[WaitingRecord]) {
-        self.waiting[side] -= records.len();
-        let bytes = records.iter().map(|waiting| waiting.record.memory_bytes()).sum();
-        self.waiting_bytes[side] = self.waiting_bytes[side].saturating_sub(bytes);
+        records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
     }
 
     /// Reports a record on one side only.
@@ -402,6 +448,16 @@ impl Comparison {
     /// Returns the counts of compared fields.
     pub fn compared(&self) -> ComparedCounts {
         self.compared
+    }
+
+    /// Returns the number of pairs of identities that were forgotten because of the memory limit.
+    pub fn forgotten_identities(&self) -> u64 {
+        self.identities.forgotten()
+    }
+
+    /// Returns the memory in bytes with which the comparison would have forgotten no identities.
+    pub fn memory_for_identities(&self) -> u64 {
+        ComparisonMemoryShares::memory_for_identities(self.identities.needed_bytes())
     }
 
     /// Returns the number of paired Transactions.

@@ -8,9 +8,10 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use super::DifferenceKind;
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceLocation;
-use super::identity_map::{IdentityMap, IdentityName, TwoGenerationMap};
-use super::record::{ComparedMessage, ComparedValue, ComparisonRecord, hash};
+use super::identity_map::{IdentityMap, IdentityName};
+use super::record::{ComparedMessage, ComparedValue, ComparisonRecord, allocated, hash};
 use super::recorder::{CallHashScope, arguments};
+use crate::second_chance_map::SecondChanceMap;
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
 pub(super) const ALIGNMENT_WINDOWS: [usize; 3] = [128, 1_024, usize::MAX];
@@ -20,6 +21,9 @@ pub(super) const MAX_UNPAIRED: usize = 4_096;
 /// Maximum distance, in pairs, between a Reply without its Call and the Transaction of the other side that it may
 /// match.
 pub(super) const MAX_REPLY_DISTANCE: u64 = 64;
+
+/// Memory of an alignment for each of its records, in bytes: keys, and their places in hash tables.
+const ALIGNMENT_BYTES: usize = 160;
 
 /// A client and a direction. The same client on both sides has the same address, or the same rank in order of
 /// appearance.
@@ -38,6 +42,17 @@ pub(super) struct WaitingRecord {
     pub(super) key: PairingKey,
     /// Number of pairs when it was found to have no partner.
     pub(super) pairs: u64,
+    /// Memory of the record and its key.
+    pub(super) bytes: usize,
+}
+
+impl WaitingRecord {
+    pub(super) fn new(record: ComparisonRecord, key: PairingKey) -> Self {
+        let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
+        let filehandles = allocated::<Filehandle>(key.filehandles.len());
+        let bytes = record.memory_bytes() + of_itself + filehandles + ALIGNMENT_BYTES;
+        Self { record, key, pairs: 0, bytes }
+    }
 }
 
 /// One side of a queue.
@@ -67,6 +82,11 @@ pub(super) struct PairingQueueSide {
 }
 
 impl PairingQueueSide {
+    /// Returns `true` if records behind this one were taken already.
+    pub(super) fn is_late(&self, waiting: &WaitingRecord) -> bool {
+        frame(&waiting.record) < self.last_taken_frame
+    }
+
     /// Adds a record in the order of its first frame.
     pub(super) fn push(&mut self, waiting: WaitingRecord) {
         self.records += 1;
@@ -77,7 +97,7 @@ impl PairingQueueSide {
         if self.first.as_ref().is_none_or(|(place, _)| place.frame().is_none_or(|first| frame < first.0)) {
             self.first = Some((waiting.record.location, Rc::clone(&waiting.record.title)));
         }
-        if frame < self.last_taken_frame {
+        if self.is_late(&waiting) {
             self.late.push(waiting);
             return;
         }
@@ -186,11 +206,19 @@ struct Filehandle {
     origin: u64,
 }
 
+/// Memory of the origin of a filehandle in bytes.
+pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityName, u64>::ENTRY_BYTES;
+
 /// Origins of the filehandles of one side.
-#[derive(Debug, Default)]
-pub(super) struct FilehandleOrigins(TwoGenerationMap<IdentityName, u64>);
+#[derive(Debug)]
+pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityName, u64>);
 
 impl FilehandleOrigins {
+    /// Creates origins of at most `capacity` filehandles.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self(SecondChanceMap::new(capacity))
+    }
+
     /// Returns the key of a record, and adds the filehandles of its messages.
     pub(super) fn key(&mut self, record: &ComparisonRecord) -> PairingKey {
         let by = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
@@ -313,6 +341,12 @@ impl NumberedPairingKey<'_> {
             }
         }
         objects
+    }
+
+    /// Returns the hash of the Call and the origins of its filehandles.
+    pub(super) fn origin_hash(&self) -> u64 {
+        let origins = self.key.filehandles.iter();
+        origins.fold(self.call, |hash, filehandle| mixed([hash, filehandle.origin, 0, 0]))
     }
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.

@@ -6,11 +6,16 @@ use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{ALIGNMENT_WINDOWS, MAX_REPLY_DISTANCE, PairingQueue, WaitingRecord, frame};
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
-use super::{Comparison, PairingUrgency, alignment, differs_in_rdma};
+use super::{Comparison, DifferenceReceiver, PairingUrgency, alignment, differs_in_rdma};
 
 impl Comparison {
     /// Matches the records of a queue.
-    pub(super) fn match_queue(&mut self, lane: &mut PairingQueue, pace: PairingUrgency) {
+    pub(super) fn match_queue(
+        &mut self,
+        lane: &mut PairingQueue,
+        pace: PairingUrgency,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
         // A client on one side only waits for the other side.
         if lane.sides.iter().any(|row| row.client.is_none()) {
             return;
@@ -38,19 +43,24 @@ impl Comparison {
                 self.subtract_waiting(0, &of_a);
                 self.subtract_waiting(1, &of_b);
                 for (one, other) in of_a.iter().zip(&of_b) {
-                    self.compare(&one.record, &other.record, across);
+                    self.compare(&one.record, &other.record, across, receive);
                 }
                 continue;
             }
             if pace == PairingUrgency::WhileEqual {
                 return;
             }
-            self.match_by_alignment(lane, pace == PairingUrgency::Last);
+            self.match_by_alignment(lane, pace == PairingUrgency::Last, receive);
         }
     }
 
     /// Aligns the two sides, whose first records differ.
-    fn match_by_alignment(&mut self, lane: &mut PairingQueue, is_all: bool) {
+    fn match_by_alignment(
+        &mut self,
+        lane: &mut PairingQueue,
+        is_all: bool,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
         let found = self.alignment_of(lane, is_all);
         let (across, is_run) = (differs_in_rdma(lane), lane.is_replay());
         let [a, b] = &mut lane.sides;
@@ -62,7 +72,7 @@ impl Comparison {
         pairs.sort_unstable();
         for (i, j) in &pairs {
             if let (Some(one), Some(other)) = (of_a.get(*i), of_b.get(*j)) {
-                self.compare(&one.record, &other.record, across);
+                self.compare(&one.record, &other.record, across, receive);
             }
         }
         // A replay chooses the order of independent steps; that is no difference of the server.
@@ -75,11 +85,11 @@ impl Comparison {
             pairs.iter().map(|(_, j)| *j).collect::<HashSet<_>>(),
         ];
         for ((row, records), paired) in lane.sides.iter_mut().zip([of_a, of_b]).zip(&paired) {
-            let before = row.unpaired.len();
             let records = records.into_iter().enumerate();
-            let free = records.filter(|(at, _)| !paired.contains(at));
-            row.unpaired.extend(free.map(|(_, waiting)| WaitingRecord { pairs: self.pairs, ..waiting }));
-            self.unpaired_count += row.unpaired.len() - before;
+            for (_, waiting) in records.filter(|(at, _)| !paired.contains(at)) {
+                self.unpaired.add(&waiting);
+                row.unpaired.push_back(WaitingRecord { pairs: self.pairs, ..waiting });
+            }
         }
         self.evict(lane);
     }
@@ -168,40 +178,14 @@ impl Comparison {
     }
 
     /// Pairs late records with those without partners, and reports the rest.
-    pub(super) fn finish_queue(&mut self, lane: &mut PairingQueue) {
-        let (across, is_other_minor) = (differs_in_rdma(lane), lane.differs_in_minor_version());
-        for side in 0..2 {
-            for late in std::mem::take(&mut lane.sides[side].late) {
-                self.waiting[side] -= 1;
-                let renaming = &mut self.identities;
-                let found =
-                    lane.sides[1 - side].unpaired.iter().position(|other| {
-                        let [of, index] = match side {
-                            0 => [other.record.replayed_step, Some(late.record.location.index)],
-                            _ => [late.record.replayed_step, Some(other.record.location.index)],
-                        };
-                        if of.is_some() {
-                            return of == index && late.record.signature == other.record.signature;
-                        }
-                        late.key
-                            .with_numbers(side, is_other_minor, renaming)
-                            .is_same(&other.key.with_numbers(1 - side, is_other_minor, renaming))
-                    });
-                self.unpaired_count -= usize::from(found.is_some());
-                match found.and_then(|at| lane.sides[1 - side].unpaired.remove(at)) {
-                    Some(other) if side == 0 => self.compare(&late.record, &other.record, across),
-                    Some(other) => self.compare(&other.record, &late.record, across),
-                    None => {
-                        self.unpaired_count += 1;
-                        lane.sides[side].unpaired.push_back(late);
-                    }
-                }
-            }
-        }
-        self.pair_replies(lane);
+    pub(super) fn finish_queue(&mut self, lane: &mut PairingQueue, receive: &mut DifferenceReceiver<'_>) {
+        let across = differs_in_rdma(lane);
+        self.pair_late_records(lane, receive);
+        self.give_up_late_records(lane);
+        self.pair_replies(lane, receive);
         for side in 0..2 {
             for waiting in std::mem::take(&mut lane.sides[side].unpaired) {
-                self.unpaired_count -= 1;
+                self.unpaired.subtract(&waiting);
                 self.report_unpaired(&waiting.record, side, across);
             }
         }
@@ -209,7 +193,7 @@ impl Comparison {
 
     /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
     /// side.
-    fn pair_replies(&mut self, lane: &mut PairingQueue) {
+    fn pair_replies(&mut self, lane: &mut PairingQueue, receive: &mut DifferenceReceiver<'_>) {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
             let mut at = 0;
@@ -229,13 +213,11 @@ impl Comparison {
                     at += 1;
                     continue;
                 };
+                self.unpaired.subtract(&other);
                 let Some(reply) = lane.sides[side].unpaired.remove(at) else { continue };
-                self.unpaired_count -= 2;
-                if side == 0 {
-                    self.compare(&reply.record, &other.record, across);
-                } else {
-                    self.compare(&other.record, &reply.record, across);
-                }
+                self.unpaired.subtract(&reply);
+                let (one, other) = if side == 0 { (reply, other) } else { (other, reply) };
+                self.compare(&one.record, &other.record, across, receive);
             }
         }
     }

@@ -127,6 +127,15 @@ impl ComparedValue {
         }
     }
 
+    /// Returns the bytes allocated for the value besides itself, without those of the allocator.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Text(bytes) | Self::Bytes(bytes) => bytes.len(),
+            Self::UnknownName(name) => name.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns `true` if the bytes are unknown.
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
@@ -235,6 +244,15 @@ pub enum MessageCompleteness {
     Undecoded,
 }
 
+/// A conformance finding.
+#[derive(Clone, Debug)]
+pub struct ComparedFinding {
+    /// Rule.
+    pub rule: Rc<str>,
+    /// `true` if the Requester broke the rule, so that the Call shows it; unknown in a baseline.
+    pub is_call: bool,
+}
+
 /// A Call or a Reply.
 #[derive(Clone, Debug, Default)]
 pub struct ComparedMessage {
@@ -248,6 +266,19 @@ pub struct ComparedMessage {
     pub length: u64,
     /// Number of bytes of identities and varying fields with padding, on which lengths depend.
     pub varying: u64,
+}
+
+impl ComparedMessage {
+    /// Returns the memory in bytes besides the message itself.
+    fn heap_bytes(&self) -> usize {
+        let entry = |entry: &ComparedField| allocated::<u8>(entry.datum.heap_bytes());
+        let section = |section: &ComparedSection| {
+            allocated::<ComparedField>(section.entries.capacity())
+                + section.entries.iter().map(entry).sum::<usize>()
+        };
+        allocated::<ComparedSection>(self.sections.capacity())
+            + self.sections.iter().map(section).sum::<usize>()
+    }
 }
 
 /// The lengths of a segment in the Call and in the Reply.
@@ -330,9 +361,8 @@ pub struct ComparisonRecord {
     pub chunks: Vec<ComparedChunk>,
     /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
-    /// Conformance rules with findings of severity error or warning, in alphabetical order; a rule is repeated for each finding.
-    /// Only in records of `check`.
-    pub findings: Vec<Rc<str>>,
+    /// Conformance findings of severity error or warning, in the alphabetical order of their rules. Only in records of `check`.
+    pub findings: Vec<ComparedFinding>,
     /// The status as one word.
     pub status: Rc<str>,
 }
@@ -377,14 +407,22 @@ impl ComparisonRecord {
         words.join(", ")
     }
 
-    /// Returns the approximate memory of the record, in bytes.
+    /// Returns the memory of the record in bytes, with that of the allocator.
     pub fn memory_bytes(&self) -> usize {
-        let of = |message: &ComparedMessage| {
-            message.sections.iter().map(|section| 40 + 48 * section.entries.len()).sum::<usize>()
-        };
+        let messages = self.call.iter().chain(&self.reply).map(ComparedMessage::heap_bytes);
+        let segments = |chunk: &ComparedChunk| allocated::<ComparedSegment>(chunk.segments.capacity());
         size_of::<Self>()
-            + self.call.iter().chain(&self.reply).map(of).sum::<usize>()
-            + 64 * self.chunks.len()
-            + size_of::<Rc<str>>() * self.findings.len()
+            + messages.sum::<usize>()
+            + allocated::<ComparedChunk>(self.chunks.capacity())
+            + self.chunks.iter().map(segments).sum::<usize>()
+            + allocated::<String>(self.missing.capacity())
+            + self.missing.iter().map(|code| allocated::<u8>(code.capacity())).sum::<usize>()
+            + allocated::<ComparedFinding>(self.findings.capacity())
     }
+}
+
+/// Returns the memory in bytes of an allocation of `count` values, with that of the allocator.
+pub(super) const fn allocated<T>(count: usize) -> usize {
+    const OVERHEAD_BYTES: usize = 16;
+    if count == 0 { 0 } else { OVERHEAD_BYTES + count * size_of::<T>() }
 }

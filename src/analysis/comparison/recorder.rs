@@ -543,7 +543,7 @@ impl<'a> RecordListener<'_, 'a> {
             section.entries.push(ComparedField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
-            let datum = ComparedValue::Named("not that of the RPC message");
+            let datum = ComparedValue::Named("differs-from-rpc-xid");
             section.entries.push(ComparedField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }

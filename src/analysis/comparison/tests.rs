@@ -8,6 +8,9 @@ use crate::testing::transactions;
 /// Memory limit of waiting records, in bytes.
 const ROOM_BYTES: usize = 64 << 20;
 
+/// Leaves the differences in the comparison.
+fn keep(_: &mut Comparison) {}
+
 fn compared(a: &str, b: &str) -> Comparison {
     let mut recorder = ComparisonRecorder::default();
     let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
@@ -20,7 +23,7 @@ fn compared(a: &str, b: &str) -> Comparison {
             comparison.push(side, client, recorder.record(&transaction));
         }
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     comparison
 }
 
@@ -63,7 +66,7 @@ fn rows(selection: ComparisonOptions, a: Vec<ComparisonRecord>, b: Vec<Compariso
     for (side, row) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         row.into_iter().for_each(|record| comparison.push(side, client("10.0.0.1"), record));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     comparison
 }
 
@@ -107,7 +110,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
         comparison.push(ComparisonSide::B, client("10.0.0.1"), operation(about, about, about));
         comparison.push(ComparisonSide::B, client("10.0.0.9"), operation(about, about, about));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     assert_eq!(comparison.differences()[0].b.value.as_deref(), Some("10.0.0.9 with 5 Transactions"));
 }
@@ -120,7 +123,7 @@ fn clients_with_other_addresses_belong_together_as_they_appear() {
         comparison.push(ComparisonSide::A, client(a), operation(about, 1, 2));
         comparison.push(ComparisonSide::B, client(b), operation(about, 1, 2));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!((kinds(&comparison), comparison.pairs()), (vec![], 2));
 }
 
@@ -145,10 +148,10 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
                 }
             }
         }
-        comparison.advance(are_over);
-        assert!(comparison.waiting.iter().all(|waiting| *waiting <= MAX_WAITING_RECORDS));
+        comparison.advance(are_over, &mut keep);
+        assert!(comparison.waiting.iter().all(|waiting| waiting.count <= MAX_WAITING_RECORDS));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!(comparison.counts().get(&DifferenceKind::Missing), Some(&(LENGTH / 1_000)));
     assert_eq!((comparison.total(), comparison.pairs()), (LENGTH / 1_000, LENGTH - LENGTH / 1_000));
 }
@@ -163,12 +166,12 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
             comparison.push(ComparisonSide::B, client("10.0.0.1"), record);
         }
         if comparison.has_enough(ComparisonSide::A) {
-            comparison.advance([false; 2]);
+            comparison.advance([false; 2], &mut keep);
         }
     }
     let late = ComparisonRecord { reply: None, ..operation(7, 14, 14) };
     comparison.push(ComparisonSide::B, client("10.0.0.1"), late);
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Reply]);
 }
 
@@ -195,11 +198,11 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     for about in 1..=3 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(about, about, about));
         if comparison.has_enough(ComparisonSide::A) {
-            comparison.advance([false, true]);
+            comparison.advance([false, true], &mut keep);
         }
     }
-    comparison.finish();
-    assert!(comparison.waiting[0] <= MAX_WAITING_RECORDS);
+    comparison.finish(&mut keep);
+    assert!(comparison.waiting[0].count <= MAX_WAITING_RECORDS);
     // It is one difference at its first Transaction, whatever its size and arrival.
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     let told = &comparison.differences()[0].a;
@@ -215,13 +218,13 @@ fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference(
     for about in 1..=2 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), record(about));
         if comparison.has_enough(ComparisonSide::A) {
-            comparison.advance([false; 2]);
+            comparison.advance([false; 2], &mut keep);
         }
     }
     for about in 2 * MAX_WAITING_RECORDS as u64 - 99..=2 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::B, client("10.0.0.1"), record(about));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!(comparison.counts()[&DifferenceKind::Client], 1);
     let told = comparison.differences()[0].a.value.clone().unwrap();
     assert!(told.ends_with("Transactions before the other capture has it"), "{told}");
@@ -273,10 +276,10 @@ fn clients_of_any_number_are_compared_a_part_at_a_time() {
                 comparison.push(ComparisonSide::B, client(&format!("10.1.0.{number}")), record);
             }
         }
-        comparison.advance([is_over; 2]);
-        assert!(comparison.waiting.iter().all(|waiting| *waiting < MAX_WAITING_RECORDS));
+        comparison.advance([is_over; 2], &mut keep);
+        assert!(comparison.waiting.iter().all(|waiting| waiting.count < MAX_WAITING_RECORDS));
     }
-    comparison.finish();
+    comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Missing]);
     assert_eq!(comparison.pairs(), clients * rounds - 1);
 }
@@ -305,4 +308,103 @@ fn clients_of_one_side_alone_cost_linear_time() {
     let [one, two, four] = [1, 2, 4].map(|times| visits_for_unmatched(times * 40_000));
     assert!((four - two) * 10 <= (two - one) * 22, "{one}, {two}, {four}");
     assert!(four <= 4 * 4 * 40_000, "{one}, {two}, {four}");
+}
+
+/// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
+fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
+    use compare_class::{CompareClass, IdentityType};
+    let field = |path: &str, field, class, datum| record::ComparedField {
+        path: Rc::new(record::FieldPath::new(path, field, class)),
+        datum,
+    };
+    let value = |number: u64| {
+        number.to_be_bytes().iter().copied().cycle().take(bytes).collect::<Vec<_>>().into_boxed_slice()
+    };
+    let filehandle = |number| {
+        let class = CompareClass::Identity(IdentityType::Filehandle);
+        field("object", "nfs.fhandle", class, record::ComparedValue::Bytes(value(number)))
+    };
+    let class = CompareClass::Equal(DifferenceKind::Name);
+    let name = field("name", "nfs.name", class, record::ComparedValue::Text(value(number)));
+    let message = |entries| {
+        let section = record::ComparedSection { name: "LOOKUP".into(), entries };
+        record::ComparedMessage { sections: vec![section], ..record::ComparedMessage::default() }
+    };
+    ComparisonRecord {
+        call: Some(message(vec![filehandle(number), name])),
+        reply: Some(message(vec![filehandle(number + 1)])),
+        ..operation(number, 2 * number, 2 * number + 1)
+    }
+}
+
+/// Compares the records of two sequences, each `LENGTH` long, in `memory_bytes`; returns the comparison, and its peak
+/// memory, which includes that of a record of the caller.
+fn compared_in(
+    memory_bytes: usize,
+    length: u64,
+    record: impl Fn(ComparisonSide, u64) -> Option<ComparisonRecord>,
+) -> (Comparison, usize) {
+    let mut comparison = Comparison::new(ComparisonOptions::default(), usize::MAX, memory_bytes);
+    let client = client("10.0.0.1");
+    let mut at = [0; 2];
+    let next = |side: ComparisonSide| {
+        let at = &mut at[side as usize];
+        let found = (*at + 1..=length).find_map(|number| Some((number, record(side, number)?)))?;
+        *at = found.0;
+        Some((client.clone(), found.1))
+    };
+    let measured = allocation_counter::measure(|| {
+        let Ok(()) = comparison.run(next, |_| Ok::<_, std::convert::Infallible>(()));
+    });
+    (comparison, measured.bytes_max as usize)
+}
+
+#[test]
+fn a_comparison_uses_no_more_memory_than_it_is_given() {
+    const MEMORY_BYTES: usize = 3 << 20;
+    /// Two words per pair of records of an alignment.
+    const MATRIX_BYTES: usize = 8 << 16;
+    const LENGTH: u64 = 10_000;
+    const OTHERS: u64 = 1 << 32;
+    for bytes in [8, 64] {
+        // The same, other names, and one of a hundred on one side only.
+        let same = compared_in(MEMORY_BYTES, LENGTH, |_, number| Some(lookup(number, bytes)));
+        let other = compared_in(MEMORY_BYTES, LENGTH, |side, number| {
+            Some(lookup(if side == ComparisonSide::A { number } else { number + OTHERS }, bytes))
+        });
+        let fewer = compared_in(MEMORY_BYTES, LENGTH, |side, number| {
+            (side == ComparisonSide::A || !number.is_multiple_of(100)).then(|| lookup(number, bytes))
+        });
+        assert_eq!((same.0.total(), same.0.pairs()), (0, LENGTH));
+        assert!(other.0.counts()[&DifferenceKind::Name] > LENGTH / 2, "{:?}", other.0.counts());
+        assert_eq!(fewer.0.counts()[&DifferenceKind::Missing], LENGTH / 100);
+        let peaks = [same.1, other.1, fewer.1];
+        let most = MEMORY_BYTES + MATRIX_BYTES;
+        assert!(peaks.iter().all(|peak| *peak < most), "{bytes}: {peaks:?} bytes");
+    }
+}
+
+#[test]
+fn identities_are_forgotten_only_if_the_memory_is_too_small() {
+    const LENGTH: u64 = 8_000;
+    let run = |memory_bytes| compared_in(memory_bytes, LENGTH, |_, number| Some(lookup(number, 36))).0;
+    let small = run(2 << 20);
+    assert!(small.forgotten_identities() > LENGTH / 2, "{}", small.forgotten_identities());
+    let enough = small.memory_for_identities() as usize;
+    assert_eq!(run(enough).forgotten_identities(), 0);
+    assert!(run(enough / 10 * 9).forgotten_identities() > 0);
+}
+
+#[test]
+fn calls_without_replies_that_come_last_find_their_partners_however_many_they_are() {
+    const LENGTH: u64 = 100_000;
+    const ANSWERED: u64 = LENGTH / 2;
+    // Every second Call has no Reply, so that it comes when the capture ends.
+    let record = |_, number: u64| {
+        let about = if number <= ANSWERED { 2 * number } else { 2 * (number - ANSWERED) - 1 };
+        let record = operation(about, 2 * about, 2 * about + 1);
+        Some(if number <= ANSWERED { record } else { ComparisonRecord { reply: None, ..record } })
+    };
+    let (comparison, _) = compared_in(ROOM_BYTES, LENGTH, record);
+    assert_eq!((comparison.total(), comparison.pairs()), (0, LENGTH));
 }

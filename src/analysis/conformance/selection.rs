@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use nfsrdma_conformance::{Finding, RULES, Rule, SeverityLevel};
+use nfsrdma_conformance::{Finding, KNOWN_DEVIATIONS, RULES, Rule, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 use serde::Deserialize;
@@ -141,13 +141,34 @@ impl LintConfig {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// Returns the line and the reason if the text is not TOML, or a key or pattern is unknown.
+    /// Returns the reason, and the line if the text is not TOML or a key or pattern is unknown.
     pub fn from_toml(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|error: toml::de::Error| {
+        let config: Self = toml::from_str(text).map_err(|error: toml::de::Error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
             format!("line {line}: {}", error.message())
-        })
+        })?;
+        for known in &config.known {
+            if let FindingPattern::Severity(severity) = known.rule {
+                return Err(format!("known: {} is a severity; name a rule or a pattern", severity.name()));
+            }
+            if known.implementation.trim().is_empty() {
+                return Err("known: the name of the implementation is empty".to_owned());
+            }
+        }
+        let is_known = |pattern: &&FindingPattern| {
+            let mut rules = RULES.iter().filter(|rule| pattern.names(rule));
+            rules.any(|rule| KNOWN_DEVIATIONS.iter().any(|known| known.rule == rule.id))
+        };
+        match config.not_known.iter().find(|pattern| !is_known(pattern)) {
+            Some(FindingPattern::Rules(pattern)) => {
+                Err(format!("not_known: this program knows no deviation from '{pattern}'"))
+            }
+            Some(FindingPattern::Severity(severity)) => {
+                Err(format!("not_known: {} is a severity; name a rule or a pattern", severity.name()))
+            }
+            None => Ok(config),
+        }
     }
 
     /// Applies the known deviations to a finding.
@@ -186,7 +207,7 @@ impl LintConfig {
 #[cfg(test)]
 mod tests {
     use nfsrdma_capture_file::CaptureSource;
-    use nfsrdma_conformance::{ConformanceChecker, KNOWN_DEVIATIONS};
+    use nfsrdma_conformance::ConformanceChecker;
     use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
     use super::*;
@@ -214,6 +235,20 @@ mod tests {
             error.to_string(),
             "'rpcrdma/credit' is neither a severity nor the id or pattern of a rule; --list shows all rules"
         );
+    }
+
+    #[test]
+    fn entries_without_effect_or_without_a_rule_are_errors() {
+        let entry = |rule: &str, name: &str| {
+            LintConfig::from_toml(&format!("[[known]]\nrule = \"{rule}\"\nimplementation = \"{name}\"\n"))
+        };
+        assert!(entry("rpcrdma/credit-*", "a server").is_ok());
+        assert!(entry("error", "a server").unwrap_err().contains("is a severity"));
+        assert!(entry("rpcrdma/credit-zero", " ").unwrap_err().contains("is empty"));
+        let not_known = |rule: &str| LintConfig::from_toml(&format!("not_known = [\"{rule}\"]\n"));
+        assert!(not_known("rpcrdma/inval-*").is_ok());
+        assert!(not_known("rpcrdma/credit-zero").unwrap_err().contains("knows no deviation"));
+        assert!(not_known("known").unwrap_err().contains("is a severity"));
     }
 
     #[test]
@@ -247,7 +282,6 @@ mod tests {
         for (text, severity) in [
             ("", SeverityLevel::Known),
             ("not_known = ['rpcrdma/inval-not-announced']", SeverityLevel::Error),
-            ("not_known = ['rpcrdma/version']", SeverityLevel::Known),
         ] {
             let mut finding = finding.clone();
             LintConfig::from_toml(text).unwrap().apply_known(&mut finding);

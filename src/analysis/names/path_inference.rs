@@ -183,6 +183,7 @@ impl TransactionPathInference<'_> {
         let mut start = WalkedFile::Unknown;
         // The current file remains the directory, which is not the object.
         let mut names_entry = false;
+        let mut is_main_known = false;
         for (at, operation) in (1..).zip(call.operations()) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
@@ -193,6 +194,7 @@ impl TransactionPathInference<'_> {
                 start = if number == v4::Operation::RENAME { saved } else { current };
             }
             names_entry |= is_meant && is_directory_change(number);
+            is_main_known |= is_meant;
             // The arguments of the last operation before a cut may be missing.
             let about = match is_cut && at == heard && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
@@ -213,12 +215,14 @@ impl TransactionPathInference<'_> {
                 start = if number == v4::Operation::RENAME { saved } else { current };
             }
             names_entry |= is_meant && is_directory_change(number);
+            is_main_known |= is_meant;
             let operation = OperationFilenameTokens { number: result.number, words: &[] };
             let step = FilenameWalkStep { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
-        if heard < reply.operations().count() && self.resolved.transaction.path.is_none() && !names_entry {
+        let has_results_alone = heard < reply.operations().count();
+        if has_results_alone && is_main_known && self.resolved.transaction.path.is_none() && !names_entry {
             // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
             self.resolved.transaction.path = path;

@@ -18,6 +18,7 @@ use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
+use crate::output::replay::ReplayOutcomeView;
 use crate::output_file::InputFiles;
 use crate::replay::seed::SeedMode;
 
@@ -56,7 +57,7 @@ pub(in crate::cli) fn check(
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let pages = reported.reports.open(reported.junit, inputs)?;
-    let mut done: Vec<(String, FinishedRun)> = Vec::new();
+    let mut done: Vec<(String, Result<FinishedRun, String>)> = Vec::new();
     let mut end = ExitStatus::Done;
     for file in files {
         let outcome = check_capture(file, reported, inputs, &server, &how);
@@ -79,23 +80,27 @@ pub(in crate::cli) fn check(
                 };
                 written.and_then(|()| to.flush()).map_err(write_error)?;
                 let is_over = ran.report.end.is_interrupted;
-                done.push((name, ran));
+                done.push((name, Ok(ran)));
                 if is_over {
                     break;
                 }
             }
-            Err(RunRefusal::Unreachable(what, blame)) => {
-                report_error(what);
-                end = more_severe(end, blame.into());
-            }
-            Err(RunRefusal::Usage(error)) => {
-                report_error(error);
-                end = more_severe(end, ExitStatus::Failed);
+            Err(refused) => {
+                let error = refused.to_string();
+                report_error(&error);
+                end = more_severe(end, refused.exit_status());
+                done.push((name, Err(error)));
             }
         }
     }
-    let views: Vec<_> = done.iter().map(|(name, ran)| ran.view(name, &server, &how)).collect();
-    pages.write(&views, started)?;
+    let mut outcomes = Vec::with_capacity(done.len());
+    for (name, outcome) in &done {
+        outcomes.push(match outcome {
+            Ok(ran) => ReplayOutcomeView::Report(Box::new(ran.view(name, &server, &how))),
+            Err(error) => ReplayOutcomeView::Refused { trace: name, error },
+        });
+    }
+    pages.write(&outcomes, started)?;
     Ok(end)
 }
 

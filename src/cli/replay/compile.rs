@@ -94,7 +94,7 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     if args.key != 0 && args.data != CompileDataMode::Key {
         bail!("--key needs --data key");
     }
-    let memory = args.memory.plan(&args.files, 1)?;
+    let memory = args.memory.plan_compilation(&args.files)?;
     if is_standard_output(&args.output) {
         bail!("-o -: standard output is not seekable; name a file");
     }
@@ -106,7 +106,8 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
         CompileDataMode::Key => ContentRetention::KEYED,
     };
     let to = outputs::create_seekable(&args.output, &InputFiles::new(&args.files))?;
-    let mut compiler = TraceCompiler::new(to, keeping).map_err(failed)?.with_key(args.key);
+    let mut compiler =
+        TraceCompiler::new(to, keeping, memory.view_bytes()).map_err(failed)?.with_key(args.key);
     let errors =
         read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(failed)?;
     for error in &errors {
@@ -138,7 +139,7 @@ pub(super) fn compile_to_scratch(
     // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::write_error(file.path(), error);
-    let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT).map_err(failed)?;
+    let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT, memory.view_bytes()).map_err(failed)?;
     let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");
@@ -217,6 +218,15 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
     ];
     for (steps, what) in lost.into_iter().filter(|(steps, _)| *steps > 0) {
         writeln!(to, "  {steps} steps {what}")?;
+    }
+    if end.forgotten > 0 {
+        let count = HumanCount(end.forgotten);
+        let effect = "a later use has another variable; use a larger --max-memory";
+        writeln!(to, "  {count} identities forgotten: {effect}")?;
+    }
+    if end.left_out > 0 {
+        let count = HumanCount(end.left_out);
+        writeln!(to, "  {count} facts about files and messages omitted; use a larger --max-memory")?;
     }
     if end.unknown > 0 {
         writeln!(to, "  {} of file data were not captured", HumanSize(end.unknown))?;

@@ -68,6 +68,14 @@ impl fmt::Display for RunRefusal {
 }
 
 impl RunRefusal {
+    /// Returns the exit status.
+    pub(super) fn exit_status(&self) -> ExitStatus {
+        match self {
+            Self::Unreachable(_, blame) => (*blame).into(),
+            Self::Usage(_) => ExitStatus::Failed,
+        }
+    }
+
     /// Reports the failure and returns the exit status.
     pub(super) fn report(self) -> Result<ExitStatus> {
         match self {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::outputs;
-use crate::output::replay::ReplayReportView;
+use crate::output::replay::ReplayOutcomeView;
 use crate::output_file::{InputFiles, OutputError, OutputFile};
 use crate::replay::run::recording::TraceRecorder;
 use crate::replay::trace::file_format::ContentRetention;
@@ -91,12 +91,12 @@ pub(super) struct ReportFiles {
 
 impl ReportFiles {
     /// Writes the reports.
-    pub(super) fn write(self, views: &[ReplayReportView<'_>], started: SystemTime) -> Result<()> {
+    pub(super) fn write(self, outcomes: &[ReplayOutcomeView<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            outputs::write_and_commit(to, |to| ReplayReportView::junit(views, to, started))?;
+            outputs::write_and_commit(to, |to| ReplayOutcomeView::junit(outcomes, to, started))?;
         }
         if let Some(to) = self.html {
-            outputs::write_and_commit(to, |to| ReplayReportView::html(views, to))?;
+            outputs::write_and_commit(to, |to| ReplayOutcomeView::html(outcomes, to))?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::cli::style::{self, ColorChoice};
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
-use crate::output::replay::ReplayReportView;
+use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
 use crate::output_file::InputFiles;
 use crate::replay::auxiliary_programs::AuxiliaryPorts;
 use crate::replay::plan::planner::GssPolicy;
@@ -373,7 +373,11 @@ pub(super) fn run_and_report(
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
     let ran = match seed_and_run(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
-        Err(refused) => return refused.report(),
+        Err(refused) => {
+            let (trace, error) = (file.to_string_lossy(), refused.to_string());
+            pages.write(&[ReplayOutcomeView::Refused { trace: &trace, error: &error }], started)?;
+            return refused.report();
+        }
     };
     let name = file.to_string_lossy();
     let view = ran.view(&name, server, how);
@@ -385,7 +389,7 @@ pub(super) fn run_and_report(
         };
         written.and_then(|()| to.flush()).map_err(write_error)?;
     }
-    pages.write(&[view], started)?;
+    pages.write(&[ReplayOutcomeView::Report(Box::new(view))], started)?;
     ran.report_problems(how.min_coverage);
     ran.check_recording(&how.reports)?;
     Ok(exit_status(&ran.report, how.min_coverage))
@@ -413,10 +417,7 @@ impl FinishedRun {
     pub(super) fn check_recording(&self, reports: &ReportArgs) -> Result<()> {
         match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
-                bail!(
-                    "{}: the recording was not finished: {error}; make room or record elsewhere",
-                    path.display()
-                )
+                bail!("{}: the recording was not finished: {error}; write elsewhere", path.display())
             }
             _ => Ok(()),
         }
@@ -440,7 +441,7 @@ impl FinishedRun {
             report_error(format!("{why}; the run was aborted"));
         }
         if let Some(why) = &self.report.end.silent_program {
-            report_error(format!("{why}; what it would have been asked was not replayed"));
+            report_error(format!("{why}; its calls were not replayed"));
         }
         self.not_removed.iter().for_each(report_error);
         for fault in &self.report.protocol.own {

@@ -70,7 +70,7 @@ impl Args for OptionalWholeReplayArgs {
 /// Runs all steps.
 pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
-    let memory = args.memory.plan([&args.file], 1)?;
+    let memory = args.memory.plan_compilation([&args.file])?;
     if is_trace(&args.file) {
         return run_and_report(&args.file, &args.file, &args.server, &args.how, how);
     }

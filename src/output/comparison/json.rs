@@ -121,6 +121,7 @@ struct ComparisonJson<'a> {
     left_out: u64,
     reordered: u64,
     set_up: u64,
+    forgotten_identities: u64,
     a: TraceJson<'a>,
     b: TraceJson<'a>,
 }
@@ -161,6 +162,7 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
         left_out: compared.version_dependent_fields,
         reordered: comparison.reordered(),
         set_up: comparison.setup_calls(),
+        forgotten_identities: comparison.forgotten_identities(),
         a: view.a.into(),
         b: view.b.into(),
     };

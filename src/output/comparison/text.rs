@@ -216,6 +216,13 @@ fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()>
             )?;
         }
     }
+    if let Some(needed) = &view.needed_memory {
+        let forgotten = PluralCount(comparison.forgotten_identities(), "pair");
+        writeln!(
+            to,
+            "{forgotten} of identities forgotten (limit reached); --max-memory {needed} keeps all."
+        )?;
+    }
     for (letter, trace) in [("A", view.a), ("B", view.b)] {
         for (what, number) in &trace.evicted {
             writeln!(to, "{letter}: state dropped (limit reached): {number} {}.", what.replace('_', " "))?;

@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::{ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences};
+use super::{
+    ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences,
+};
 use crate::analysis::comparison::difference::Difference;
 use crate::analysis::comparison::record_comparison::ComparedCounts;
 use crate::analysis::statistics::Latencies;
@@ -40,10 +42,11 @@ fn time(nanoseconds: u64) -> HumanDuration {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::Result<()> {
-    let title = match views {
-        [one] => format!("{} on {}", one.trace, one.server),
-        _ => format!("{} runs", views.len()),
+pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> io::Result<()> {
+    let title = match outcomes {
+        [ReplayOutcomeView::Report(one)] => format!("{} on {}", one.trace, one.server),
+        [ReplayOutcomeView::Refused { trace, .. }] => (*trace).to_owned(),
+        _ => format!("{} runs", outcomes.len()),
     };
     writeln!(
         to,
@@ -61,24 +64,32 @@ pub(super) fn write(to: &mut impl Write, views: &[ReplayReportView<'_>]) -> io::
 <body>"#,
         XmlText(&title)
     )?;
-    if views.len() > 1 {
+    if outcomes.len() > 1 {
         writeln!(to, "<nav><h1>{}</h1><ul>", XmlText(&title))?;
-        for (at, view) in views.iter().enumerate() {
-            let (class, outcome) = outcome(view.report);
+        for (at, outcome) in outcomes.iter().enumerate() {
+            let (trace, (class, text)) = match outcome {
+                ReplayOutcomeView::Report(view) => (view.trace, report_outcome(view.report)),
+                ReplayOutcomeView::Refused { trace, .. } => (*trace, ("bad", "not replayed".to_owned())),
+            };
             writeln!(
                 to,
-                r##"<li><a href="#run-{at}">{}</a> <span class="outcome {class}">{outcome}</span></li>"##,
-                HtmlText(view.trace)
+                r##"<li><a href="#run-{at}">{}</a> <span class="outcome {class}">{text}</span></li>"##,
+                HtmlText(trace)
             )?;
         }
         writeln!(to, "</ul></nav>")?;
     }
-    views.iter().enumerate().try_for_each(|(at, view)| run(to, at, view))?;
+    for (at, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            ReplayOutcomeView::Report(view) => run(to, at, view)?,
+            ReplayOutcomeView::Refused { trace, error } => refused(to, at, trace, error)?,
+        }
+    }
     writeln!(to, "<footer>nfsrdma-inspect {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the CSS class of the outcome and its description.
-fn outcome(report: &ReplayReport) -> (&'static str, String) {
+/// Returns the CSS class of the outcome of a replay and its description.
+fn report_outcome(report: &ReplayReport) -> (&'static str, String) {
     let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
     match report.mismatched() {
         _ if !report.protocol.own.is_empty() => ("bad", "protocol error by this program".into()),
@@ -105,9 +116,18 @@ fn outcome(report: &ReplayReport) -> (&'static str, String) {
     }
 }
 
+/// Writes a replay that could not begin.
+fn refused(to: &mut impl Write, at: usize, trace: &str, error: &str) -> io::Result<()> {
+    writeln!(to, r#"<main id="run-{at}">"#)?;
+    writeln!(to, "<header><h1>{}</h1>", HtmlText(trace))?;
+    writeln!(to, r#"<p class="outcome bad">not replayed</p></header>"#)?;
+    writeln!(to, "<p>{}</p>", HtmlText(error))?;
+    writeln!(to, "</main>")
+}
+
 fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Result<()> {
     let report = view.report;
-    let (class, outcome) = outcome(report);
+    let (class, outcome) = report_outcome(report);
     writeln!(to, r#"<main id="run-{at}">"#)?;
     writeln!(to, "<header><h1>{}</h1>", HtmlText(view.trace))?;
     writeln!(to, "<p>replayed on {}</p>", HtmlText(&view.server.to_string()))?;
@@ -443,7 +463,7 @@ mod tests {
             let states = StepCounts { matched, tolerated, mismatched, unreplayable, ..StepCounts::default() };
             let mut report = ReplayReport::default();
             (report.steps.total, report.steps.states) = (10, states);
-            outcome(&report)
+            report_outcome(&report)
         };
         assert_eq!(of(10, 0, 0), ("good", "nothing differs".to_owned()));
         assert_eq!(of(5, 4, 0), ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned()));

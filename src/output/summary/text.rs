@@ -158,10 +158,8 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     // A slow server alone is no sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
         let of = PluralCount(tally.suspected_transactions, "Transaction");
-        let _ = write!(
-            text,
-            " {of} waited an ACK timeout or longer for the server: packets lost before the capture point may be why."
-        );
+        let _ =
+            write!(text, " {of} waited an ACK timeout or longer for the server: lost packets may be why.");
     }
     if tally.lost_copies > 0 {
         let of = PluralCount(tally.lost_copies, "Call");

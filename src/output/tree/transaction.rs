@@ -475,7 +475,7 @@ impl FieldTreeWriter {
 fn end_label(delivered: DeliveryEvidence) -> &'static str {
     match delivered {
         DeliveryEvidence::Acknowledged => ", delivered",
-        DeliveryEvidence::Assumed => " to",
+        DeliveryEvidence::Assumed | DeliveryEvidence::AssumedFirst => " to",
     }
 }
 
@@ -581,6 +581,10 @@ fn rebase_error(error: XdrError, base: usize) -> XdrError {
         XdrError::Trailing { at, length } => XdrError::Trailing { at: at + base, length },
         XdrError::ResultsMissing { at, results, operations } => {
             XdrError::ResultsMissing { at: at + base, results, operations }
+        }
+        XdrError::NoMessage => XdrError::NoMessage,
+        XdrError::ChunkLength { at, write_chunk, chunk, item } => {
+            XdrError::ChunkLength { at: at + base, write_chunk, chunk, item }
         }
     }
 }

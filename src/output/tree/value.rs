@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
+use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::filter;
 use crate::output::style::Glyphs;
@@ -106,6 +107,9 @@ fn write_number(field: &Field, number: u64, text: &mut String) {
         return;
     }
     let _ = write!(text, "{number}");
+    if field.name == "nfs.timeval.useconds" && number == u64::from(Timeval::SERVER_TIME_USECONDS) {
+        text.push_str(" (set to server time)");
+    }
     let is_size = ["count", "size", "length", "used", "bytes", "pref", "max"]
         .iter()
         .any(|word| field.label.contains(word));
@@ -214,6 +218,9 @@ mod tests {
         assert_eq!(written(&count, FieldValue::Unsigned(65_536)), "65536 (64 KiB)");
         assert_eq!(written(&count, FieldValue::Unsigned(2_000)), "2000");
         assert_eq!(written(&count, FieldValue::Unsigned(u64::MAX)), "18446744073709551615 (to the end)");
+        let useconds = field("nfs.timeval.useconds", "useconds", FieldKind::Unsigned);
+        assert_eq!(written(&useconds, FieldValue::Unsigned(999_999)), "999999");
+        assert_eq!(written(&useconds, FieldValue::Unsigned(1_000_000)), "1000000 (set to server time)");
         let handle = field("rpcordma.rdma_handle", "handle", FieldKind::Hex(8));
         assert_eq!(written(&handle, FieldValue::Unsigned(0xaf3)), "0x00000af3");
         let offset = field("rpcordma.rdma_offset", "offset", FieldKind::Unsigned);

@@ -9,29 +9,40 @@ use rustc_hash::FxHashMap;
 use crate::replay::trace::file_format::{TraceConnection, TraceTransport};
 use crate::replay::trace::{NONE, TraceCaller, TraceProcedure};
 
-/// Maximum number of hosts per side and of connections. Further hosts get number [`NONE`].
-const MAX_ENDPOINTS: usize = 1 << 16;
+/// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at the
+/// end.
+const ENDPOINT_BYTES: usize = 4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(HostKey, u32)>());
 
 /// Numbers of the hosts, and the connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TraceEndpointNumbers {
     pub(super) clients: TraceHostNumbers,
     pub(super) servers: TraceHostNumbers,
     connections: FxHashMap<u64, TraceConnection>,
+    max_connections: usize,
 }
 
+/// An address, and the client that the host represents in a recording.
+type HostKey = (Address, (u32, u32));
+
 /// Numbers of the hosts of one side, by address; in a recording also by the client that the host represents.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct TraceHostNumbers {
-    numbers: FxHashMap<(Address, (u32, u32)), u32>,
+    numbers: FxHashMap<HostKey, u32>,
+    /// Maximum number of hosts. Further ones get number [`NONE`].
+    capacity: usize,
 }
 
 impl TraceHostNumbers {
+    fn new(capacity: usize) -> Self {
+        Self { numbers: FxHashMap::default(), capacity }
+    }
+
     fn number_of(&mut self, address: Address, stands_for: (u32, u32)) -> u32 {
         let next = self.numbers.len();
         match self.numbers.get(&(address, stands_for)) {
             Some(number) => *number,
-            None if next >= MAX_ENDPOINTS => NONE,
+            None if next >= self.capacity => NONE,
             None => {
                 self.numbers.insert((address, stands_for), next as u32);
                 next as u32
@@ -59,6 +70,18 @@ fn is_server_call(asked: &TraceProcedure) -> bool {
 }
 
 impl TraceEndpointNumbers {
+    /// Creates numbers that use at most `memory_bytes` bytes.
+    pub(super) fn new(memory_bytes: usize) -> Self {
+        let capacity = (memory_bytes / ENDPOINT_BYTES).max(1);
+        let hosts = || TraceHostNumbers::new(capacity);
+        Self {
+            clients: hosts(),
+            servers: hosts(),
+            connections: FxHashMap::default(),
+            max_connections: capacity,
+        }
+    }
+
     /// Returns the caller of a Call.
     pub(super) fn caller(
         &mut self,
@@ -91,7 +114,7 @@ impl TraceEndpointNumbers {
     /// Counts a step on its connection.
     pub(super) fn record_step(&mut self, transaction: &Transaction, caller: &TraceCaller) {
         let name = &transaction.connection;
-        if self.connections.len() >= MAX_ENDPOINTS && !self.connections.contains_key(&name.number) {
+        if self.connections.len() >= self.max_connections && !self.connections.contains_key(&name.number) {
             return;
         }
         let connection = self.connections.entry(name.number).or_insert_with(|| TraceConnection {

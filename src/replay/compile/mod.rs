@@ -6,6 +6,7 @@
 
 mod chunk_lengths;
 mod endpoints;
+mod memory_shares;
 mod messages;
 mod variable_resolution;
 mod variable_table;
@@ -33,6 +34,7 @@ use super::trace::{
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoints::TraceEndpointNumbers;
+use memory_shares::CompilerMemoryShares;
 use messages::CompiledMessage;
 use variable_resolution::{VariableResolutionState, VariableResolver, VisitedMessage};
 
@@ -81,19 +83,20 @@ pub struct TraceCompiler<W> {
 }
 
 impl<W: Write + Seek> TraceCompiler<W> {
-    /// Begins a trace.
+    /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn new(to: W, keeping: ContentRetention) -> io::Result<Self> {
+    pub fn new(to: W, keeping: ContentRetention, memory_bytes: usize) -> io::Result<Self> {
+        let memory = CompilerMemoryShares::new(memory_bytes);
         Ok(Self {
-            writer: TraceWriter::new(to)?,
+            writer: TraceWriter::new(to, memory.pending_steps, memory.contents)?,
             keeping,
             key: 0,
-            variable_resolver: VariableResolver::default(),
-            endpoints: TraceEndpointNumbers::default(),
+            variable_resolver: VariableResolver::new(memory.variables, memory.undefined, memory.callers / 2),
+            endpoints: TraceEndpointNumbers::new(memory.callers / 2),
             files: VariableResolutionState::default(),
-            tree: InferredTree::default(),
+            tree: InferredTree::new(memory.tree),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),

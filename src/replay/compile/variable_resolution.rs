@@ -3,13 +3,15 @@
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
-use super::variable_table::{TwoGenerationCache, VariableDefinition, VariableScope, VariableTable};
+use super::variable_table::{VariableDefinition, VariableScope, VariableTable};
 use crate::replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor, VisitedOperation};
 use crate::replay::trace::variable_binding::field_value;
 use crate::replay::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
+use crate::second_chance_map::SecondChanceMap;
 
-/// Maximum number of undefined variables that are recorded.
-const MAX_UNDEFINED_VARIABLES: usize = 1 << 18;
+/// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
+/// element of the sorted list at the end.
+const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariable)>() + 1) + 16 + 16;
 
 /// A variable that is used before a step defines it.
 #[derive(Debug)]
@@ -30,14 +32,14 @@ pub(super) struct VariableResolver {
     pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
     /// Number of undefined variables that are not recorded because of the limit.
     pub(super) unrecorded_variables: u64,
-    /// Maximum number of undefined variables that are recorded.
-    max_undefined: usize,
+    /// Memory that is left for undefined variables, in bytes.
+    undefined_free_bytes: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
-    owners: TwoGenerationCache<u32, u32>,
+    owners: SecondChanceMap<u32, u32>,
     /// The clientid of a session.
-    clientids: TwoGenerationCache<u32, u32>,
+    clientids: SecondChanceMap<u32, u32>,
     /// The last Call on a slot of a session: its sequence ID and its step.
-    slots: TwoGenerationCache<(u32, u32), (u32, u64)>,
+    slots: SecondChanceMap<(u32, u32), (u32, u64)>,
 }
 
 /// A message with the visitor of its fields.
@@ -87,21 +89,22 @@ fn changes_file(name: &str) -> bool {
     matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
 }
 
-impl Default for VariableResolver {
-    fn default() -> Self {
+impl VariableResolver {
+    /// Creates a resolver that uses at most `variable_bytes` bytes for identities, `undefined_bytes` for undefined
+    /// variables, and `caller_bytes` for slots and owners.
+    pub(super) fn new(variable_bytes: usize, undefined_bytes: usize, caller_bytes: usize) -> Self {
+        let part = caller_bytes / 8;
         Self {
-            variables: VariableTable::default(),
+            variables: VariableTable::new(variable_bytes),
             undefined: FxHashMap::default(),
             unrecorded_variables: 0,
-            max_undefined: MAX_UNDEFINED_VARIABLES,
-            owners: TwoGenerationCache::new(1 << 17),
-            clientids: TwoGenerationCache::new(1 << 12),
-            slots: TwoGenerationCache::new(1 << 14),
+            undefined_free_bytes: undefined_bytes,
+            owners: SecondChanceMap::for_memory(5 * part),
+            clientids: SecondChanceMap::for_memory(part),
+            slots: SecondChanceMap::for_memory(2 * part),
         }
     }
-}
 
-impl VariableResolver {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn resolve_call(
         &mut self,
@@ -154,7 +157,7 @@ impl VariableResolver {
             files.changes_current_file.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
         }
         if caller.clientid == NONE && caller.session != NONE {
-            caller.clientid = self.clientids.get(caller.session).unwrap_or(NONE);
+            caller.clientid = self.clientids.get(caller.session).map_or(NONE, |clientid| *clientid);
         }
     }
 
@@ -191,7 +194,8 @@ impl VariableResolver {
         name: &[u8],
         id: u64,
     ) {
-        let is_full = self.undefined.len() >= self.max_undefined;
+        let bytes = UNDEFINED_VARIABLE_BYTES + name.len();
+        let is_full = self.undefined_free_bytes < bytes;
         match self.undefined.get_mut(&variable) {
             Some(missing) => missing.uses += 1,
             None if is_full => {
@@ -200,6 +204,7 @@ impl VariableResolver {
             None => {
                 let missing =
                     UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
+                self.undefined_free_bytes -= bytes;
                 self.undefined.insert(variable, missing);
             }
         }
@@ -276,7 +281,7 @@ impl VariableResolver {
     /// Returns the owner that serializes the Calls with a stateid; a new one if its OPEN was not captured.
     fn owner_of(&mut self, stateid: u32) -> u32 {
         match self.owners.get(stateid) {
-            Some(owner) => owner,
+            Some(owner) => *owner,
             None => {
                 let owner = self.variables.new_anonymous().0;
                 self.owners.insert(stateid, owner);
@@ -327,7 +332,7 @@ impl VariableResolver {
             return 0;
         }
         let place = (caller.session, caller.slot);
-        let before = self.slots.get(place).filter(|(sequence, _)| *sequence == caller.sequence);
+        let before = self.slots.get(place).copied().filter(|(sequence, _)| *sequence == caller.sequence);
         self.slots.insert(place, (caller.sequence, before.map_or(id, |(_, step)| step)));
         before.map_or(0, |(_, step)| step)
     }
@@ -472,7 +477,8 @@ mod tests {
 
     #[test]
     fn an_undefined_value_above_the_limit_counts_once_however_often_it_is_used() {
-        let mut resolver = VariableResolver { max_undefined: 1, ..VariableResolver::default() };
+        // One value of one byte.
+        let mut resolver = VariableResolver::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
         let scope = VariableScope::default();
         for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
             let holds = MessageSlotKind::FILEHANDLE;

@@ -1,48 +1,11 @@
-//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash, in
-//! two generations per kind, so that the least recently used ones are evicted. An evicted identifier that occurs again
-//! becomes a new variable without definition; evictions are counted.
+//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash, and
+//! identifiers of a kind that were not used for long are evicted. An evicted identifier that occurs again becomes a new
+//! variable without definition; evictions are counted.
 
-use std::hash::Hash;
-
-use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
 use crate::replay::trace::{MessageSlotKind, TraceVariable};
-
-/// A cache with two generations.
-#[derive(Debug)]
-pub(super) struct TwoGenerationCache<K, V> {
-    young: FxHashMap<K, V>,
-    old: FxHashMap<K, V>,
-    bound: usize,
-    pub(super) evicted: u64,
-}
-
-impl<K: Copy + Eq + Hash, V: Copy> TwoGenerationCache<K, V> {
-    /// Creates a cache that holds at least the last `bound` entries, and at most twice as many.
-    pub(super) fn new(bound: usize) -> Self {
-        Self { young: FxHashMap::default(), old: FxHashMap::default(), bound, evicted: 0 }
-    }
-
-    pub(super) fn get(&mut self, key: K) -> Option<V> {
-        if let Some(value) = self.young.get(&key) {
-            return Some(*value);
-        }
-        let value = self.old.remove(&key)?;
-        self.insert(key, value);
-        Some(value)
-    }
-
-    pub(super) fn insert(&mut self, key: K, value: V) {
-        if self.young.len() >= self.bound && !self.young.contains_key(&key) {
-            std::mem::swap(&mut self.young, &mut self.old);
-            self.evicted += self.young.len() as u64;
-            self.young.clear();
-        }
-        self.old.remove(&key);
-        self.young.insert(key, value);
-    }
-}
+use crate::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.
 #[derive(Clone, Copy, Debug)]
@@ -56,25 +19,12 @@ pub(super) struct VariableDefinition {
 /// Assigns a variable number to each identifier.
 #[derive(Debug)]
 pub(super) struct VariableTable {
-    filehandles: TwoGenerationCache<u128, VariableDefinition>,
-    stateids: TwoGenerationCache<u128, VariableDefinition>,
-    cookies: TwoGenerationCache<u128, VariableDefinition>,
-    changes: TwoGenerationCache<u128, VariableDefinition>,
-    others: TwoGenerationCache<u128, VariableDefinition>,
+    filehandles: SecondChanceMap<u128, VariableDefinition>,
+    stateids: SecondChanceMap<u128, VariableDefinition>,
+    cookies: SecondChanceMap<u128, VariableDefinition>,
+    changes: SecondChanceMap<u128, VariableDefinition>,
+    others: SecondChanceMap<u128, VariableDefinition>,
     count: u32,
-}
-
-impl Default for VariableTable {
-    fn default() -> Self {
-        Self {
-            filehandles: TwoGenerationCache::new(1 << 19),
-            stateids: TwoGenerationCache::new(1 << 18),
-            cookies: TwoGenerationCache::new(1 << 17),
-            changes: TwoGenerationCache::new(1 << 15),
-            others: TwoGenerationCache::new(1 << 15),
-            count: 0,
-        }
-    }
 }
 
 /// The possible scopes of an identifier: server, client, and file or directory. Its kind decides which of them apply.
@@ -86,7 +36,20 @@ pub(super) struct VariableScope {
 }
 
 impl VariableTable {
-    fn cache_for(&mut self, holds: MessageSlotKind) -> &mut TwoGenerationCache<u128, VariableDefinition> {
+    /// Creates a table that uses at most `memory_bytes` bytes.
+    pub(super) fn new(memory_bytes: usize) -> Self {
+        let part = memory_bytes / 16;
+        Self {
+            filehandles: SecondChanceMap::for_memory(8 * part),
+            stateids: SecondChanceMap::for_memory(4 * part),
+            cookies: SecondChanceMap::for_memory(2 * part),
+            changes: SecondChanceMap::for_memory(part),
+            others: SecondChanceMap::for_memory(part),
+            count: 0,
+        }
+    }
+
+    fn cache_for(&mut self, holds: MessageSlotKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
         match holds {
             MessageSlotKind::FILEHANDLE => &mut self.filehandles,
             MessageSlotKind::STATEID => &mut self.stateids,
@@ -106,7 +69,7 @@ impl VariableTable {
     ) -> (VariableDefinition, bool) {
         let key = identifier_key(holds, scope, name);
         if let Some(known) = self.cache_for(holds).get(key) {
-            return (known, true);
+            return (*known, true);
         }
         let known = VariableDefinition { variable: self.new_anonymous().0, definition, is_counted: false };
         self.cache_for(holds).insert(key, known);
@@ -116,10 +79,8 @@ impl VariableTable {
     /// Marks an identifier as counted. Returns `true` if it was not marked before.
     pub(super) fn mark_counted(&mut self, holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> bool {
         let key = identifier_key(holds, scope, name);
-        let cache = self.cache_for(holds);
-        let Some(known) = cache.get(key).filter(|known| !known.is_counted) else { return false };
-        cache.insert(key, VariableDefinition { is_counted: true, ..known });
-        true
+        let known = self.cache_for(holds).get(key);
+        known.is_some_and(|known| !std::mem::replace(&mut known.is_counted, true))
     }
 
     /// Creates a variable without identifier.
@@ -137,7 +98,10 @@ impl VariableTable {
 
     /// Returns the number of evicted identifiers, without change values, of which each occurs only a few times.
     pub(super) fn evicted(&self) -> u64 {
-        [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(|of| of.evicted).iter().sum()
+        [&self.filehandles, &self.stateids, &self.cookies, &self.others]
+            .map(SecondChanceMap::forgotten)
+            .iter()
+            .sum()
     }
 }
 
@@ -170,20 +134,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_used_is_remembered_and_others_are_forgotten() {
-        let mut remembered = TwoGenerationCache::new(4);
-        remembered.insert(0, 'a');
-        for key in 1..100 {
-            remembered.insert(key, 'b');
-            assert_eq!(remembered.get(0), Some('a'));
-        }
-        assert_eq!(remembered.get(1), None);
-        assert!(remembered.evicted > 80);
-    }
-
-    #[test]
     fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
-        let mut variables = VariableTable::default();
+        let mut variables = VariableTable::new(1 << 16);
         let mut of = |holds, server, file| {
             variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
         };

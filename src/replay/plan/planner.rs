@@ -16,7 +16,7 @@ use crate::replay::auxiliary_programs::is_limited_to_files;
 use crate::replay::trace::file_format::{FileType, ObjectExistence};
 use crate::replay::trace::{
     CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
-    TraceMessage, TraceProcedure, TraceReader, TraceStep, VariableUse,
+    TraceMessage, TraceMessageForm, TraceProcedure, TraceReader, TraceStep, VariableUse,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -135,6 +135,7 @@ impl StepPlanner {
             (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
             (CaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
+            _ if step.carried.reply == TraceMessageForm::ERROR => Some(PlanReason::TransportError),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
             _ => {
                 match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {

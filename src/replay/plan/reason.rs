@@ -98,6 +98,8 @@ reasons! { PlanReason;
     CallLost => "call-lost", Unreplayable, "a Call that was not captured";
     /// Bytes of the Call were not captured.
     CallCut => "call-cut", Unreplayable, "a Call that was not captured completely";
+    /// RDMA_ERROR answered the Call.
+    TransportError => "transport-error", Unreplayable, "answered by an RDMA_ERROR about its chunks; the run offers its own";
     /// krb5p.
     Encrypted => "encrypted", Unreplayable, "arguments that are encrypted (krb5p)";
     /// The procedure or operation is not described.

@@ -28,6 +28,8 @@ use crate::replay::trace::wire_transaction::{WireChunkItem, WireMessage, WireTra
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;
+/// Memory of the compiler of the recording in bytes.
+const COMPILER_BYTES: usize = 160 << 20;
 /// First stream numbers of callbacks and of programs other than NFS; NFS connections have lower ones.
 const FIRST_STREAM_NUMBERS: [u64; 2] = [1 << 32, 1 << 33];
 
@@ -154,7 +156,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
-            compiler: TraceCompiler::new(to, keeping)?,
+            compiler: TraceCompiler::new(to, keeping, COMPILER_BYTES)?,
             name: format!("run of {name}"),
             pending_calls: FxHashMap::default(),
             connections: FxHashMap::default(),

@@ -648,7 +648,7 @@ fn run<T>(
         })?;
     match found {
         Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(FileServerError::Refused(what.into(), "results without what was asked".into())),
+        Ok(None) => Err(FileServerError::Refused(what.into(), "results without the requested item".into())),
         Err(status) => Err(FileServerError::Refused(what.into(), status.to_string())),
     }
 }

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionIdentity, CreditUse, DeliveryEvidence, HeaderWords,
+    SiblingConnections,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Handle, PacketPayload};
@@ -148,6 +149,7 @@ impl WireTransaction {
             reply_read_chunks: Vec::new(),
             is_done: false,
             has_connection_ended: false,
+            siblings: SiblingConnections::None,
             stalls: Vec::new(),
             set_up: None,
             quiet_ns: None,
@@ -288,6 +290,7 @@ fn build_message_record(
         gaps: Vec::new(),
         invalidated_handle: None,
         rpc_offset: rpc_at,
+        is_kind_known: true,
     }
 }
 

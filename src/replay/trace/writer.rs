@@ -1,26 +1,24 @@
 //! Writes a trace, in memory that does not grow with it.
 //!
 //! Transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
-//! [`REORDER_WINDOW_BYTES`] bytes reorders encoded steps. Steps that arrive too late are stored out of order and counted.
+//! limited size reorders encoded steps. Steps that arrive too late are stored out of order and counted.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
-use rustc_hash::FxHashMap;
 
 use super::TraceStep;
 use super::file_format::{
     End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
 };
+use crate::second_chance_map::SecondChanceMap;
 
-/// Maximum number of bytes of steps in the reorder buffer.
-const REORDER_WINDOW_BYTES: usize = 32 << 20;
 /// Number of bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Number of contents per generation whose offset is remembered, to store equal data once. There are two generations.
-const MAX_CONTENTS_PER_GENERATION: usize = 1 << 17;
+/// Memory of a step in the reorder buffer without its bytes, with an allocation and a heap that has room for twice as many.
+const PENDING_STEP_BYTES: usize = 2 * size_of::<PendingTraceStep>() + 16;
 
 /// A step in the reorder buffer: time, ID and encoded bytes.
 type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
@@ -35,18 +33,21 @@ pub struct TraceWriter<W> {
     extents: Vec<u8>,
     pending_steps: BinaryHeap<PendingTraceStep>,
     pending_bytes: usize,
+    max_pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
     last_written_time_ns: u64,
     end: End,
-    contents: [FxHashMap<u128, u64>; 2],
+    /// Offset of data by its hash, to store equal data once.
+    contents: SecondChanceMap<u128, u64>,
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
-    /// Begins a trace. `to` must be at its beginning.
+    /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes` bytes,
+    /// and the offsets of data `content_bytes`.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn new(mut to: W) -> io::Result<Self> {
+    pub fn new(mut to: W, max_pending_bytes: usize, content_bytes: usize) -> io::Result<Self> {
         let preamble = TracePreamble::bytes(0);
         to.write_all(&preamble)?;
         Ok(Self {
@@ -57,6 +58,7 @@ impl<W: Write + Seek> TraceWriter<W> {
             extents: Vec::new(),
             pending_steps: BinaryHeap::new(),
             pending_bytes: 0,
+            max_pending_bytes,
             last_written_time_ns: 0,
             end: End {
                 steps: 0,
@@ -70,7 +72,7 @@ impl<W: Write + Seek> TraceWriter<W> {
                 first: u64::MAX,
                 last: 0,
             },
-            contents: Default::default(),
+            contents: SecondChanceMap::for_memory(content_bytes),
         })
     }
 
@@ -79,20 +81,14 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// # Errors
     /// Returns an error if the output cannot be written.
     pub fn add_data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
-        let [young, old] = &mut self.contents;
-        if let Some(known) = young.get(&hash).copied().or_else(|| old.remove(&hash)) {
-            young.insert(hash, known);
-            return Ok(known);
+        if let Some(known) = self.contents.get(hash) {
+            return Ok(*known);
         }
         // The offset is final, because no other block is written before this one.
         let at = self.offset + (HEADER + self.data.len()) as u64;
         self.end.data += bytes.len() as u64;
         self.data.extend_from_slice(bytes);
-        if young.len() >= MAX_CONTENTS_PER_GENERATION {
-            std::mem::swap(young, old);
-            young.clear();
-        }
-        young.insert(hash, at);
+        self.contents.insert(hash, at);
         if self.data.len() >= BLOCK_BYTES {
             self.flush_data()?;
         }
@@ -111,10 +107,9 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.end.first = self.end.first.min(step.origin.time);
         self.end.last = self.end.last.max(step.origin.time);
         self.end.late += u64::from(step.origin.time < self.last_written_time_ns);
-        // Includes the heap overhead of a box.
-        self.pending_bytes += bytes.len() + size_of::<PendingTraceStep>() + 16;
+        self.pending_bytes += bytes.len() + PENDING_STEP_BYTES;
         self.pending_steps.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
-        while self.pending_bytes > REORDER_WINDOW_BYTES {
+        while self.pending_bytes > self.max_pending_bytes {
             self.write_next_step()?;
         }
         Ok(())
@@ -122,7 +117,7 @@ impl<W: Write + Seek> TraceWriter<W> {
 
     fn write_next_step(&mut self) -> io::Result<bool> {
         let Some(Reverse((time, _, bytes))) = self.pending_steps.pop() else { return Ok(false) };
-        self.pending_bytes -= bytes.len() + size_of::<PendingTraceStep>() + 16;
+        self.pending_bytes -= bytes.len() + PENDING_STEP_BYTES;
         self.last_written_time_ns = self.last_written_time_ns.max(time);
         self.steps.extend_from_slice(&bytes);
         if self.steps.len() >= BLOCK_BYTES {

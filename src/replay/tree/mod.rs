@@ -25,10 +25,11 @@ use byte_ranges::ReplayByteRangeSet;
 pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
 pub use inference::{InitialFileContent, TreeStepInput};
 
-/// Maximum number of bytes of memory of the tree. Facts above the limit are left out and counted.
-const MAX_MEMORY_BYTES: usize = 128 << 20;
-/// Maximum number of separate ranges per file, while less than half of that memory is used, and above.
-const MAX_RANGES_PER_FILE: [usize; 2] = [1 << 16, 64];
+/// Default maximum of the memory of a tree in bytes.
+const DEFAULT_MEMORY_BYTES: usize = 128 << 20;
+/// Maximum number of separate ranges per file: while less than half of the memory is used, while less than all of it is
+/// used, and at the limit.
+const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
 /// Estimated bytes of an object without its names, table entries included.
 const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 /// Overhead of a name in bytes.
@@ -98,7 +99,7 @@ enum InferredNameBinding {
 }
 
 /// The tree inferred so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct InferredTree {
     nodes: Vec<InferredObject>,
     /// Objects by the variable of a filehandle.
@@ -108,6 +109,8 @@ pub struct InferredTree {
     /// The root of each server.
     roots: FxHashMap<u32, InferredObjectId>,
     memory_bytes: usize,
+    /// Maximum of `memory_bytes`. Facts above the limit are left out and counted.
+    max_memory_bytes: usize,
     left_out: u64,
     /// The current state of the tree, if it is tracked.
     current: Option<current_state::CurrentTreeState>,
@@ -119,7 +122,27 @@ fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     hasher.finish_128()
 }
 
+impl Default for InferredTree {
+    fn default() -> Self {
+        Self::new(DEFAULT_MEMORY_BYTES)
+    }
+}
+
 impl InferredTree {
+    /// Creates a tree that uses at most about `max_memory_bytes` bytes.
+    pub fn new(max_memory_bytes: usize) -> Self {
+        Self {
+            nodes: Vec::new(),
+            by_handle: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            roots: FxHashMap::default(),
+            memory_bytes: 0,
+            max_memory_bytes,
+            left_out: 0,
+            current: None,
+        }
+    }
+
     /// Returns the objects, indexed by number.
     pub fn nodes(&self) -> &[InferredObject] {
         &self.nodes
@@ -139,8 +162,18 @@ impl InferredTree {
         self.nodes.get_mut(id.0 as usize)
     }
 
+    /// Returns the maximum number of separate ranges of a file for the memory that is used.
+    fn max_ranges(&self) -> usize {
+        let [many, few, one] = MAX_RANGES_PER_FILE;
+        match self.memory_bytes {
+            used if used < self.max_memory_bytes / 2 => many,
+            used if used < self.max_memory_bytes => few,
+            _ => one,
+        }
+    }
+
     fn reserve_memory(&mut self, bytes: usize) -> bool {
-        let has = self.memory_bytes + bytes <= MAX_MEMORY_BYTES;
+        let has = self.memory_bytes + bytes <= self.max_memory_bytes;
         self.left_out += u64::from(!has);
         if has {
             self.memory_bytes += bytes;
@@ -407,10 +440,11 @@ impl InferredTree {
 
     /// Records that a step reads a range. Calls `new` with each part that was in the file before the first step.
     fn record_read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
+        let most = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != ObjectExistence::CREATED;
         let before = node.content.heap_bytes();
-        let is_full = node.content.add(from, to, most_ranges(self.memory_bytes), |from, to| {
+        let is_full = node.content.add(from, to, most, |from, to| {
             if is_from_before {
                 new(from, to);
             }
@@ -429,9 +463,10 @@ impl InferredTree {
             return;
         }
         self.remove_current_range(id, from, to);
+        let most = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.heap_bytes();
-        node.content.add(from, to, most_ranges(self.memory_bytes), |_, _| {});
+        node.content.add(from, to, most, |_, _| {});
         node.is_resized = true;
         self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
     }
@@ -450,12 +485,6 @@ impl InferredTree {
             }
         }
     }
-}
-
-/// Returns the maximum number of separate ranges of a file for this memory use.
-fn most_ranges(weight: usize) -> usize {
-    let [many, few] = MAX_RANGES_PER_FILE;
-    if weight < MAX_MEMORY_BYTES / 2 { many } else { few }
 }
 
 /// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.

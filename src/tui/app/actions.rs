@@ -1,8 +1,10 @@
 //! The actions.
 
+use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::units::TimeFormat;
+use crate::tui::capture_handle::CaptureHandle;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::search::SearchTarget;
@@ -141,28 +143,54 @@ impl App {
 
     /// Reads the files again, keeping the view, the filter and the chosen Transaction.
     fn reload(&mut self) {
-        if self.capture.is_received_once() {
-            return self.show_error("what came once cannot be read again");
-        }
-        let index = self.entry().map(|entry| entry.row.index);
-        let options = TuiOptions { filter: self.filter_text(), ..self.options.clone() };
-        match Self::new(self.capture.clone(), options) {
-            Ok(again) => {
-                let before = std::mem::replace(self, again);
-                (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
-                (self.history, self.last_search) = (before.history, before.last_search);
-                (self.frame_list.at, self.frame_list.sort) = (before.frame_list.at, before.frame_list.sort);
-                // The rows are sorted as soon as they are read.
-                self.list.sort = before.list.sort;
-                if let Some(index) = index
+        match self.capture.again() {
+            Ok(Some(capture)) => {
+                let index = self.entry().map(|entry| entry.row.index);
+                if self.read_again(capture)
+                    && let Some(index) = index
                     && self.view == TuiView::Transactions
+                    && !self.list.follows_tail
                 {
                     self.go_to(&format!("#{index}"));
                 }
                 self.show_message("the files are read again");
             }
-            Err(error) => self.show_error(error.to_string()),
+            Ok(None) => self.show_error("what came once cannot be read again"),
+            Err(error) => self.show_error(format!("{}: {}", self.capture.name(), os_error_text(&error))),
         }
+    }
+
+    /// Reads a followed file again if it was truncated or replaced. Returns `true` if it was.
+    pub(super) fn reload_changed_file(&mut self) -> bool {
+        let Some(change) = self.capture.file_change() else { return false };
+        // It may be gone again: then the next call tries again.
+        let Ok(Some(capture)) = self.capture.again() else { return false };
+        self.marks.clear();
+        let name = self.capture.name();
+        if self.read_again(capture) {
+            self.show_message(format!("{name}: {change}; reading it from the start"));
+        }
+        true
+    }
+
+    /// Starts again with a capture, and keeps the view and the filter. Returns `false` after an error, which is shown.
+    fn read_again(&mut self, capture: CaptureHandle) -> bool {
+        let options = TuiOptions { filter: self.filter_text(), ..self.options.clone() };
+        let again = match Self::new(capture, options) {
+            Ok(again) => again,
+            Err(error) => {
+                self.show_error(error.to_string());
+                return false;
+            }
+        };
+        let before = std::mem::replace(self, again);
+        (self.view, self.tables, self.marks) = (before.view, before.tables, before.marks);
+        (self.history, self.last_search) = (before.history, before.last_search);
+        (self.frame_list.at, self.frame_list.sort) = (before.frame_list.at, before.frame_list.sort);
+        // The rows are sorted as soon as they are read.
+        self.list.sort = before.list.sort;
+        self.list.follows_tail = before.list.follows_tail;
+        true
     }
 
     /// Opens the selected item.

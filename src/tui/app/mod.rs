@@ -268,7 +268,7 @@ impl App {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
             None => None,
         };
-        let (is_live, capture_is_live) = (capture.is_received_once(), capture.is_live());
+        let (is_live, has_tail) = (capture.is_received_once(), capture.is_live() || capture.is_followed());
         let theme = Theme::new(options.theme);
         // For frames received once, a Transaction is shown as soon as it is acknowledged, and not seconds later.
         let limits =
@@ -303,7 +303,7 @@ impl App {
             reload_client: reader,
             view: TuiView::default(),
             focus: FocusPane::default(),
-            list: TransactionListPane::new(capture_is_live),
+            list: TransactionListPane::new(has_tail),
             frame_list: FrameListPane::default(),
             is_searching_forward: true,
             row_rates: ChosenRowRates::default(),
@@ -377,7 +377,7 @@ impl App {
 
     /// Processes the results of the other threads. Returns `true` if the screen may have changed.
     pub fn tick(&mut self) -> bool {
-        let mut is_new = false;
+        let mut is_new = self.reload_changed_file();
         let near = self.list.row_number(self.list.at).unwrap_or(0);
         // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
         if self.is_paused && self.capture.is_received_once() {
@@ -529,10 +529,13 @@ impl App {
     pub(super) fn no_frames_error(&self) -> Option<String> {
         let ReadPassResults { progress, errors, .. } = &self.unfiltered;
         let is_pipe = self.capture.is_received_once() && !self.capture.is_live();
-        (is_pipe && progress.is_over && progress.frames == 0).then(|| match errors.as_slice() {
-            [] => format!("{}: no frames", self.capture.name()),
-            errors => errors.join("; "),
-        })
+        // Another file follows one that was truncated or replaced.
+        (is_pipe && self.capture.file_change().is_none() && progress.is_over && progress.frames == 0).then(
+            || match errors.as_slice() {
+                [] => format!("{}: no frames", self.capture.name()),
+                errors => errors.join("; "),
+            },
+        )
     }
 
     /// Returns `true` if no work is pending: everything was read and every request was answered.

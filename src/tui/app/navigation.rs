@@ -14,7 +14,7 @@ const SEARCH_STEP: Duration = Duration::from_millis(8);
 const SLOW_FACTOR: u64 = 4;
 
 /// Message while a match may still arrive.
-const SEARCHING_MESSAGE: &str = "looking on in what is being read; Esc stops";
+const SEARCHING_MESSAGE: &str = "still searching while the capture is read; Esc stops";
 
 impl App {
     /// Returns the state of the current view's table.

@@ -2,7 +2,8 @@
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::analysis::rates::{RateTable, RatesAround};
+use crate::analysis::load;
+use crate::analysis::rates::{Rate, RateTable, RatesAround, WINDOWS_NS};
 
 use super::App;
 
@@ -14,10 +15,25 @@ const DISPLACED_NS: u64 = 5_000_000_000;
 /// The rates around the chosen row.
 #[derive(Debug, Default)]
 pub(in crate::tui) struct ChosenRowRates {
-    /// Number of the chosen row, and number of rows, for which the rates were computed.
-    computed_for: Option<(usize, usize)>,
+    /// State of the rows for which the rates were computed.
+    computed_for: Option<RowsState>,
     time: Option<Timestamp>,
     table: RateTable,
+    /// `true` for each window of which all rows were counted; the others are zero in the table.
+    is_complete: [bool; WINDOWS_NS.len()],
+    /// Rates of all Transactions, from the load series if a window is incomplete; `None` if unknown.
+    all: [Option<Rate>; WINDOWS_NS.len()],
+}
+
+/// Everything that the rates depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RowsState {
+    number: usize,
+    row_count: usize,
+    evicted_count: usize,
+    times: (Timestamp, Timestamp),
+    /// Number of Transactions in the tables.
+    transactions: u64,
 }
 
 impl App {
@@ -29,6 +45,16 @@ impl App {
     /// Returns the rates to display.
     pub(in crate::tui) fn rates(&self) -> &RateTable {
         if self.is_live() { &self.displayed_pass().activity.rates } else { &self.row_rates.table }
+    }
+
+    /// Returns the rates of all Transactions; `None` for a window with an unknown rate.
+    pub(in crate::tui) fn total_rates(&self) -> [Option<Rate>; WINDOWS_NS.len()] {
+        if self.is_live() { self.rates().all.map(Some) } else { self.row_rates.all }
+    }
+
+    /// Returns `true` for each window of which [`Self::rates`] counts all Transactions.
+    pub(in crate::tui) fn complete_windows(&self) -> [bool; WINDOWS_NS.len()] {
+        if self.is_live() { [true; WINDOWS_NS.len()] } else { self.row_rates.is_complete }
     }
 
     /// Returns the time around which the rates of a file were computed.
@@ -48,26 +74,47 @@ impl App {
         else {
             return;
         };
-        let of = Some((number, rows.len()));
+        let of = Some(RowsState {
+            number,
+            row_count: rows.len(),
+            evicted_count: rows.evicted_count(),
+            times,
+            transactions: self.displayed_pass().tables.transactions.0,
+        });
         if self.is_live() || self.row_rates.computed_for == of {
             return;
         }
         let Some(middle) = rows.get(number).map(|entry| entry.to_ended_transaction().time) else { return };
         let mut around = RatesAround::new(middle, times);
-        let half_ns = crate::analysis::rates::WINDOWS_NS.iter().max().copied().unwrap_or(0) / 2;
+        let half_ns = WINDOWS_NS.iter().max().copied().unwrap_or(0) / 2;
+        let mut is_complete = [true; WINDOWS_NS.len()];
         let mut count = |numbers: &mut dyn Iterator<Item = usize>| {
-            for entry in numbers.take(MAX_ROWS_PER_SIDE).filter_map(|number| rows.get(number)) {
+            // Distance of the last counted row. Rows beyond a gap may be closer by the displacement.
+            let mut apart_ns = 0;
+            for (counted, number) in numbers.enumerate() {
+                let Some(entry) = rows.get(number).filter(|_| counted < MAX_ROWS_PER_SIDE) else {
+                    for (is_complete, length_ns) in is_complete.iter_mut().zip(WINDOWS_NS) {
+                        *is_complete &= apart_ns > length_ns / 2 + DISPLACED_NS;
+                    }
+                    break;
+                };
                 let ended = entry.to_ended_transaction();
+                apart_ns = middle.abs_diff_ns(ended.time);
                 if around.contains(ended.time) {
                     around.add(ended);
-                } else if middle.abs_diff_ns(ended.time) > half_ns + DISPLACED_NS {
+                } else if apart_ns > half_ns + DISPLACED_NS {
                     break;
                 }
             }
         };
         count(&mut (0..number).rev());
         count(&mut (number..rows.len()));
-        let table = around.table();
-        self.row_rates = ChosenRowRates { computed_for: of, time: Some(middle), table };
+        let table = around.table(is_complete);
+        let series = &self.displayed_pass().tables.load;
+        let all = std::array::from_fn(|at| match is_complete[at] {
+            true => Some(table.all[at]),
+            false => load::rate_around(series, middle, WINDOWS_NS[at], times),
+        });
+        self.row_rates = ChosenRowRates { computed_for: of, time: Some(middle), table, is_complete, all };
     }
 }

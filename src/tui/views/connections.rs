@@ -15,7 +15,7 @@ use crate::tui::app::{App, MarkedRow};
 use super::line_wrap::wrapped;
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
-use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
+use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, known, rule};
 
 /// Width of the state, as [`short_state`] writes it.
 const STATE_COLUMNS: usize = 6;
@@ -110,15 +110,17 @@ impl TableView for ConnectionsView {
             _ => String::new(),
         };
         let rates = rates(app, row);
+        let is_known = app.complete_windows();
+        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
         let (theme, plain) = (&app.theme, Style::new());
         vec![
             (ends, theme.heading),
             (number, theme.dim),
             (transport, theme.dim),
             (transactions, plain),
-            (EventRate(rates[0].transactions).to_string(), plain),
-            (EventRate(rates[1].transactions).to_string(), plain),
-            (EventRate(rates[2].transactions).to_string(), plain),
+            (rate(0), plain),
+            (rate(1), plain),
+            (rate(2), plain),
             (bytes, plain),
             (incomplete, theme.notice),
             (short_state(state), theme.dim),

@@ -13,7 +13,7 @@ use crate::tui::app::{App, MarkedRow};
 
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
-use super::{cut_top, draw_text, grouped};
+use super::{cut_top, draw_text, grouped, known};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
@@ -83,16 +83,19 @@ impl TableView for FilesView {
         let plain = Style::new();
         let time = |ns| HumanDuration(ns, app.tui_glyphs.glyphs).to_string();
         let (tally, rates) = (file.tally, Self::rates(app, row));
+        let is_known = app.complete_windows();
+        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
+        let byte_rate = known(is_known[1], HumanSize(rates[1].bytes as u64));
         let errors = if tally.errors > 0 { grouped(tally.errors) } else { String::new() };
         vec![
             (Self::path(app, row).unwrap_or_default(), app.theme.heading),
             (HumanSize(tally.bytes).to_string(), plain),
             (time(tally.time_ns), plain),
             (grouped(tally.transactions), plain),
-            (EventRate(rates[0].transactions).to_string(), plain),
-            (EventRate(rates[1].transactions).to_string(), plain),
-            (EventRate(rates[2].transactions).to_string(), plain),
-            (HumanSize(rates[1].bytes as u64).to_string(), plain),
+            (rate(0), plain),
+            (rate(1), plain),
+            (rate(2), plain),
+            (byte_rate, plain),
             (time(tally.time_ns / tally.transactions.max(1)), plain),
             (errors, app.theme.error),
         ]
@@ -118,7 +121,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (count, forgotten) = tables.files_count;
     let mut text = format!("{} {}", grouped(count as u64), if count == 1 { "file" } else { "files" });
     if forgotten > 0 {
-        text += &format!(", {} more that did little were forgotten", grouped(forgotten));
+        text += &format!(", {} of the least used were evicted", grouped(forgotten));
     }
     if tables.files.len() < count {
         text += &format!("; the {} busiest are listed", grouped(tables.files.len() as u64));

@@ -69,8 +69,8 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
         ("slow", theme.notice, "it took long, or something is missing"),
         ("copies", from_anstyle(styles.mark), "not in the capture, or sent more than once"),
         ("Call", theme.call, "Calls, and what is in use"),
-        ("data in", theme.data_in, "RDMA Reads: what the client writes"),
-        ("data out", theme.data_out, "RDMA Writes: what the client reads"),
+        ("data in", theme.data_in, "RDMA Reads: data that the client writes"),
+        ("data out", theme.data_out, "RDMA Writes: data that the client reads"),
         ("Reply", theme.reply, "Replies, and what is granted"),
     ];
     for (name, style, what) in legend {

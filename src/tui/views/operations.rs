@@ -16,7 +16,7 @@ use crate::tui::model::tables::ViewTables;
 
 use super::line_wrap::wrapped_parts;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
-use super::{cut_top, draw_text, grouped};
+use super::{cut_top, draw_text, grouped, known};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
 pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
@@ -96,14 +96,17 @@ impl TableView for OperationsView {
                 .map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
         };
         let rates = rates(app, row);
+        let is_known = app.complete_windows();
+        let rate = |at: usize| known(is_known[at], EventRate(rates[at].transactions));
+        let byte_rate = known(is_known[1], HumanSize(rates[1].bytes as u64));
         let errors = if row.errors > 0 { grouped(row.errors) } else { String::new() };
         vec![
             (row.name(), theme.heading),
             (row.program(), theme.dim),
             (grouped(row.calls), plain),
-            (EventRate(rates[0].transactions).to_string(), plain),
-            (EventRate(rates[1].transactions).to_string(), plain),
-            (EventRate(rates[2].transactions).to_string(), plain),
+            (rate(0), plain),
+            (rate(1), plain),
+            (rate(2), plain),
             (errors, theme.error),
             (time(|latency| latency.p50), plain),
             (time(|latency| latency.p90), plain),
@@ -113,7 +116,7 @@ impl TableView for OperationsView {
             (recovery_text(row.recovery_ns, glyphs), theme.error),
             (HumanSize(row.bytes_in).to_string(), plain),
             (HumanSize(row.bytes_out).to_string(), plain),
-            (HumanSize(rates[1].bytes as u64).to_string(), plain),
+            (byte_rate, plain),
         ]
     }
 
@@ -223,11 +226,10 @@ pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 /// Returns the total rates per window: current ones while frames arrive, otherwise around the cursor. On a narrow
 /// screen each window has a line.
 fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
-    let rates = app.rates().all;
+    let rates = app.total_rates();
+    let is_zero = |at: usize| rates[at].is_none_or(|rate| rate.transactions == 0.0);
     let (title, style) = match (app.is_live(), app.rates_time(), app.unfiltered.tables.times) {
-        (true, ..) if rates[0].transactions == 0.0 && rates[2].transactions > 0.0 => {
-            ("stalled".to_owned(), app.theme.error)
-        }
+        (true, ..) if is_zero(0) && !is_zero(2) => ("stalled".to_owned(), app.theme.error),
         (true, ..) => ("now".to_owned(), app.theme.notice),
         (false, Some(middle), Some((start, _))) => {
             let at = HumanDuration(middle.nanoseconds_since(start).unwrap_or(0), app.tui_glyphs.glyphs);
@@ -236,8 +238,9 @@ fn rates_lines(app: &App, width: usize) -> Vec<Line<'static>> {
         (false, ..) => return Vec::new(),
     };
     let windows = ["1 s", "10 s", "60 s"];
-    let parts = rates.iter().zip(windows).map(|(rate, window)| {
-        format!("  {window}: {}/s {}", EventRate(rate.transactions), ByteRate(rate.bytes))
+    let parts = rates.iter().zip(windows).map(|(rate, window)| match rate {
+        Some(rate) => format!("  {window}: {}/s {}", EventRate(rate.transactions), ByteRate(rate.bytes)),
+        None => format!("  {window}: -"),
     });
     let mut lines = vec![Line::styled(title, style)];
     for part in parts {

@@ -182,26 +182,152 @@ fn rows_of_exported_tables() {
 
 #[test]
 fn clients_in_comparisons() {
-    let clients: Frames<'_> = &|to, count| {
-        (0..count).try_for_each(|number| {
-            let [_, high, middle, low] = (number as u32).to_be_bytes();
-            let (client, xid) = ([10, 1 + high, middle, low], 7);
-            let there = Route { from: client, to: SERVER, qpn: 2 + number as u32, psn: 1 };
-            let back = Route { from: SERVER, to: client, qpn: 2, psn: 1 };
-            let call = wire::call(xid, 3, &wire::lookup(1));
-            to.frame(&wire::send(there, &wire::rdma_msg(xid, &[], &call)))?;
-            let reply = wire::reply(xid, &wire::found(2));
-            to.frame(&wire::send(back, &wire::rdma_msg(xid, &[], &reply)))
-        })
-    };
-    let file = Scratch::new("clients.pcap");
+    hold_comparison("clients", 400_000, &|to, count| {
+        (0..count).try_for_each(|number| one_lookup_of_a_client(to, number))
+    });
+}
+
+/// Writes the LOOKUP of a client of its own, and its Reply.
+fn one_lookup_of_a_client(to: &mut Pcap<&mut dyn Write>, number: u64) -> io::Result<()> {
+    let [_, high, middle, low] = (number as u32).to_be_bytes();
+    let (client, xid) = ([10, 1 + high, middle, low], 7);
+    let there = Route { from: client, to: SERVER, qpn: 2 + number as u32, psn: 1 };
+    let back = Route { from: SERVER, to: client, qpn: 2, psn: 1 };
+    let call = wire::call(xid, 3, &wire::lookup(1));
+    to.frame(&wire::send(there, &wire::rdma_msg(xid, &[], &call)))?;
+    let reply = wire::reply(xid, &wire::found(2));
+    to.frame(&wire::send(back, &wire::rdma_msg(xid, &[], &reply)))
+}
+
+/// Compares a capture with itself.
+fn hold_comparison(name: &str, full: u64, frames: Frames<'_>) {
+    let file = Scratch::new("a.pcap");
     let arguments = [&["compare"], limits(2), &[file.path(), "-"]].concat();
-    hold("clients", |measure, factor| {
+    hold(name, |measure, factor| {
+        let size = base(full) * u64::from(factor);
+        write_capture(&file, frames, size);
+        run(measure, &arguments, frames, size)
+    });
+}
+
+fn write_capture(file: &Scratch, frames: Frames<'_>, size: u64) {
+    let mut input = BufWriter::new(File::create(&file.0).unwrap());
+    frames(&mut Pcap::new(&mut input as &mut dyn Write).unwrap(), size).unwrap();
+    input.flush().unwrap();
+}
+
+/// Writes a LOOKUP, and its Reply with another filehandle.
+fn lookup(to: &mut Pcap<&mut dyn Write>, number: u64, filehandle: u32, name: &str) -> io::Result<()> {
+    let xid = number as u32;
+    let call = wire::call(xid, 3, &wire::lookup_of(filehandle, name));
+    to.frame(&wire::send(to_server(number), &wire::rdma_msg(xid, &[], &call)))?;
+    let reply = wire::reply(xid, &wire::found(filehandle + 1));
+    to.frame(&wire::send(to_client(number), &wire::rdma_msg(xid, &[], &reply)))
+}
+
+#[test]
+fn filehandles_in_comparisons() {
+    hold_comparison("filehandles", 400_000, &|to, count| {
+        (0..count).try_for_each(|number| lookup(to, number, number as u32, "d"))
+    });
+}
+
+/// Compiles frames to a trace.
+fn hold_compilation(name: &str, full: u64, frames: Frames<'_>) {
+    let trace = Scratch::new("compiled.trace");
+    let arguments = [&["replay", "compile", "-q", "-o", trace.path()], limits(2), &["-"]].concat();
+    hold(name, |measure, factor| run(measure, &arguments, frames, base(full) * u64::from(factor)));
+}
+
+#[test]
+fn filehandles_and_names_in_traces() {
+    hold_compilation("filehandles in traces", 1_000_000, &|to, count| {
+        (0..count).try_for_each(|number| lookup(to, number, 2 * number as u32, &format!("name {number}")))
+    });
+}
+
+#[test]
+fn a_trace_that_lacks_facts_for_want_of_memory_says_so() {
+    let capture = Scratch::new("facts.pcap");
+    let names: Frames<'_> = &|to, count| {
+        (0..count).try_for_each(|number| lookup(to, number, 2 * number as u32, &format!("name {number}")))
+    };
+    write_capture(&capture, names, 40_000);
+    let trace = Scratch::new("facts.trace");
+    for (memory, is_lacking) in [("16M", true), ("1G", false)] {
+        let output = Command::new(program())
+            .args(["replay", "compile", "--max-memory", memory, "-o", trace.path(), capture.path()])
+            .output()
+            .unwrap();
+        let summary = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && summary.contains("40,000 steps"), "{summary}");
+        for text in ["identities forgotten", "facts about files and messages omitted"] {
+            assert_eq!(summary.contains(text), is_lacking, "{memory}: {summary}");
+        }
+        assert_eq!(summary.contains("use a larger --max-memory"), is_lacking, "{summary}");
+    }
+}
+
+#[test]
+fn connections_in_traces() {
+    hold_compilation("connections in traces", 400_000, &|to, count| {
+        (0..count).try_for_each(|number| one_lookup_of_a_client(to, number))
+    });
+}
+
+#[test]
+fn calls_without_replies_in_comparisons() {
+    hold_comparison("calls without replies", 1_000_000, &|to, count| {
+        (0..count).try_for_each(|number| {
+            if number.is_multiple_of(2) {
+                return lookup(to, number, 1, "d");
+            }
+            let xid = number as u32;
+            let call = wire::call(xid, 3, &wire::lookup_of(1, &format!("{number}")));
+            to.frame(&wire::send(to_server(number), &wire::rdma_msg(xid, &[], &call)))
+        })
+    });
+}
+
+/// Holds `check` of a capture with these names against a baseline with other names, which it ignores; or `check --bless`.
+fn hold_check(name: &str, is_blessed: bool, names: impl Fn(u64, bool) -> String) {
+    let capture = Scratch::new("names.pcap");
+    let baseline = Scratch(capture.0.with_extension("pcap.baseline"));
+    let output = Scratch::new("checked");
+    let frames = |is_baseline: bool| {
+        let names = &names;
+        move |to: &mut Pcap<&mut dyn Write>, count: u64| {
+            (0..count).try_for_each(|number| lookup(to, number, 1, &names(number, is_baseline)))
+        }
+    };
+    let bless = [&["check", "--bless"], limits(2), &[capture.path()]].concat();
+    let check = [&["check"], limits(2), &[capture.path()]].concat();
+    hold(name, |measure, factor| {
         let size = base(400_000) * u64::from(factor);
-        let mut input = BufWriter::new(File::create(&file.0).unwrap());
-        clients(&mut Pcap::new(&mut input as &mut dyn Write).unwrap(), size).unwrap();
-        input.flush().unwrap();
-        run(measure, &arguments, clients, size)
+        let _ = std::fs::remove_file(&baseline.0);
+        write_capture(&capture, &frames(true), size);
+        if !is_blessed {
+            assert!(Command::new(program()).args(&bless).output().unwrap().status.success());
+            let text = std::fs::read_to_string(&baseline.0).unwrap();
+            std::fs::write(&baseline.0, text.replace("[settings]\n", "[settings]\nignore name\n")).unwrap();
+            write_capture(&capture, &frames(false), size);
+        }
+        let cost = Run::start(measure, if is_blessed { &bless } else { &check }, output.path()).cost();
+        let text = std::fs::read_to_string(&output.0).unwrap();
+        assert_eq!(text.contains("left out by its settings"), !is_blessed, "{text}");
+        cost
+    });
+}
+
+#[test]
+fn transactions_in_baselines() {
+    hold_check("blessed", true, |number, _| format!("{number}"));
+}
+
+#[test]
+fn differences_from_baselines() {
+    hold_check("checked", false, |number, is_baseline| {
+        format!("{number} {}", if is_baseline { 'a' } else { 'b' })
     });
 }
 

@@ -98,7 +98,14 @@ fn filehandle(number: u32) -> Vec<u8> {
 
 /// Arguments of LOOKUP of `d` in a directory (RFC 1813 section 3.3.3).
 pub(super) fn lookup(directory: u32) -> Vec<u8> {
-    [filehandle(directory), words(&[1]), b"d\0\0\0".to_vec()].concat()
+    lookup_of(directory, "d")
+}
+
+/// Arguments of LOOKUP of a name in a directory.
+pub(super) fn lookup_of(directory: u32, name: &str) -> Vec<u8> {
+    let mut padded = name.as_bytes().to_vec();
+    padded.resize(name.len().next_multiple_of(4), 0);
+    [filehandle(directory), words(&[name.len() as u32]), padded].concat()
 }
 
 /// Results of LOOKUP without attributes.

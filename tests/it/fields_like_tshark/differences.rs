@@ -33,12 +33,17 @@ impl Known {
     pub(super) fn of(shown: &Shown) -> Self {
         let rows = || shown.theirs.values().map(|theirs| &theirs.values);
         let with_position = shown.ours.values().filter(|row| row.contains_key("rpcordma.position"));
-        let mut headers: BTreeMap<&String, u64> = BTreeMap::new();
+        // tshark shows no copies of segments.
+        let (mut headers, mut messages) = (BTreeMap::<&String, u64>::new(), BTreeMap::<&String, u64>::new());
         for xid in rows().filter_map(|row| first(row, "rpcordma.xid")) {
             *headers.entry(xid).or_default() += 1;
         }
+        for xid in shown.ours.values().filter_map(|row| first(row, "rpc.xid")) {
+            *messages.entry(xid).or_default() += 1;
+        }
+        let copied = headers.into_iter().chain(messages).filter(|(_, count)| *count > 2);
         Self {
-            again: headers.into_iter().filter(|(_, count)| *count > 2).map(|(xid, _)| xid.clone()).collect(),
+            again: copied.map(|(xid, _)| xid.clone()).collect(),
             has_iwarp: rows().any(|row| row.contains_key("iwarp_mpa")),
             with_read_chunks: with_position.filter_map(|row| first(row, "rpcordma.xid")).cloned().collect(),
             shown: rows().filter_map(message).collect(),
@@ -177,12 +182,12 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
     first(d.our_row, "rpc.program").is_some_and(|program| program == "100000")
 }
 
-pub(super) const RULES: [Rule; 47] = [
+pub(super) const RULES: [Rule; 49] = [
     Rule {
         title: "Frames that a snap length cut",
         why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
         right: US,
-        section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: what was captured of a message stands at its front",
+        section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: the captured part is the start of the message",
         elsewhere: None,
         explains: |d, _| {
             let is_cut = |frame| d.shown.theirs.get(&frame).is_some_and(|theirs| theirs.is_cut);
@@ -232,6 +237,36 @@ pub(super) const RULES: [Rule; 47] = [
                 && d.is_only_ours()
                 && d.our_row.contains_key("iwarp_mpa")
                 && d.about.protocols.ends_with(":tcp")
+        },
+    },
+    Rule {
+        title: "A record that ends behind a lost segment",
+        why: "tshark shows its segments as a continuation: by default, it does not reassemble segments that are out of order.",
+        right: US,
+        section: "RFC 9293 section 3.10.7.4: the bytes of a stream are in the order of their sequence numbers",
+        elsewhere: None,
+        explains: |d, known| {
+            let is_continuation = d.about.protocols.ends_with(":tcp:rpc");
+            is_continuation
+                && (d.is_only_ours() && d.is_unseen(known) || d.field == "rpc" && d.is_only_theirs())
+        },
+    },
+    Rule {
+        title: "A message of iWARP behind a lost segment",
+        why: "tshark shows it in the segment that carries it. This program shows it in the segment that fills the gap before it, \
+              because the receiver cannot deliver it earlier.",
+        right: BOTH,
+        section: "RFC 9293 section 3.10.7.4: the bytes of a stream are delivered in the order of their sequence numbers",
+        elsewhere: None,
+        explains: |d, known| {
+            let is_header = d.field.split('.').next() == Some("rpcordma");
+            let xid = first(&d.about.values, "rpcordma.xid");
+            let mut later = d.shown.ours.range(d.pair.theirs + 1..);
+            known.has_iwarp
+                && is_header
+                && d.is_only_theirs()
+                && !d.our_row.contains_key("rpcordma")
+                && later.any(|(_, row)| xid.is_some() && first(row, "rpcordma.xid") == xid)
         },
     },
     Rule {
@@ -361,11 +396,13 @@ pub(super) const RULES: [Rule; 47] = [
         explains: |d, _| d.field == "rpc.reqframe" && d.is_only_theirs(),
     },
     Rule {
-        title: "Times of Replies that were sent again",
-        why: "tshark counts to each copy, also to one that the client refused because a packet before it was lost. This program counts \
-              to the copy that the client accepted, as PSN, ACK and NAK tell; of frames it tells what was known when they came.",
+        title: "Times of messages that were sent again",
+        why: "tshark measures from the first copy of the Call up to each copy of the Reply, including a copy that the client refused \
+              because an earlier packet was lost. This program measures from the copy of the Call that the server accepted up to \
+              the copy of the Reply that the client accepted, according to PSN, ACK and NAK, or to the acknowledgements of TCP. In \
+              views of frames it uses only the packets up to the frame. `nfsrdma.latency` begins with the first copy of the Call.",
         right: US,
-        section: "InfiniBand volume 1, section 9.7.5: ACK and NAK; the Linux client's mountstats measure the same",
+        section: "InfiniBand volume 1, section 9.7.5: ACK and NAK; the Linux client's mountstats measure the same latency",
         elsewhere: None,
         explains: |d, known| {
             d.field == "rpc.time" && first(d.our_row, "rpc.xid").is_some_and(|xid| known.again.contains(xid))
@@ -656,7 +693,7 @@ pub(super) const RULES: [Rule; 47] = [
         why: "tshark does not look into the segment; here it shows the message that it is a copy of.",
         right: BOTH,
         section: "RFC 9293 section 3.8.1",
-        elsewhere: Some(NFSTRACE),
+        elsewhere: None,
         explains: |d, known| {
             d.pair.is_message
                 && d.is_only_ours()
@@ -669,7 +706,7 @@ pub(super) const RULES: [Rule; 47] = [
         why: "It is the frame with the copy here, and the one that made the Call whole there.",
         right: "tshark",
         section: "RFC 5531 section 11",
-        elsewhere: Some(NFSTRACE),
+        elsewhere: None,
         explains: |d, _| d.field == "rpc.repframe" && d.ours.is_some() && d.theirs.is_some(),
     },
     Rule {

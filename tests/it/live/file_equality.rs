@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::veth_link::{RECEIVER, Wire};
@@ -172,6 +173,22 @@ fn a_capture_ends_by_itself_after_its_time_without_a_packet() {
             "0 frames, 0 B. 0 Transactions on 0 connections. 0 packets passed the capture filter, none dropped."
         ]
     );
+}
+
+#[test]
+fn lint_of_an_interface_without_traffic_is_no_success() {
+    let Some(wire) = Wire::new() else { return };
+    let timed = wire.capture(&["lint", "-i", RECEIVER, "-a", "duration:0.3"]);
+    let interrupted = wire.capture(&["lint", "-i", RECEIVER]);
+    interrupted.signal(Signal::SIGINT);
+    for program in [timed, interrupted] {
+        let (code, errors) = program.gone();
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(
+            errors.ends_with("nothing to judge: no RPC-over-RDMA or NFS traffic in 0 frames\n"),
+            "{errors}"
+        );
+    }
 }
 
 #[test]

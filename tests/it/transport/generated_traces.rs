@@ -122,7 +122,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     files.close();
     drop(files);
 
-    let mut writer = TraceWriter::new(Bytes::new(Vec::new())).unwrap();
+    let mut writer = TraceWriter::new(Bytes::new(Vec::new()), 1 << 20, 1 << 20).unwrap();
     let mut known: Vec<Known> = Vec::new();
     for (at, planned) in steps.into_iter().enumerate() {
         let kind = planned.kind;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
 use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_inspect::replay::seed::files::FileServerClient;
@@ -16,7 +17,9 @@ use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
 use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::MockServer;
-use nfsrdma_mock_server::server::fault_injection::{self, MockServerFault, MockServerFaultKind};
+use nfsrdma_mock_server::server::fault_injection::{
+    self, MockFaultInjector, MockServerFault, MockServerFaultKind,
+};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
@@ -445,6 +448,63 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
         );
         assert!(report.mismatched() > 0 && report.is_consistent(), "{capture}: {:?}", report.steps.states);
     }
+}
+
+/// A step that matches after NFS4ERR_DELAY has had its effects, and the final check covers them.
+#[test]
+fn the_final_check_covers_what_was_delayed() {
+    for capture in ["rxe-v40", "rxe-v42"] {
+        let work = Work::of(capture, 4, "delayed-writes");
+        let whole = replayed(&work, [], |_| {}).0;
+        let covered = |report: &ReplayReport| {
+            let check = report.tree_check.as_ref().unwrap();
+            (check.names, check.objects, check.left_out, check.bytes, check.written_bytes)
+        };
+        let what = MockServerFaultKind::WrongStatus(10_008);
+        for skip in 0..8 {
+            let fault = MockFaultInjector::new(MockServerFault { version: 4, operation: "WRITE", what });
+            let fault = Some(fault.with_skips(skip));
+            let (report, _) = replayed(&work, [], |server| server.fault_injector = fault);
+            is_as_recorded(&report, capture);
+            let is_delayed = because(&report, "delayed") == because(&whole, "delayed") + 1;
+            assert!(report.delayed == 1 && is_delayed, "{capture} {skip}: {:#?}", report.steps.reasons);
+            assert_eq!(covered(&report), covered(&whole), "{capture} {skip}");
+        }
+    }
+}
+
+/// Other rights of root say nothing about the files: the final check covers them.
+#[test]
+fn the_final_check_covers_files_with_other_rights() {
+    let (report, _) = replayed(&Work::of("rxe-v42-krb5", 4, "other-rights"), [], |_| {});
+    assert!(because(&report, "credentials") > 0, "{:#?}", report.steps.reasons);
+    let check = report.tree_check.as_ref().unwrap();
+    assert_eq!((check.left_out, check.differing, &check.failed), (0, 0, &None), "{:#?}", check.mismatches);
+    assert!(check.names > 300, "{}", check.names);
+}
+
+/// READ_PLUS is not split: the step is unreplayable if it exceeds the limit.
+#[test]
+fn rfc7862_section_15_10_a_read_plus_above_the_limit_is_not_sent() {
+    let mut server = MockServer::default();
+    server.tree.io_bytes = 65_536;
+    let work = Work::on(server, "tcp-v42", 4, "read-plus");
+    let (report, _) = replayed(&work, [], |_| {});
+    assert_eq!(because(&report, "server-limit"), 1, "{:#?}", report.steps.reasons);
+    is_as_recorded(&report, "tcp-v42");
+}
+
+/// OPEN with CLAIM_FH names no directory: nfs-ganesha describes the file in `cinfo`, and Linux returns 0.
+#[test]
+fn rfc8881_section_18_16_4_change_info_of_an_open_by_filehandle_is_of_no_directory() {
+    let work = Work::of("tcp-v42-ganesha", 4, "cinfo");
+    let differences = |omits: bool| {
+        let (report, server) = replayed(&work, [], |server| server.omits_cinfo_without_directory = omits);
+        assert!(count(&server, Operation::OPEN) > 5);
+        let relations = report.steps.mismatches.iter().flat_map(|step| &step.differences);
+        relations.filter(|found| found.kind == DifferenceKind::Relation).count()
+    };
+    assert_eq!((differences(false), differences(true)), (0, 0));
 }
 
 /// Objects of root are owned by nobody: NFSv3 has numeric owners, which differ, and that is no mismatch.

@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 # More processes than the server grants credits (GRANT): the client has as many Calls in flight as it may. Each reads and writes a
 # file of its own, past the caches.
-# keys: GRANT
-# settings: GRACE_ENDS=never GRANT=8 MOUNT_OPTIONS=rsize=65536,wsize=65536
+# TRACE=1 writes client.trace: the times at which xprtrdma posts each Call and handles its Reply, by the clock of the packets, and the
+# client's own times of each (rpc_stats_latency).
+# keys: GRANT TRACE
+# settings: GRACE_ENDS=never GRANT=8 TRACE= MOUNT_OPTIONS=rsize=65536,wsize=65536
 data=/mnt/nfs/data
 
 # work PROCESS: what one of them does.
@@ -15,6 +17,15 @@ work() {
 yes "credits" | head -c 64K > /tmp/source || true
 # The limit of a new connection.
 on_server "echo $GRANT > /proc/sys/sunrpc/svc_rdma/max_requests; cat /proc/sys/sunrpc/svc_rdma/max_requests"
+tracing=/sys/kernel/tracing
+if [ -n "$TRACE" ]; then
+    mount -t tracefs tracefs $tracing
+    echo tai > $tracing/trace_clock
+    echo 32768 > $tracing/buffer_size_kb
+    for event in rpcrdma/xprtrdma_post_send rpcrdma/xprtrdma_reply sunrpc/rpc_stats_latency; do
+        echo 1 > $tracing/events/$event/enable
+    done
+fi
 start_recording
 mount_export "$VERS"
 processes=()
@@ -26,3 +37,4 @@ for process in "${processes[@]}"; do wait "$process"; done
 keep_counters
 umount /mnt/nfs
 stop_recording
+if [ -n "$TRACE" ]; then cat $tracing/trace > /shared/client.trace; fi

@@ -3,7 +3,15 @@
 # out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
 # again: a small file system is full, and locks are refused until the grace period ends. So does somebody on the server who had
 # delegations recalled. With KERBEROS=1 what was signed is signed anew.
-# keys: PACE TIMEOUT OPTIONS
+#
+# SERVER names a server that repeats nothing of that, but for the small file system:
+#   plain       the kernel's
+#   limits      the kernel's, with at most 64 KiB in a READ or WRITE
+#   squash      the kernel's, with root_squash
+#   undelegated the kernel's, without delegations
+#   grace       the kernel's, in the grace period for NFSv4 and locks during the first ten seconds of each run
+#   ganesha     nfs-ganesha (TRANSPORT=tcp), without the small file system
+# keys: PACE TIMEOUT OPTIONS SERVER
 # settings: MEMORY=3072 LIMIT=3000
 program=/shared/bin/nfsrdma-inspect
 security=sys
@@ -13,6 +21,30 @@ if [ -n "$KERBEROS" ]; then
     export KRB5_CLIENT_KTNAME=/etc/krb5.keytab
 fi
 refused='nfs.status == 10013 || nlm.stat == 4'
+SERVER=${SERVER:-} squash=no_root_squash nfsd='rpc.nfsd --rdma=20049 8'
+if [ "$TRANSPORT" = tcp ]; then nfsd='rpc.nfsd 8'; fi
+end_nfs_grace='until grep -q Y /proc/fs/nfsd/v4_end_grace; do echo Y > /proc/fs/nfsd/v4_end_grace; sleep 0.2; done'
+end_grace="$end_nfs_grace; echo Y > /proc/fs/lockd/nlm_end_grace"
+
+# become SERVER: makes the server that one.
+become() {
+    case $1 in
+    '' | plain | grace) ;;
+    # The limit cannot change while nfsd runs.
+    limits) on_server "echo 0 > /proc/fs/nfsd/threads; echo 65536 > /proc/fs/nfsd/max_block_size; $nfsd; $end_grace" ;;
+    # As for everybody who is not root, the directory of the export must be writable.
+    squash)
+        squash=root_squash
+        on_server 'sed -i s/no_root_squash/root_squash/ /etc/exports; exportfs -ua; exportfs -ra; chmod 1777 /export'
+        ;;
+    undelegated) on_server 'echo 0 > /proc/sys/fs/leases-enable' ;;
+    ganesha) on_server 'pkill rpc.mountd; bash /lab/guest/ganesha.sh' ;;
+    *)
+        say "there is no SERVER $1"
+        return 1
+        ;;
+    esac
+}
 
 # make_tiny DIRECTORY NUMBER: a file system of 1 MiB that is nearly full, where the captured server had one.
 make_tiny() {
@@ -20,15 +52,33 @@ make_tiny() {
         mount -t tmpfs -o size=1m tiny $1
         chmod 1777 $1
         dd if=/dev/zero of=$1/fill bs=1k count=1000 status=none
-        exportfs -o rw,no_root_squash,insecure,no_subtree_check,fsid=$2 '*:$1'"
+        exportfs -o rw,$squash,insecure,no_subtree_check,fsid=$2 '*:$1'"
+}
+
+# begin_long_grace: the server begins anew. A client of NFSv4 that was there before, and does not come back, makes it wait.
+begin_long_grace() {
+    on_server "echo 0 > /proc/fs/nfsd/threads
+        python3 -S - <<END
+import sqlite3
+record = sqlite3.connect('/var/lib/nfs/nfsdcld/main.sqlite')
+(epoch,), = record.execute('select current from grace')
+record.execute(f'insert or replace into \"rec-{epoch:016x}\" (id) values (?)', (b'somebody else',))
+record.commit()
+END
+        $nfsd
+        dmesg | grep 'grace period' | tail -n 1
+        (
+            sleep 10
+            $end_grace
+        ) > /dev/null 2>&1 &"
 }
 
 # begin_grace SIGN: the server begins anew, with a grace period for locks, which ends at the sign; that for the state of NFSv4,
 # which waits for clients that were there before, ends at once.
 begin_grace() {
     on_server "echo 0 > /proc/fs/nfsd/threads
-        rpc.nfsd --rdma=20049 8
-        until grep -q Y /proc/fs/nfsd/v4_end_grace; do echo Y > /proc/fs/nfsd/v4_end_grace; sleep 0.2; done
+        $nfsd
+        $end_nfs_grace
         (
             until [ -e /shared/$1 ]; do sleep 0.02; done
             echo Y > /proc/fs/lockd/nlm_end_grace
@@ -48,7 +98,7 @@ pace_of() {
         echo "$PACE"
         return
     fi
-    case $1 in
+    case $1${SERVER:+-$SERVER} in
     # Between the Call that an outsider comes after, and the one that answers him, are 150 ms.
     *-deleg) echo x0.1 ;;
     # The grace period ended within 30 ms of an OPEN.
@@ -99,6 +149,26 @@ await_capturing() {
     done
 }
 
+# as_captured CAPTURE NAME NUMBER: begins a grace period where the captured server was in one, and says in denied and sign_of which
+# Transactions end it.
+as_captured() {
+    local confirmed='!(nfs.open_rflags & 0x2)'
+    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period. One that is
+    # yet to be confirmed has none at any time (OPEN4_RESULT_CONFIRM).
+    sign_of=$refused
+    denied=$("$program" -Y "$refused" --summary none "$1" | tail -n +2 | wc -l)
+    if [ "$denied" -eq 0 ]; then
+        sign_of="nfs.open.delegation_type in {0, 3} && $confirmed"
+        denied=$("$program" -T fields -e nfs.open.delegation_type -Y "nfs.open.delegation_type && $confirmed" "$1" |
+            awk '/^[03]$/ { none++; next } { given = 1; exit } END { print given ? none + 0 : 0 }')
+    fi
+    # The grace period of these did not end while they were captured, so that nobody had a delegation.
+    case $2 in
+    *krb5* | *conc*) begin_grace "refused.$3" ;;
+    *) if [ "$denied" -gt 0 ]; then begin_grace "refused.$3"; fi ;;
+    esac
+}
+
 replay() {
     local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' sending='' denied sign_of
     local trace=/tmp/$name.trace directory=$name-$number
@@ -113,24 +183,20 @@ replay() {
     *) top+=/$directory/tree ;;
     esac
     "$program" replay compile -q "$capture" -o "$trace"
-    make_tiny "$top/tiny" "$((100 + number))"
+    case $SERVER in
+    # A file system that is mounted now is none of its exports.
+    ganesha) ;;
+    *) make_tiny "$top/tiny" "$((100 + number))" ;;
+    esac
+    # Root is nobody there, who must own what the run fills.
+    if [ "$SERVER" = squash ]; then on_server "find /export/$directory -xdev -exec chown nobody:nogroup {} +"; fi
     run=(--server "$url" --allow-source-server --directory "$directory")
-    "$program" replay seed -q --allow-non-empty "${run[@]}" "$trace"
+    "$program" replay seed -q --allow-non-empty "${run[@]}" "$trace" || return
 
-    # Locks that were refused, or else OPENs without a delegation before the first with one: both end with the grace period. One that is
-    # yet to be confirmed has none at any time (OPEN4_RESULT_CONFIRM).
-    sign_of=$refused
-    denied=$("$program" -Y "$refused" --summary none "$capture" | tail -n +2 | wc -l)
-    if [ "$denied" -eq 0 ]; then
-        local confirmed='!(nfs.open_rflags & 0x2)'
-        sign_of="nfs.open.delegation_type in {0, 3} && $confirmed"
-        denied=$("$program" -T fields -e nfs.open.delegation_type -Y "nfs.open.delegation_type && $confirmed" "$capture" |
-            awk '/^[03]$/ { none++; next } { given = 1; exit } END { print given ? none + 0 : 0 }')
-    fi
-    # The grace period of these did not end while they were captured, so that nobody had a delegation.
-    case $name in
-    *krb5* | *conc*) begin_grace "refused.$number" ;;
-    *) if [ "$denied" -gt 0 ]; then begin_grace "refused.$number"; fi ;;
+    denied=0
+    case $SERVER in
+    '') as_captured "$capture" "$name" "$number" ;;
+    grace) begin_long_grace ;;
     esac
     start_recording "$name"
     if [ "$denied" -gt 0 ]; then
@@ -141,7 +207,7 @@ replay() {
     fi
     # After the last Call about each file before its delegation was recalled, or the file was looked at.
     local after=()
-    case $name in
+    case $name${SERVER:+-$SERVER} in
     *-v40-deleg) after=(4 8 11) ;;
     *-deleg) after=(2 6 9) ;;
     esac
@@ -154,9 +220,12 @@ replay() {
     fi
     # There a file is removed from outside in the end, which no step of the capture tells.
     local check=()
-    case $name in *-deleg) check=(--no-final-check) ;; esac
+    case $name${SERVER:+-$SERVER} in *-deleg) check=(--no-final-check) ;; esac
+    # Another server is asked as it is by default.
+    local how=(--order captured --chunks captured --delegations as-captured)
+    [ -z "$SERVER" ] || how=()
     # shellcheck disable=SC2086 # OPTIONS are words
-    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" --order captured --chunks captured --delegations as-captured "${check[@]}" \
+    timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" "${how[@]}" "${check[@]}" \
         --sec "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
     if [ -n "$counting" ]; then
@@ -174,6 +243,7 @@ replay() {
     return $result
 }
 
+become "$SERVER"
 failed=() number=0
 for capture in /shared/brought/*; do
     name=$(basename "$capture" .gz)

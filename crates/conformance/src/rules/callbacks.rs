@@ -21,13 +21,16 @@ pub(crate) const RULES: &[Rule] = &[
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[Subject::Call, Subject::Reverse],
-        needs: &[Evidence::SetUp],
+        needs: &[Evidence::SetUp, Evidence::MessageKind],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
-            let is_certain =
-                message.transaction.transaction.credit_use.losses == 0 && !backchannel.is_uncertain;
+            let credit_use = message.transaction.transaction.credit_use;
+            // RFC 8881 section 2.10.6.3: a Call of the server may come before the Reply to the Call of the client that creates or
+            // binds the session.
+            let may_be_bound = credit_use.losses > 0 || credit_use.peer_in_flight > 0;
+            let is_certain = !may_be_bound && !backchannel.is_uncertain;
             Some(match (backchannel.is_bound, is_certain) {
                 (true, _) => Verdict::Kept,
                 (false, false) => Verdict::Unknown,

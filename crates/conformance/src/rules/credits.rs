@@ -30,7 +30,7 @@ pub(crate) const RULES: &[Rule] = &[
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
         subjects: &[Subject::Version1],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Each,
         check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
             let words = message.version1()?;
@@ -147,7 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[Subject::Reply],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;

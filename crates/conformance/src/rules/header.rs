@@ -133,12 +133,37 @@ pub(crate) const RULES: &[Rule] = &[
                         .at_field("rpcordma.xid"),
                 )
             },
-            |event| {
-                let text = "a Long Reply, but no call in flight has its rdma_xid";
-                let verdict = message_verdict(event, MessageFault::LongReplyWithoutCall, text)?;
-                Some(if event.has_set_up { verdict.at_field("rpcordma.xid") } else { Verdict::Unknown })
+            |event| match event.kind {
+                TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner }) => {
+                    let text =
+                        format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
+                    Some(Verdict::broken(text).at_field("rpcordma.xid"))
+                }
+                TransportEventKind::UnexpectedMessage(MessageFault::LongReplyWithoutCall) => {
+                    let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
+                    let verdict = || Verdict::broken(text).at_field("rpcordma.xid");
+                    Some(if event.has_set_up { verdict() } else { Verdict::Unknown })
+                }
+                _ => None,
             },
         ),
+    },
+    Rule {
+        id: "rpcrdma/reply-no-call",
+        severity: Severity::Error,
+        section: "RFC 5531 section 9, RFC 8166 section 4.2.1",
+        requirement: "A Reply has the XID of a Call in flight, which no earlier Reply answered.",
+        explanation: "The Requester discards the Reply, which has used a receive buffer, and ends the connection if none was \
+            posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
+            have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
+            second time: \"no call with this XID is in flight\".",
+        subjects: &[Subject::Reply, Subject::Version1],
+        needs: &[Evidence::SetUp, Evidence::BothMessages],
+        scope: RuleScope::Each,
+        check: RuleCheck::MessageUnlessEvent(|event| {
+            let text = "no call with this XID is in flight";
+            Some(message_verdict(event, MessageFault::ReplyWithoutCall, text)?.at_field("rpcordma.xid"))
+        }),
     },
     Rule {
         id: "rpcrdma/xid-reused",
@@ -437,8 +462,13 @@ pub(crate) const RULES: &[Rule] = &[
             let summary = transaction.summary;
             let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call)?;
             // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
-            let is_malformed =
-                matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Invalid { .. });
+            let is_malformed = matches!(
+                error,
+                XdrError::Short { .. }
+                    | XdrError::TooLong { .. }
+                    | XdrError::Invalid { .. }
+                    | XdrError::NoMessage
+            );
             let is_success = summary.rpc_status
                 == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
                 && summary.status.is_none_or(|status| status.is_ok);

@@ -5,14 +5,14 @@ use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, R
 use nfsrdma_dissectors::rpc::Program;
 
 use crate::file_access::FileAccess;
-use crate::operations::minor_versions;
+use crate::operations::is_in_minor_version;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
-    if !minor_versions(operation).contains(&0) {
+    if !is_in_minor_version(operation, 0) {
         return false;
     }
     matches!(
@@ -36,7 +36,7 @@ fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownCo
     let mut end = None;
     for content in results.rpr_contents.iter() {
         let (offset, length) = match content {
-            ReadPlusContent::Data(data) => (data.d_offset, data.d_data.0.len() as u64),
+            ReadPlusContent::Data(data) => (data.d_offset, u64::from(data.d_data.0.length())),
             ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
             ReadPlusContent::Other(_) => return Err(UnknownContent),
         };
@@ -91,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
             if !operations.has_all_results {
@@ -115,7 +115,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
             let before_last = (operations.result_count as usize).saturating_sub(1);
@@ -143,7 +143,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
             if has_malformed_call(transaction) {
@@ -168,7 +168,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
@@ -200,7 +200,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
             if has_malformed_call(transaction) {
@@ -218,7 +218,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::ReservedOperation],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -226,7 +226,7 @@ pub(crate) const RULES: &[Rule] = &[
             let minor_version = operations.minor_version;
             let mut reserved = operations
                 .pairs()
-                .filter(|(operation, _)| !minor_versions(operation).contains(&minor_version))
+                .filter(|(operation, _)| !is_in_minor_version(operation, minor_version))
                 .peekable();
             reserved.peek()?;
             let accepted = reserved.find(|(operation, result)| {
@@ -324,17 +324,22 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let mut results = transaction.operations.results.iter().filter_map(|result| match result {
+            let results = transaction.operations.results.iter().filter_map(|result| match result {
                 Results::READ_PLUS(result) => result.ok(),
                 _ => None,
             });
-            Some(match first_gap(results.next()?) {
-                Err(UnknownContent) => Verdict::Unknown,
-                Ok(None) => Verdict::Kept,
-                Ok(Some((end, next))) => {
-                    Verdict::broken(format!("a content ends at {end}, the next begins at {next}"))
+            let mut verdict = None;
+            for result in results {
+                match first_gap(result) {
+                    Ok(Some((end, next))) => {
+                        let text = format!("a content ends at {end}, the next begins at {next}");
+                        return Some(Verdict::broken(text));
+                    }
+                    Ok(None) => verdict = verdict.or(Some(Verdict::Kept)),
+                    Err(UnknownContent) => verdict = Some(Verdict::Unknown),
                 }
-            })
+            }
+            verdict
         }),
     },
     Rule {
@@ -387,11 +392,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/acl-with-nonidempotent",
         severity: Severity::Info,
         section: "RFC 8267 section 6.2.1",
-        requirement: "Observation: in minor version 0, a GETATTR of unpredictable length is beside an operation that must \
-            not be repeated.",
+        requirement: "Observation: in minor version 0, a GETATTR of unpredictable length is beside a non-idempotent \
+            operation.",
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
-            although RENAME or REMOVE was done already. Example: a COMPOUND removes a file, and reads the ACL of its \
-            directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
+            although the server has executed its RENAME or REMOVE. Example: a COMPOUND removes a file, and reads the ACL of \
+            its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
         subjects: &[Subject::Compound, Subject::MinorVersion0],
         needs: &[],
         scope: RuleScope::Connection,

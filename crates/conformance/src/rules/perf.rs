@@ -180,7 +180,7 @@ pub(crate) const RULES: &[Rule] = &[
             at the server's number of receive buffers, and at grants of zero, which clients take as one. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[Subject::Reply],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;

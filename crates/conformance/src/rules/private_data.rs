@@ -120,7 +120,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[Subject::Call],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Each,
         check: RuleCheck::SuspectMessage(&[Subject::Invalidation], |message| {
             message.is_call().then_some(())?;
@@ -215,7 +215,7 @@ pub(crate) const RULES: &[Rule] = &[
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
         subjects: &[Subject::Call, Subject::RepeatedCall],
-        needs: &[Evidence::SetUp],
+        needs: &[Evidence::SetUp, Evidence::MessageKind],
         scope: RuleScope::Each,
         check: RuleCheck::Message(|message| {
             let of = message.transaction;
@@ -268,7 +268,7 @@ pub(crate) const RULES: &[Rule] = &[
             reads 1,024 bytes from the server: \"1 Read chunks in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
         subjects: &[Subject::Reply],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;

@@ -74,6 +74,21 @@ pub(crate) const RULES: &[Rule] = &[
         ),
     },
     Rule {
+        id: "rdmap/framing",
+        severity: Severity::Error,
+        section: "RFC 5044 section 4.1",
+        requirement: "An FPDU begins where the one before it ends, as its ULPDU_Length says.",
+        explanation: "The ULPDU_Length of the FPDU before is wrong, or the bytes behind it are no FPDU. Without CRCs, the \
+            receiver uses an FPDU of the wrong length, and cannot decode those that follow. With CRCs, see rdmap/crc: the \
+            CRC is at another place than the sender put it. Judged from the start-up frames on, as long as all bytes are \
+            captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \"no FPDU behind the one \
+            before\".",
+        subjects: &[],
+        needs: &[],
+        scope: RuleScope::Connection,
+        check: fault! { fpdus: RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned() },
+    },
+    Rule {
         id: "rdmap/marker",
         severity: Severity::Error,
         section: "RFC 5044 sections 4.3 and 7.1",
@@ -196,10 +211,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/header-length",
         severity: Severity::Error,
-        section: "RFC 5040 section 4.4, RFC 5041 sections 4.2 and 4.3",
+        section: "RFC 5040 section 4.4, RFC 5041 sections 4.2 and 4.3, RFC 7306 sections 5.2 and 6",
         requirement: "A ULPDU has the headers of its segment, 14 or 18 bytes; an RDMA Read Request has 28 more bytes and no \
             payload.",
-        explanation: "The receiver cannot use the segment, and ends the connection. Example: a request with four bytes \
+        explanation: "Immediate Data has 8 more bytes, an Atomic Request 52, and an Atomic Response 12. The receiver cannot \
+            use another segment, and ends the connection. Example: a request with four bytes \
             behind its header: \"RDMA Read Request with 32 bytes\".",
         subjects: &[],
         needs: &[],

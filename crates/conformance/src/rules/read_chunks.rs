@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::write_chunks;
+use crate::file_access::FileAccess;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -150,6 +151,39 @@ fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
     Some(Verdict::from_condition(length % 4 == 0, || {
         format!("{name} with {length} bytes, {} more than whole words", length % 4)
     }))
+}
+
+/// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if the item is
+/// not known, or if a WRITE wrote less than its data.
+fn needed_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> u64 {
+    let offered = chunk.offered_bytes();
+    let position = match chunk.position {
+        Some(0) => return offered,
+        position => position,
+    };
+    let is_short = |access: &FileAccess| access.is_write && access.done_bytes < access.asked_bytes;
+    if view.file_accesses().iter().any(is_short) {
+        return offered.min(1);
+    }
+    let items = view.eligible_items(RpcMessageKind::Call).zip(position);
+    let item = items.and_then(|(items, position)| items.at_position(position));
+    item.map_or(1, |item| item.length.into()).min(offered)
+}
+
+/// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed ones, if
+/// it did not read all of them.
+fn unread_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
+    let offered = chunk.offered_bytes();
+    let read = chunk.requested_bytes.max(chunk.moved_bytes());
+    if read >= offered {
+        return None;
+    }
+    if read == 0 && chunk.times.is_none() {
+        return Some((offered, offered));
+    }
+    let needed = needed_bytes(view, chunk);
+    // Without the length of a request, it may have been for all of them.
+    (0 < read && read < needed).then(|| (needed - read, needed))
 }
 
 /// Returns the name of the procedure, or of the main operation of a COMPOUND.
@@ -363,11 +397,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/read-missing",
         severity: Severity::Warning,
-        section: "RFC 8166 section 3.4.5.1",
-        requirement: "A Responder that executes a Call has read its Read chunks.",
-        explanation: "The Responder reports success without the data: it invents it, or the data went another way. Look for \
-            RDMA Reads that the capture lacks. Example: a server reports success for a WRITE whose data it never fetched: \
-            \"4096 bytes at Position 80 were not read\".",
+        section: "RFC 8166 sections 3.4.5 and 3.4.5.1",
+        requirement: "A Responder that executes a Call has read the data items in its Read chunks, or the Call, to the end.",
+        explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
+            neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
+            Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 were not \
+            read\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -380,17 +415,16 @@ pub(crate) const RULES: &[Rule] = &[
             if !view.summary.status.is_some_and(|status| status.is_ok) || call.record.copies > 1 {
                 return None;
             }
-            let mut unread = { chunks.iter() }.filter(|chunk| {
-                chunk.offered_bytes() > 0 && chunk.times.is_none() && chunk.moved_bytes() == 0
-            });
-            Some(match unread.next() {
+            let unread = chunks.iter().find_map(|chunk| Some((unread_bytes(view, chunk)?, chunk.position)));
+            Some(match unread {
                 None => Verdict::Kept,
                 // It may have meant this chunk.
                 Some(_) if view.has_invalid_access => Verdict::Unknown,
-                Some(chunk) => Verdict::from_condition(false, || {
-                    let position = chunk.position.unwrap_or_default();
-                    format!("{} bytes at Position {position} were not read", chunk.offered_bytes())
-                }),
+                Some(((unread, needed), position)) => {
+                    let position = position.unwrap_or_default();
+                    let of_needed = if unread < needed { format!(" of {needed}") } else { String::new() };
+                    Verdict::broken(format!("{unread}{of_needed} bytes at Position {position} were not read"))
+                }
             })
         }),
     },

@@ -42,7 +42,8 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     if operations.status.is_none() || (operations.is_refused() && !is_limit_error(operations.status)) {
         return None;
     }
-    let length = |kind| transaction.transaction.rpc_length(kind);
+    let header = transaction.header(RpcMessageKind::Reply);
+    let length = |kind| transaction.transaction.rpc_length_with_header(kind, header);
     let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
     else {
         return Some(Verdict::Unknown);
@@ -52,7 +53,6 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
         |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
     let is_refused = |status| operations.status == Some(status);
     let excess = if operations.operation_count > limits.max_operations
-        && limits.max_operations > 0
         && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
     {
         if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
@@ -146,7 +146,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(check_sizes),
+        check: RuleCheck::SuspectTransaction(&[Subject::LargeMessage], check_sizes),
     },
     Rule {
         id: "nfs/session-attrs",

@@ -1,5 +1,6 @@
 //! Slots of both channels of a session: RFC 8881 sections 2.10.6, 18.46 and 20.9.
 
+use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
@@ -20,6 +21,7 @@ const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
 pub(super) struct SlotCall<'t> {
     pub(super) sequence: SequenceArguments,
     pub(super) history: &'t SlotHistory,
+    transaction: &'t Transaction,
     time: Timestamp,
     pub(super) frames: &'t [FrameNumber],
 }
@@ -28,12 +30,18 @@ impl<'t> SlotCall<'t> {
     pub(super) fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
         let sequence = transaction.operations.sequence?;
         let call = transaction.call()?;
-        Some(Self { sequence, history: transaction.slot.as_ref()?, time: call.time, frames: &call.frames })
+        Some(Self {
+            sequence,
+            history: transaction.slot.as_ref()?,
+            transaction: transaction.transaction,
+            time: call.time,
+            frames: &call.frames,
+        })
     }
 
     /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they close.
     fn earlier_use(&self) -> Option<SlotUse> {
-        self.history.last_use.filter(|last_use| last_use.call_time <= self.time)
+        self.history.last_use.filter(|last_use| last_use.is_before(self.transaction, self.time))
     }
 
     /// Returns the Call that this one repeats.
@@ -110,7 +118,8 @@ fn callback_sequence_fault(operations: &[CbArgs<'_>], accepted: &str) -> Option<
 
 fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let operations = &transaction.operations;
-    if operations.minor_version == 0 {
+    // A server answers MINOR_VERS_MISMATCH to other minor versions.
+    if !matches!(operations.minor_version, 1 | 2) {
         return None;
     }
     let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
@@ -200,10 +209,10 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
             operation, which the server accepted\".",
-        subjects: &[Subject::Compound],
+        subjects: &[Subject::Compound, Subject::SessionVersion],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(check_sequence_position),
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], check_sequence_position),
     },
     Rule {
         id: "nfs/sequence-echo",
@@ -215,7 +224,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[Evidence::BothMessages],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
@@ -242,7 +251,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[Subject::Sequence, Subject::FirstSlotUse],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -273,7 +282,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let call = SlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
             let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
@@ -332,7 +341,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let call = SlotCall::of(transaction)?;
             let other = call.history.last_use?;
             if other.sequence_id == call.sequence.sequence_id {
@@ -340,7 +349,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let reply_time = transaction.reply().map(|reply| reply.time);
             // Transactions come in the order in which they close: the other use may be later.
-            let (busy_until, next_call) = if other.call_time <= call.time {
+            let (busy_until, next_call) = if other.is_before(transaction.transaction, call.time) {
                 (other.reply_time, call.time)
             } else {
                 (reply_time, other.call_time)
@@ -349,7 +358,7 @@ pub(crate) const RULES: &[Rule] = &[
             if next_call >= busy_until {
                 return Some(Verdict::Kept);
             }
-            if transaction.transaction.credit_use.may_follow_reply {
+            if other.has_uncertain_order(transaction.transaction) {
                 return Some(Verdict::Unknown);
             }
             let slot = call.sequence.slot;
@@ -376,7 +385,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let prefix = transaction.operations.channel.argument_prefix();
             let frames = &transaction.call()?.frames;
@@ -413,7 +422,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
@@ -439,7 +448,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Sequence],
         needs: &[Evidence::Session],
         scope: RuleScope::Each,
-        check: RuleCheck::Transaction(|transaction| {
+        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
             let call = SlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
@@ -513,6 +522,8 @@ pub(crate) const RULES: &[Rule] = &[
             let highest = target.highest_slot;
             Some(match slot <= highest {
                 true => Verdict::Kept,
+                // The Reply with the target may have come after the Call.
+                false if transaction.transaction.credit_use.may_follow_reply => Verdict::Unknown,
                 false => certain_violation(transaction, &call, || {
                     let prefix = transaction.operations.channel.result_prefix();
                     format!("slot {slot}, {prefix}_target_highest_slotid {highest}")
@@ -537,12 +548,13 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;
-            let reported: Vec<_> = LOST_BACKCHANNEL
-                .iter()
+            let mut reported = { LOST_BACKCHANNEL.iter() }
                 .filter(|(flag, _)| result.sr_status_flags.contains(*flag))
                 .map(|(_, name)| *name)
-                .collect();
-            let verdict = Verdict::from_condition(reported.is_empty(), || reported.join(", "));
+                .peekable();
+            let verdict = Verdict::from_condition(reported.peek().is_none(), || {
+                reported.collect::<Vec<_>>().join(", ")
+            });
             Some(verdict.by(transaction.requester()))
         }),
     },

@@ -715,7 +715,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
         subjects: &[Subject::Call, Subject::Refusal],
-        needs: &[],
+        needs: &[Evidence::MessageKind],
         scope: RuleScope::Each,
         check: RuleCheck::Transaction(|view| {
             let call = call(view)?;

@@ -1,10 +1,13 @@
 //! Pairs of the rules in `rules/access.rs`.
 
+use std::collections::BTreeSet;
+
+use crate::callbacks::{cb_null, reverse};
 use crate::exchange::{Exchange, data, divide, memory};
 use crate::fabric::{Kind, Side};
 use crate::scene::Scene;
 use crate::writer::Memory;
-use crate::{BOTH, Pair};
+use crate::{BOTH, Pair, broken_rules, describe, findings};
 
 /// The last 96 bytes of memory of 4,096 bytes, and `more` behind it.
 fn tail(memory: Memory, more: u32) -> (Memory, Vec<u8>) {
@@ -147,3 +150,28 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| parallel_reads(scene, 17, if broken { 17 } else { 16 }),
     },
 ];
+
+/// A Call of the server offers no memory of the client: its access before that Call is certain.
+#[test]
+fn an_access_before_a_call_of_the_server_is_judged() {
+    for kind in BOTH {
+        for has_callback in [false, true] {
+            let mut scene = Scene::new(*kind);
+            scene.session();
+            let exchange = Exchange::read3(scene.xid(), 4096, 4096);
+            scene.call(&exchange);
+            let stray = Memory { handle: 0x7777_0000, ..memory(1, 0, 100) };
+            scene.fabric.write(stray, &data(100));
+            scene.place(&exchange);
+            scene.reply(&exchange);
+            if has_callback {
+                let callback = cb_null(scene.xid());
+                reverse(&mut scene, &callback);
+            }
+            let found = findings(&scene.frames());
+            let rules = broken_rules(&found, "");
+            let expected = BTreeSet::from(["rpcrdma/handle-unknown"]);
+            assert_eq!(rules, expected, "{kind:?} {has_callback}: {:#?}", describe(&found));
+        }
+    }
+}

@@ -4,7 +4,7 @@ use crate::exchange::{Exchange, NFS_CB, RDMA_NOMSG, memory, rpc_call, rpc_reply}
 use crate::fabric::Side;
 use crate::scene::Scene;
 use crate::writer::Writer;
-use crate::{BOTH, Pair};
+use crate::{BOTH, Pair, broken_rules, describe, findings};
 
 const NFS: u32 = 100_003;
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN. RFC 8881 section 18.36.1.
@@ -132,3 +132,20 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
 ];
+
+/// RFC 8881 section 2.10.6.3: a callback may overtake the Reply to CREATE_SESSION. The client may answer it at once.
+#[test]
+fn a_callback_before_the_reply_to_create_session_is_not_judged() {
+    for kind in BOTH {
+        for flags in [0, CONN_BACK_CHAN] {
+            let mut scene = Scene::new(*kind);
+            let create = create_session(scene.xid(), flags, SHORT_CALLS);
+            scene.call(&create);
+            let callback = cb_null(scene.xid());
+            reverse(&mut scene, &callback);
+            scene.reply(&create);
+            let found = findings(&scene.frames());
+            assert!(broken_rules(&found, "").is_empty(), "{kind:?} {flags}: {:#?}", describe(&found));
+        }
+    }
+}

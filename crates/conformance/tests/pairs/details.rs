@@ -1,5 +1,7 @@
 //! Side, severity, frames, field and text of single findings.
 
+use std::collections::BTreeSet;
+
 use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::transaction::ConnectionRole;
 
@@ -7,7 +9,7 @@ use crate::callbacks::{cb_null, open_backchannel, reverse};
 use crate::exchange::{Compound, Exchange, Operation, memory};
 use crate::fabric::{Kind, Side};
 use crate::scene::{Private, Scene};
-use crate::{BOTH, describe, findings, frame_time, pairs};
+use crate::{BOTH, broken_rules, describe, findings, frame_time, pairs};
 
 /// Returns the only finding of a rule in a conversation.
 fn only(rule: &str, mut scene: Scene, conversation: impl FnOnce(&mut Scene)) -> Finding {
@@ -39,6 +41,43 @@ fn a_repeated_callback_of_version_1_is_an_error() {
             reverse(scene, &callback.garbage_args());
         });
         assert_eq!((finding.severity, finding.side), (SeverityLevel::Error, ConnectionRole::Server));
+    }
+}
+
+#[test]
+fn a_call_that_was_sent_twice_may_have_two_replies() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let exchange = Compound::new(0, &[Operation::putrootfh()]).exchange(scene.xid());
+        scene.call(&exchange);
+        scene.call(&exchange);
+        scene.reply(&exchange);
+        scene.reply(&exchange);
+        let found = findings(&scene.frames());
+        assert_eq!(broken_rules(&found, ""), BTreeSet::from(["rpc/resent-here"]), "{:#?}", describe(&found));
+    }
+}
+
+/// The server answers the XID of the RPC message, not that of the header.
+#[test]
+fn a_reply_to_a_call_with_two_xids_has_no_finding() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let mut exchange = Exchange::getattr3(scene.xid());
+        exchange.call.xid ^= 0x0100_0000;
+        scene.exchange(&exchange);
+        let found = findings(&scene.frames());
+        assert_eq!(
+            broken_rules(&found, ""),
+            BTreeSet::from(["rpcrdma/xid-mismatch"]),
+            "{:#?}",
+            describe(&found)
+        );
+        assert!(
+            found.iter().all(|finding| finding.side == ConnectionRole::Client),
+            "{:#?}",
+            describe(&found)
+        );
     }
 }
 

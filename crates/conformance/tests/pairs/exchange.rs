@@ -333,6 +333,12 @@ impl Operation {
         Self::new(8, &[10, 0], &[])
     }
 
+    /// BIND_CONN_TO_SESSION to both channels. RFC 8881 section 18.34.
+    pub(crate) fn bind_conn_to_session() -> Self {
+        let both = [&SESSION[..], &[3, 0]].concat();
+        Self::new(41, &both, &both)
+    }
+
     /// DESTROY_SESSION. RFC 8881 section 18.37.
     pub(crate) fn destroy_session() -> Self {
         Self::new(44, &SESSION, &[])

@@ -9,6 +9,18 @@ use crate::{BOTH, Pair};
 const ERR_VERS: u32 = 1;
 const ERR_CHUNK: u32 = 2;
 
+/// An exchange with a Long Reply: its RPC message is in the Reply chunk.
+fn long_reply(xid: u32) -> Exchange {
+    let mut exchange = Exchange::getattr3(xid);
+    let rpc = std::mem::take(&mut exchange.reply.rpc);
+    let offered = memory(exchange.call.xid, 0, 64);
+    exchange.call.reply = Some(vec![offered]);
+    exchange.reply.reply = Some(vec![Memory { length: rpc.len() as u32, ..offered }]);
+    exchange.reply.proc = RDMA_NOMSG;
+    exchange.placed = vec![(offered, rpc)];
+    exchange
+}
+
 pub(crate) const PAIRS: &[Pair] = &[
     Pair {
         rule: "rpcrdma/xid-mismatch",
@@ -25,15 +37,57 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "rpcrdma/xid-mismatch",
         kinds: BOTH,
         conversation: |scene, broken| {
-            // A Long Reply: its RPC message is in the Reply chunk.
-            let mut exchange = Exchange::getattr3(scene.xid());
-            let rpc = std::mem::take(&mut exchange.reply.rpc);
-            let offered = memory(exchange.call.xid, 0, 64);
-            exchange.call.reply = Some(vec![offered]);
-            exchange.reply.reply = Some(vec![Memory { length: rpc.len() as u32, ..offered }]);
-            exchange.reply.proc = RDMA_NOMSG;
-            exchange.placed = vec![(offered, rpc)];
+            let mut exchange = long_reply(scene.xid());
             exchange.reply.xid ^= if broken { 0x0100_0000 } else { 0 };
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/xid-mismatch",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let first = Exchange::getattr3(scene.xid());
+            scene.exchange(&first);
+            let mut second = Exchange::getattr3(scene.xid());
+            if broken {
+                second.reply.xid = first.call.xid;
+            }
+            scene.exchange(&second);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/xid-mismatch",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let first = long_reply(scene.xid());
+            scene.exchange(&first);
+            let mut second = long_reply(scene.xid());
+            if broken {
+                second.reply.xid = first.call.xid;
+            }
+            scene.exchange(&second);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/reply-no-call",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let exchange = Exchange::getattr3(scene.xid());
+            scene.exchange(&exchange);
+            if broken {
+                scene.reply(&exchange);
+            }
+        },
+    },
+    Pair {
+        rule: "rpcrdma/reply-no-call",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::getattr3(scene.xid());
+            if broken {
+                exchange.reply.xid ^= 0x0100_0000;
+                exchange.reply.rpc[0] ^= 1;
+            }
             scene.exchange(&exchange);
         },
     },
@@ -167,6 +221,16 @@ pub(crate) const PAIRS: &[Pair] = &[
             if broken {
                 scene.error(Side::Server, exchange.call.xid, &[ERR_CHUNK]);
             }
+        },
+    },
+    // XID 0 has no other meaning than others.
+    Pair {
+        rule: "rpcrdma/error-no-call",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let xid = if broken { scene.xid() } else { 0 };
+            scene.call(&Exchange::getattr3(xid));
+            scene.error(Side::Server, 0, &[ERR_CHUNK]);
         },
     },
     Pair {

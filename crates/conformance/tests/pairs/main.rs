@@ -24,6 +24,7 @@ mod rpc;
 mod scene;
 mod sessions;
 mod transport;
+mod two_connections;
 mod write_chunks;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
 #[path = "../../../../dissectors/tests/conversations/writer.rs"]

@@ -141,6 +141,22 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "nfs/read-plus",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // The second READ_PLUS of a COMPOUND.
+            let arguments = [&STATEID[..], &[0, 4096, 2048]].concat();
+            let read_plus = |data_offset| {
+                let result = [0, 2, 1, 0, 0, 0, 4608, 0, 0, data_offset, 4, 7];
+                Operation::new(68, &arguments, &result)
+            };
+            let second = if broken { 5000 } else { 4608 };
+            let operations =
+                [Operation::sequence(0, 1), Operation::putrootfh(), read_plus(4608), read_plus(second)];
+            scene.compound(&Compound::new(2, &operations));
+        },
+    },
+    Pair {
         rule: "nfs/copy-stateid",
         kinds: BOTH,
         conversation: |scene, broken| {

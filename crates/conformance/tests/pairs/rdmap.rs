@@ -13,6 +13,7 @@ const IWARP: &[Kind] = &[Kind::Iwarp];
 const READ_REQUEST: u8 = 1;
 const READ_RESPONSE: u8 = 2;
 const SEND: u8 = 3;
+const IMMEDIATE_EVENT: u8 = 9;
 
 /// A read of `length` bytes whose data is placed twice. `change` is applied to frame `at` of the first time.
 fn placed_twice(scene: &mut Scene, length: u32, at: usize, broken: bool, change: fn(&mut [u8])) {
@@ -68,6 +69,40 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.place(&exchange);
             if broken {
                 scene.fabric.damage_last();
+            }
+            scene.place(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    // ULPDU_Length of an RDMA Read Request, changed behind its sender.
+    Pair {
+        rule: "rdmap/crc",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            let exchange = Exchange::write3(scene.xid(), 1000);
+            scene.call(&exchange);
+            let first = scene.fabric.frames.len();
+            scene.fetch(&exchange);
+            if broken {
+                scene.fabric.frames[first][55] += 4;
+            }
+            scene.fetch(&exchange);
+            scene.reply(&exchange);
+        },
+    },
+    // ULPDU_Length of an RDMA Write, without CRCs.
+    Pair {
+        rule: "rdmap/framing",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+            scene.exchange(&Exchange::getattr3(0x100));
+            let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+            scene.call(&exchange);
+            let first = scene.fabric.frames.len();
+            scene.place(&exchange);
+            if broken {
+                scene.fabric.alter(first, |fpdu| fpdu[1] -= 4);
             }
             scene.place(&exchange);
             scene.reply(&exchange);
@@ -233,6 +268,16 @@ pub(crate) const PAIRS: &[Pair] = &[
             let length = if broken { 32 } else { 28 };
             scene.fabric.untagged(Side::Server, READ_REQUEST, 1, (0, &vec![0; length]));
             scene.fabric.tagged(Side::Client, READ_RESPONSE, 0, 0, &[]);
+        },
+    },
+    // Immediate Data with SE (RFC 7306 section 6) instead of a Send.
+    Pair {
+        rule: "rdmap/header-length",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            scene.fabric.untagged(Side::Client, SEND, 0, (0, &[]));
+            let length = if broken { 12 } else { 8 };
+            scene.fabric.untagged(Side::Client, IMMEDIATE_EVENT, 0, (0, &vec![0; length]));
         },
     },
     // A ULPDU_Length that leaves no room for the headers that follow it.

@@ -155,6 +155,38 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            if broken {
+                exchange.fetched[0].1.truncate(2048);
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // A chunk of two segments.
+            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            let (position, whole) = exchange.call.reads[0];
+            let (first, second) = exchange.fetched[0].1.split_at(2000);
+            let segments = [
+                Memory { length: 2000, ..whole },
+                Memory { length: 2096, ..memory(exchange.call.xid, 1, 0) },
+            ];
+            let fetched = vec![(segments[0], first.to_vec()), (segments[1], second.to_vec())];
+            exchange.call.reads = segments.map(|segment| (position, segment)).to_vec();
+            exchange.fetched = fetched;
+            if broken {
+                exchange.fetched.pop();
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
         rule: "nfs/not-eligible",
         kinds: BOTH,
         conversation: |scene, broken| {

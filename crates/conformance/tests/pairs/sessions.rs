@@ -2,7 +2,7 @@
 
 use crate::exchange::{Compound, Exchange, Operation};
 use crate::scene::Scene;
-use crate::{BOTH, Pair};
+use crate::{BOTH, Pair, broken_rules, describe, findings};
 
 /// NFS4ERR_SEQ_MISORDERED. RFC 8881 section 15.1.
 const MISORDERED: u32 = 10063;
@@ -259,6 +259,12 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.compound(&Compound::new(2, &operations));
         },
     },
+    // ca_maxoperations of the fore channel. RFC 8881 section 18.36.3 has no exception for zero.
+    Pair {
+        rule: "nfs/too-big",
+        kinds: BOTH,
+        conversation: |scene, broken| session_with(scene, 10, u32::from(!broken)),
+    },
     // A SEQUENCE takes 88 bytes, its results 80.
     Pair {
         rule: "nfs/too-big",
@@ -340,3 +346,20 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
 ];
+
+/// RFC 8881 section 16.2.3: a server that does not know a minor version returns NFS4ERR_MINOR_VERS_MISMATCH (10021), without
+/// results. Nothing is known about the operations of minor version 3.
+#[test]
+fn sequence_is_required_in_minor_versions_1_and_2_only() {
+    for (minor_version, is_broken) in [(0, false), (1, true), (2, true), (3, false)] {
+        for kind in BOTH {
+            let mut scene = Scene::new(*kind);
+            let mut compound = Compound::new(minor_version, &[Operation::putrootfh().not_reached()]);
+            compound.status = Some(10021);
+            scene.compound(&compound);
+            let found = findings(&scene.frames());
+            let has_finding = broken_rules(&found, "").contains("nfs/sequence-first");
+            assert_eq!(has_finding, is_broken, "{kind:?} {minor_version}: {:#?}", describe(&found));
+        }
+    }
+}

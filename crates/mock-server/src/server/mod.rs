@@ -37,6 +37,8 @@ pub struct MockServer {
     pub loses_clients_on_restart: bool,
     /// `true` if it requires OPEN_CONFIRM of each unknown NFSv4.0 open-owner, as Linux does. RFC 7530 section 16.18.
     pub confirms_owners: bool,
+    /// `true` if `cinfo` of an OPEN that names no directory (CLAIM_FH, CLAIM_PREVIOUS) is 0, as with Linux.
+    pub omits_cinfo_without_directory: bool,
     /// Maximum length in bytes of a Call and of a Reply in a session; `None` for the length that a READ or WRITE
     /// requires.
     pub session_bytes: Option<u32>,

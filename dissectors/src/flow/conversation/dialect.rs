@@ -30,8 +30,11 @@ impl RpcConversation {
                 self.is_rpc = true;
                 self.dialect = Some(dialect);
             } else if !self.is_rpc {
-                let is_cut = rpcrdma::may_be_truncated_rpcrdma(bytes, length);
-                return Err(if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma });
+                return Err(match () {
+                    () if rpcrdma::may_be_truncated_rpcrdma(bytes, length) => UndecodedReason::CutHeader,
+                    () if rpcrdma::is_whole_done(bytes, length) => UndecodedReason::DoneWithoutCall,
+                    () => UndecodedReason::NotRpcRdma,
+                });
             }
         }
         if let Some(asked) = asked {

@@ -169,30 +169,33 @@ impl RpcConversation {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
             let SuspectedAccess { sender, frame, time, transaction, access, fault, losses } = suspect;
-            if losses != self.losses {
-                continue;
-            }
-            if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_SKEW_NS) {
+            let kind = if losses != self.losses {
+                TransportEventKind::UndecidedAccess(access, fault)
+            } else if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_SKEW_NS) {
                 waiting.push(suspect);
                 continue;
-            }
-            let is_unknown = matches!(fault, MemoryAccessFault::NotOffered | MemoryAccessFault::OutOfBounds);
-            let found = self.find_segment(
-                context.transaction_table,
-                owner,
-                access.handle,
-                access.offset,
-                access.length,
-            );
-            // A Call that was captured after the access offers the memory.
-            if !(is_unknown && found.0.is_some()) {
-                context.transaction_table.transport_events.record_at(
-                    (context.connection, sender),
-                    (frame, time),
-                    transaction,
-                    TransportEventKind::InvalidAccess(access, fault),
+            } else {
+                let is_unknown =
+                    matches!(fault, MemoryAccessFault::NotOffered | MemoryAccessFault::OutOfBounds);
+                let found = self.find_segment(
+                    context.transaction_table,
+                    owner,
+                    access.handle,
+                    access.offset,
+                    access.length,
                 );
-            }
+                // A Call that was captured after the access offers the memory.
+                if is_unknown && found.0.is_some() {
+                    continue;
+                }
+                TransportEventKind::InvalidAccess(access, fault)
+            };
+            context.transaction_table.transport_events.record_at(
+                (context.connection, sender),
+                (frame, time),
+                transaction,
+                kind,
+            );
         }
         self.suspects.suspects = waiting;
     }

@@ -20,6 +20,23 @@ use super::{
     rpc_type,
 };
 
+/// Kind of a message, as far as the capture shows it.
+#[derive(Clone, Copy, Debug)]
+struct InferredKind {
+    kind: RpcMessageKind,
+    /// See [`CapturedMessage::is_kind_known`](crate::flow::transaction::CapturedMessage::is_kind_known).
+    is_known: bool,
+}
+
+impl InferredKind {
+    const CALL: Self = Self::known(RpcMessageKind::Call);
+    const REPLY: Self = Self::known(RpcMessageKind::Reply);
+
+    const fn known(kind: RpcMessageKind) -> Self {
+        Self { kind, is_known: true }
+    }
+}
+
 impl RpcConversation {
     /// Handles a message that `sender` sent.
     pub(super) fn handle_message(
@@ -55,7 +72,7 @@ impl RpcConversation {
             Ok(dialect) => dialect,
             Err(why) => {
                 self.has_cut_lists |= why == UndecodedReason::CutHeader;
-                return context.stats.count_undecoded(why);
+                return context.count_undecoded(why);
             }
         };
         let Some(envelope) = TransportHeaderSummary::decode(dialect, message.bytes, message.length) else {
@@ -67,7 +84,7 @@ impl RpcConversation {
                 // It may have advertised memory.
                 self.record_loss(context.packet_meta.time);
             }
-            return context.stats.count_undecoded(why);
+            return context.count_undecoded(why);
         };
         let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());
         if envelope.is_unknown() || is_other_version {
@@ -103,9 +120,11 @@ impl RpcConversation {
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
-            // An error without a Call: the peer refused properties or a grant.
+            // An error without a Call: the peer refused properties or a grant. Only version 2 has such errors.
             RpcTransferMode::Error
-                if envelope.xid == Xid(0) && !self.has_transaction(sender.peer(), Xid(0)) =>
+                if envelope.xid == Xid(0)
+                    && matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
+                    && !self.has_transaction(sender.peer(), Xid(0)) =>
             {
                 context.transaction_table.header_only_messages.add(
                     context.packet_meta.last_frame(),
@@ -158,14 +177,16 @@ impl RpcConversation {
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.transfer_mode == RpcTransferMode::Error;
         if has_lists && message.length < rpcrdma::MIN_HEADER_BYTES && !is_error {
-            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
+            return context.count_undecoded(UndecodedReason::MalformedHeader);
         }
         let rpc = inline_message_cursor(message, &envelope);
-        let Some(which) = self.message_kind(context, sender, &envelope, &rpc) else {
+        let has_invalidation = message.invalidated_handle.is_some();
+        let Some(kind) = self.message_kind(context, sender, (&envelope, has_invalidation), &rpc) else {
             // It may have been a Call, with memory, or the Reply to one.
             self.record_loss(context.packet_meta.time);
-            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
+            return context.count_undecoded(UndecodedReason::MalformedHeader);
         };
+        let which = kind.kind;
         let xid = envelope.xid;
         let is_last = matches!(envelope.words.message_type, RpcRdmaMessageType::Version2(_))
             && envelope.words.transfer_mode == RpcTransferMode::Inline;
@@ -179,9 +200,9 @@ impl RpcConversation {
                 sender,
                 (&assembled.message(), assembled.send_count),
                 envelope,
-                which,
+                kind,
             ),
-            None => self.add_message(context, sender, (message, 1), envelope, which),
+            None => self.add_message(context, sender, (message, 1), envelope, kind),
         };
         let at = match which {
             RpcMessageKind::Call => SegmentIndex::CALL,
@@ -198,10 +219,10 @@ impl RpcConversation {
         sender: ConnectionSide,
         (message, sends): (&RdmaMessage<'_>, u32),
         envelope: TransportHeaderSummary,
-        which: RpcMessageKind,
+        kind: InferredKind,
     ) -> TransactionKey {
-        let record = message_record(message, &envelope, sends);
-        match which {
+        let record = message_record(message, &envelope, (sends, kind.is_known));
+        match kind.kind {
             RpcMessageKind::Call => {
                 let rpc = inline_message_cursor(message, &envelope);
                 self.add_call(context, sender, record, envelope, rpc)
@@ -253,7 +274,7 @@ impl RpcConversation {
         let envelope = TransportHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
         let key = self.transactions.get(&(requester, envelope.xid)).copied()?;
-        let whole = message_record(&message, &envelope, assembled.send_count);
+        let whole = message_record(&message, &envelope, (assembled.send_count, true));
         let entry = context.transaction_table.get_mut(key)?;
         let before = match which {
             RpcMessageKind::Call => entry.transaction.call.as_mut()?,
@@ -270,43 +291,42 @@ impl RpcConversation {
         Some(key)
     }
 
-    /// Returns the type of a message; `None` if it is neither Call nor Reply.
+    /// Returns the kind of a message; `None` if it is neither Call nor Reply.
     fn message_kind(
         &self,
         context: &ConversationContext<'_>,
         sender: ConnectionSide,
-        envelope: &TransportHeaderSummary,
+        (envelope, has_invalidation): (&TransportHeaderSummary, bool),
         rpc: &Cursor<'_>,
-    ) -> Option<RpcMessageKind> {
+    ) -> Option<InferredKind> {
+        let (call, reply) = (InferredKind::CALL, InferredKind::REPLY);
+        // The Call may be missing from the capture. RFC 8797 section 4.1: only Replies invalidate handles.
         let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
-            true => RpcMessageKind::Reply,
-            false => RpcMessageKind::Call,
+            true => reply,
+            false if has_invalidation => InferredKind { is_known: false, ..reply },
+            false => InferredKind { is_known: false, ..call },
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
         let reader = || match self.has_pending_call(context, sender, envelope.xid) {
-            true => RpcMessageKind::Reply,
+            true => reply,
             false if envelope.words.dialect == Dialect::Prototype => {
-                if self.nfs_client_side == Some(sender.peer()) {
-                    RpcMessageKind::Reply
-                } else {
-                    RpcMessageKind::Call
-                }
+                if self.nfs_client_side == Some(sender.peer()) { reply } else { call }
             }
-            false => RpcMessageKind::Call,
+            false => call,
         };
         Some(match envelope.words.message_type {
-            _ if envelope.words.transfer_mode == RpcTransferMode::Error => RpcMessageKind::Reply,
+            _ if envelope.words.transfer_mode == RpcTransferMode::Error => reply,
             RpcRdmaMessageType::Version2(
                 HeaderType::RDMA2_CALL_EXTERNAL
                 | HeaderType::RDMA2_CALL_MIDDLE
                 | HeaderType::RDMA2_CALL_INLINE,
-            ) => RpcMessageKind::Call,
+            ) => call,
             RpcRdmaMessageType::Version2(
                 HeaderType::RDMA2_REPLY_EXTERNAL
                 | HeaderType::RDMA2_REPLY_MIDDLE
                 | HeaderType::RDMA2_REPLY_INLINE,
-            ) => RpcMessageKind::Reply,
+            ) => reply,
             _ if envelope.has_position_zero() => reader(),
             // Otherwise a pending Call identifies the Reply.
             _ if envelope.is_cut && !envelope.read_chunks.is_empty() => reader(),
@@ -314,13 +334,13 @@ impl RpcConversation {
             // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
             // section 4.5.2); a Call like that is answered by ERR_CHUNK.
             RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if envelope.reply_chunk.is_none() => answers(),
-            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => RpcMessageKind::Reply,
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => reply,
             RpcRdmaMessageType::Prototype(_)
             | RpcRdmaMessageType::Version1(_)
             | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
-                Ok(which) => which.filter(|which| {
+                Ok(which) => InferredKind::known(which.filter(|which| {
                     starts_with(rpc, envelope.xid) || self.may_have_other_xid(sender, envelope, rpc, *which)
-                })?,
+                })?),
                 Err(_) => answers(),
             },
         })
@@ -370,7 +390,7 @@ impl RpcConversation {
         self.record_done(context, sender, key);
         let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
         else {
-            return context.stats.count_undecoded(UndecodedReason::MalformedHeader);
+            return context.count_undecoded(UndecodedReason::DoneWithoutCall);
         };
         entry.transaction.is_done = true;
         context.transaction_table.close(key, *context.packet_meta);

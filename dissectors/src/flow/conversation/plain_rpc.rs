@@ -21,7 +21,7 @@ impl RpcConversation {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
-            return (context.stats.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
+            return (context.count_undecoded(UndecodedReason::MessagePart), RdmaAttribution::default());
         };
         let which = match (which, message.bytes.len()) {
             (Some(which), _) => which,
@@ -29,10 +29,7 @@ impl RpcConversation {
             (None, ..8) if self.has_transaction(sender.peer(), xid) => RpcMessageKind::Reply,
             (None, ..8) => RpcMessageKind::Call,
             (None, _) => {
-                return (
-                    context.stats.count_undecoded(UndecodedReason::Malformed),
-                    RdmaAttribution::default(),
-                );
+                return (context.count_undecoded(UndecodedReason::Malformed), RdmaAttribution::default());
             }
         };
         let (key, at) = match which {
@@ -58,6 +55,9 @@ impl RpcConversation {
         };
         self.record_caller(sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);
+        if let Some(stall) = call.stall {
+            transaction.record_stall(stall);
+        }
         transaction.call = Some(call);
         self.open_transaction(context, sender, transaction, answered)
     }

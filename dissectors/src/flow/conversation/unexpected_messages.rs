@@ -5,7 +5,7 @@
 
 use crate::field::NullObserver;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{CapturedMessage, HeaderWords};
+use crate::flow::transaction::{CapturedMessage, HeaderWords, RpcMessageKind, Transaction};
 use crate::flow::transaction_table::{TransactionEntry, TransactionKey};
 use crate::flow::transport_event::{MessageFault, RpcRdmaHeaderFault, TransportEventKind};
 use crate::frame::{FrameNumber, Timestamp};
@@ -19,6 +19,9 @@ use super::{ConversationContext, RpcConversation};
 
 /// Maximum number of suspected messages per connection.
 const MAX_SUSPECTS: usize = 64;
+
+/// Maximum number of Calls in flight, on all connections, to compare with a Reply of unknown XID.
+const MAX_COMPARED_CALLS: usize = 1024;
 
 /// A message that the state of its connection does not seem to permit.
 #[derive(Clone, Copy, Debug)]
@@ -40,12 +43,20 @@ pub(super) struct SuspectedMessages {
     suspects: Vec<SuspectedMessage>,
     /// `true` if a Reply had Read chunks (RFC 5666).
     has_reply_read_list: bool,
+    /// `true` if a Reply may belong to a Call that is not in the table any more, or not under its XID.
+    has_forgotten_calls: bool,
 }
 
 impl SuspectedMessages {
     /// Adopts the facts about another part of the same connection. Its suspected messages are dropped.
     pub(super) fn merge(&mut self, other: &Self) {
         self.has_reply_read_list |= other.has_reply_read_list;
+        self.has_forgotten_calls |= other.has_forgotten_calls;
+    }
+
+    /// Records that a Call without a Reply was removed from the table, or that another Call has its XID.
+    pub(super) fn record_forgotten_call(&mut self) {
+        self.has_forgotten_calls = true;
     }
 
     /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
@@ -138,27 +149,78 @@ impl RpcConversation {
         self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
     }
 
-    /// Returns the fault of an RDMA_ERROR or Long Reply of `sender`, of which no Call of the peer is in flight. The XID of
-    /// another Reply is in its RPC message, too.
-    pub(super) fn fault_of_lone_reply(
+    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message has
+    /// another XID is judged like any other message.
+    fn fault_of_lone_reply(
         &self,
         context: &ConversationContext<'_>,
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<MessageFault> {
-        let may_lack_call = self.may_lack_calls(context.packet_meta.time);
-        if !(reply.is_rdma_error() || reply.is_nomsg()) || may_lack_call || !self.may_suspect(context) {
+        let may_lack_call =
+            self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
+        if may_lack_call || !self.may_suspect(context) {
             return None;
+        }
+        if reply.is_rdma_error() {
+            let own =
+                self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
+            return Some(match own.is_some_and(TransactionEntry::is_open) {
+                true => MessageFault::ErrorByRequester,
+                false => MessageFault::ErrorWithoutCall,
+            });
         }
         if reply.is_nomsg() {
             return Some(MessageFault::LongReplyWithoutCall);
         }
-        let own = self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
-        Some(match own.is_some_and(TransactionEntry::is_open) {
-            true => MessageFault::ErrorByRequester,
-            false => MessageFault::ErrorWithoutCall,
-        })
+        // The kind of a message without its RPC message is a guess.
+        let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();
+        is_certain.then_some(MessageFault::ReplyWithoutCall)
+    }
+
+    /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
+    #[cold]
+    pub(super) fn fault_of_unknown_reply(
+        &self,
+        context: &ConversationContext<'_>,
+        sender: ConnectionSide,
+        xid: Xid,
+        reply: &CapturedMessage,
+    ) -> Option<MessageFault> {
+        let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
+        (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
+    }
+
+    /// Judges another Reply of `sender` to an answered Call. A Call that was sent again may have several.
+    #[cold]
+    pub(super) fn check_second_reply(
+        &mut self,
+        context: &mut ConversationContext<'_>,
+        sender: ConnectionSide,
+        key: TransactionKey,
+        reply: &CapturedMessage,
+    ) {
+        let Some(entry) = context.transaction_table.get(key) else { return };
+        if reply.rpcrdma.is_none() || context.packet_meta.anomaly.is_some() {
+            return;
+        }
+        let Transaction { xid: outer, call, reply: first, .. } = &*entry.transaction;
+        let outer = *outer;
+        if let Some(inner) = inline_xid(reply).filter(|inner| *inner != outer) {
+            let has_rpc = RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullObserver).is_ok();
+            if has_rpc {
+                let kind = TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner });
+                self.record_version1(context, sender, Some(key), kind);
+            }
+            return;
+        }
+        // The first Reply may have been that of another Call.
+        let is_first_of_other = first.as_ref().and_then(inline_xid).is_some_and(|of_first| of_first != outer);
+        let is_permitted = is_first_of_other || call.as_ref().is_none_or(|call| call.copies != 1);
+        if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, sender, outer, reply) {
+            self.suspect_message(context, sender, key, fault);
+        }
     }
 
     fn may_suspect(&self, context: &ConversationContext<'_>) -> bool {
@@ -273,6 +335,30 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
         }
         Err(error) => Some(RpcRdmaHeaderFault::ChunkLists(error)),
     }
+}
+
+/// Returns the XID of an RPC message that follows its RPC-over-RDMA header; `None` if it was not captured, and for RDMA_ERROR.
+fn inline_xid(message: &CapturedMessage) -> Option<Xid> {
+    let is_inline = !message.is_rdma_error() && !message.is_nomsg();
+    let xid = message.inline_bytes().first_chunk().filter(|_| is_inline)?;
+    Some(Xid(u32::from_be_bytes(*xid)))
+}
+
+/// Returns `true` if a Reply with this XID may answer a Call of another connection, or a Call of `requester` that has the XID
+/// only in its RPC message.
+fn may_answer_other_call(context: &ConversationContext<'_>, requester: ConnectionSide, xid: Xid) -> bool {
+    let table = &*context.transaction_table;
+    if table.open_count() > MAX_COMPARED_CALLS {
+        return true;
+    }
+    table.open_entries().any(|(_, entry)| {
+        if entry.connection != context.connection {
+            return entry.transaction.xid == xid;
+        }
+        let rpc_xid =
+            || entry.transaction.with_messages(|messages| messages.cursor(RpcMessageKind::Call)?.word().ok());
+        entry.requester == requester && rpc_xid() == Some(xid.0)
+    })
 }
 
 /// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their arguments.

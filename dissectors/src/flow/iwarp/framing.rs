@@ -208,6 +208,7 @@ impl FpduFraming {
         let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullObserver) else { return false };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > run.length as usize {
+            self.check_request_length(run, shared, out);
             return false;
         }
         let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
@@ -218,6 +219,7 @@ impl FpduFraming {
                 let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_order::length_fault(header, rest) {
                     out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
+                    self.is_proven = false;
                 }
             }
             return false;
@@ -232,7 +234,12 @@ impl FpduFraming {
             {
                 out.transport_event(kind, run.meta);
             }
-            if fault.is_none() || !segment.is_acceptable(ulpdu_length) {
+            if fault.is_none() {
+                self.check_request_length(run, shared, out);
+                return false;
+            }
+            if !segment.is_acceptable(ulpdu_length) {
+                self.is_proven = false;
                 return false;
             }
         }
@@ -277,6 +284,25 @@ impl FpduFraming {
             times: FrameTimes::at(fpdu.meta.time),
         });
         true
+    }
+
+    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of the next
+    /// FPDU is then unknown.
+    #[inline]
+    fn check_request_length(
+        &mut self,
+        run: &UnparsedBytes<'_>,
+        shared: &IwarpSharedState,
+        out: &mut impl FpduSink,
+    ) {
+        if self.is_proven
+            && out.records_events()
+            && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
+            && let Some(fault) = segment_order::fault_of_request_length(run, shared.crc_use)
+        {
+            out.transport_event(fault, run.meta);
+            self.is_proven = false;
+        }
     }
 
     /// Reports the padding of an FPDU that is not zero.
@@ -498,6 +524,12 @@ impl FpduFraming {
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
             {
                 out.transport_event(TransportEventKind::Rdmap(RdmapFault::UnrequestedMarkers), part.meta);
+            } else if self.is_proven
+                && shared.crc_use == CrcUse::No
+                && fpdu.confidence == FpduConfidence::Certain
+            {
+                // With CRCs, that of the FPDU before is wrong, too.
+                out.transport_event(TransportEventKind::Rdmap(RdmapFault::NoFpdu), part.meta);
             }
             self.resolve_unconfirmed_fpdu(false, out);
             shared.counts.skipped_bytes += captured;

@@ -65,6 +65,21 @@ struct SentIwarpMessage {
     attribution: RdmaAttribution,
 }
 
+/// Consecutive FPDUs with data of one memory segment.
+#[derive(Debug)]
+struct SentChunkData {
+    /// Positions from the first header to the last trailer.
+    range: Range<StreamPosition>,
+    attribution: RdmaAttribution,
+}
+
+/// Bytes before the payload of a tagged FPDU, without markers: ULPDU Length (RFC 5044 section 4), DDP and RDMAP control, STag
+/// and tagged offset (RFC 5041 section 4.2).
+const TAGGED_HEADER_BYTES: u64 = 16;
+
+/// The same with a marker (RFC 5044 section 4.3). No untagged FPDU with a header of RPC-over-RDMA is that short.
+const MAX_TAGGED_HEADER_BYTES: u64 = TAGGED_HEADER_BYTES + 4;
+
 /// An RDMA Write that is not complete yet.
 #[derive(Debug)]
 struct OngoingWrite {
@@ -141,6 +156,15 @@ impl IwarpSendReassembly {
         self.trailer_length = trailer_length(payload);
     }
 
+    /// Records a retransmission of bytes that the receiver lacked: it waited since the bytes before it.
+    fn record_needed_copy(&mut self, packet_meta: &PacketMeta<'_>) {
+        if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
+            let stall = RetransmissionStall { since: stall.since.max(self.end_time), ..stall };
+            self.stall = RetransmissionStall::span(self.stall, Some(stall));
+            self.end_time = self.end_time.max(packet_meta.accepted_time());
+        }
+    }
+
     fn add_frames(&mut self, packet_meta: &PacketMeta<'_>) {
         for frame in packet_meta.frames {
             if self.frames.last() != Some(frame) && self.frames.len() < MAX_MESSAGE_FRAMES {
@@ -162,9 +186,8 @@ pub(super) struct IwarpMessages {
     outstanding_reads: VecDeque<OutstandingRead>,
     /// Sorted by stream position.
     sent_messages: VecDeque<SentIwarpMessage>,
-    /// Trailers in frames of their own after data of RDMA Writes and Read responses, with the attribution of
-    /// the data; sorted by stream position.
-    trailers: VecDeque<(Range<StreamPosition>, RdmaAttribution)>,
+    /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
+    chunk_data: VecDeque<SentChunkData>,
     /// Header of a message, assembled from several parts.
     header_buffer: [u8; MAX_HEADER_BYTES],
     header_bytes: usize,
@@ -190,7 +213,7 @@ impl IwarpMessages {
     pub(super) fn memory_bytes(&self) -> usize {
         self.outstanding_reads.capacity() * size_of::<OutstandingRead>()
             + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
-            + self.trailers.capacity() * size_of::<(Range<StreamPosition>, RdmaAttribution)>()
+            + self.chunk_data.capacity() * size_of::<SentChunkData>()
     }
 
     /// Returns the number of bytes of the message in reassembly.
@@ -221,9 +244,8 @@ impl IwarpMessages {
                     RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, taker),
                     _ => peer.process_response(stag, offset, &payload, taker),
                 };
-                // The trailer was in another frame than the data.
-                if payload.meta.frames.len() > 1 && payload.is_end() && owner.0.is_some() {
-                    self.remember_trailer(&payload, owner);
+                if owner.0.is_some() {
+                    self.record_chunk_data(&payload, owner);
                 }
             }
             DdpTarget::Untagged { number, offset, .. } => {
@@ -282,14 +304,26 @@ impl IwarpMessages {
         owner
     }
 
-    /// Records the position of the trailer after this payload, to recognize its retransmissions.
-    #[cold]
-    fn remember_trailer(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
-        if self.trailers.len() >= MAX_SENT_MESSAGES {
-            self.trailers.pop_front();
+    /// Records the position of chunk data, to recognize its retransmissions.
+    #[inline]
+    fn record_chunk_data(&mut self, payload: &FpduPayload<'_>, owner: RdmaAttribution) {
+        let Range { start, end } = payload.range;
+        let end = if payload.is_end() { end + trailer_length(payload) } else { end };
+        match self.chunk_data.back_mut() {
+            Some(last) if last.attribution == owner && start <= last.range.end + MAX_TAGGED_HEADER_BYTES => {
+                last.range.end = last.range.end.max(end);
+            }
+            _ => self.add_chunk_data(start..end, owner),
         }
-        let end = payload.range.end;
-        self.trailers.push_back((end..end + trailer_length(payload), owner));
+    }
+
+    #[inline(never)]
+    fn add_chunk_data(&mut self, range: Range<StreamPosition>, attribution: RdmaAttribution) {
+        if self.chunk_data.len() >= MAX_SENT_MESSAGES {
+            self.chunk_data.pop_front();
+        }
+        let start = range.start.saturating_sub(TAGGED_HEADER_BYTES);
+        self.chunk_data.push_back(SentChunkData { range: start..range.end, attribution });
     }
 
     /// Processes bytes of the peer's response to an RDMA Read of this side. Responses arrive in the order of
@@ -509,8 +543,8 @@ impl IwarpMessages {
         }
     }
 
-    /// Reports retransmissions of the messages that overlap a range of retransmitted bytes. A segment with a
-    /// trailer alone is attributed to its message, but is no retransmission of the message.
+    /// Reports retransmissions of the messages and chunk data that overlap a range of retransmitted bytes. A segment with
+    /// a trailer alone is attributed to its message, but is no retransmission of the message.
     pub(super) fn report_retransmission(
         &mut self,
         range: Range<StreamPosition>,
@@ -524,15 +558,14 @@ impl IwarpMessages {
             let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
             taker.event(packet_meta, IwarpEvent::Operation(operation));
         }
-        let from = self.trailers.partition_point(|(trailer, _)| trailer.end <= range.start);
-        for (_, owner) in self.trailers.range(from..).take_while(|(trailer, _)| overlaps(trailer)) {
-            taker.event(
-                packet_meta,
-                IwarpEvent::Operation(RdmaOperation::TrailerRetransmission { attribution: *owner }),
-            );
+        let from = self.chunk_data.partition_point(|sent| sent.range.end <= range.start);
+        for sent in self.chunk_data.range(from..).take_while(|sent| overlaps(&sent.range)) {
+            let operation = RdmaOperation::ChunkDataRetransmission { attribution: sent.attribution };
+            taker.event(packet_meta, IwarpEvent::Operation(operation));
         }
         if self.send_reassembly.is_open && overlaps(&self.send_reassembly.range) {
             self.send_reassembly.add_frames(&packet_meta);
+            self.send_reassembly.record_needed_copy(&packet_meta);
         }
     }
 }

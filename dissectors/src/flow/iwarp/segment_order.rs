@@ -37,6 +37,31 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
     }
 }
 
+/// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such requests: a
+/// wrong CRC if CRCs are used. `run` are the bytes from there on.
+#[cold]
+pub(super) fn fault_of_request_length(
+    run: &UnparsedBytes<'_>,
+    crc_use: CrcUse,
+) -> Option<TransportEventKind> {
+    const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + ReadRequest::LENGTH;
+    let (header, behind) = FpduHeader::decode(run.bytes, 0, &mut NullObserver)?;
+    let (segment, _) = DdpSegment::decode(CapturedSlice::new(behind, ULPDU_LENGTH, 0), &mut NullObserver)?;
+    let length = usize::from(header.ulpdu_length);
+    let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
+    let (covered, behind) = run.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
+    let (field, rest) = behind.split_at_checked(Crc::LENGTH)?;
+    let ends_well = rest.is_empty() || begins_fpdu(rest);
+    if !is_request || !segment.is_plausible(ULPDU_LENGTH) || length == ULPDU_LENGTH || !ends_well {
+        return None;
+    }
+    if crc_use == CrcUse::Yes && Crc::compute(covered).to_wire_bytes() != field {
+        return Some(TransportEventKind::BadMpaCrc);
+    }
+    let length = length.checked_sub(DdpSegment::UNTAGGED_HEADER_LENGTH)? as u32;
+    Some(TransportEventKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
+}
+
 /// Returns the padding as a big-endian number.
 pub(super) fn pad_value(pad: &[u8]) -> u32 {
     pad.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
@@ -107,8 +132,7 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         _ => None,
     };
     let length = payload.length;
-    let has_wrong_length =
-        has_own_header && opcode == RdmapOpcode::READ_REQUEST && length != ReadRequest::LENGTH;
+    let has_wrong_length = has_own_header && opcode.fixed_length().is_some_and(|fixed| length != fixed);
     let is_reserved_used = ddp.reserved != 0 || rdmap.reserved != 0;
     let mut faults = [
         (ddp.version != DdpControl::VERSION).then_some(RdmapFault::DdpVersion(ddp.version)),

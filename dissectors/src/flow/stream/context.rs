@@ -54,7 +54,7 @@ impl StreamContext<'_> {
     /// Counts a frame whose bytes cannot be decoded.
     pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
         if !packet_meta.frames.is_empty() {
-            let meaning = self.stats.count_undecoded(reason);
+            let meaning = self.stats.count_undecoded_packet(reason, &packet_meta);
             self.frame_kinds.push(meaning);
         }
     }
@@ -75,7 +75,7 @@ impl IwarpEventSink for StreamContext<'_> {
                 // It may have been a message, or part of one.
                 self.conversation.record_loss(packet_meta.time);
                 self.count_undecoded(reason, packet_meta);
-                return self.remove_repeated_reason();
+                return self.remove_repeated_reason(&packet_meta);
             }
             IwarpEvent::Fpdu(properties) => {
                 return self.conversation.checks_mut().count_fpdu(properties);
@@ -123,7 +123,7 @@ impl IwarpEventSink for StreamContext<'_> {
         };
         self.frame_kinds.push(meaning);
         if let FrameKind::Undecoded(_) = meaning {
-            self.remove_repeated_reason();
+            self.remove_repeated_reason(&packet_meta);
         }
     }
 
@@ -139,11 +139,13 @@ impl IwarpEventSink for StreamContext<'_> {
 
 impl StreamContext<'_> {
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
-    fn remove_repeated_reason(&mut self) {
+    fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
         if let Some((FrameKind::Undecoded(reason), before)) = self.frame_kinds.split_last()
             && before.contains(&FrameKind::Undecoded(*reason))
         {
-            self.stats.uncount_undecoded(*reason);
+            if !packet_meta.is_captured_twice() {
+                self.stats.uncount_undecoded(*reason);
+            }
             self.frame_kinds.pop();
         }
     }

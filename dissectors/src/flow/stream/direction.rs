@@ -153,7 +153,7 @@ pub(in crate::flow) struct TcpStreamDirection {
     acknowledged: StreamPosition,
     /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
-    /// `true` if the receiver requested the bytes before the buffered ones: it lacks them too.
+    /// `true` if the receiver reported that it lacks the bytes before the buffered ones, too.
     is_gap_requested: bool,
     /// Time at which new bytes were last sent.
     last: Timestamp,
@@ -179,6 +179,8 @@ pub(in crate::flow) struct TcpStreamDirection {
     /// Sorted, without overlap, all at or after `next`.
     out_of_order: VecDeque<OutOfOrderSegment>,
     buffered_bytes: usize,
+    /// `true` if bytes were captured after their acknowledgement.
+    is_misordered: bool,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// End and key of each delivered message that was not acknowledged.
@@ -226,6 +228,12 @@ impl TcpStreamDirection {
         self.next_position.is_some_and(|next| next > self.from)
     }
 
+    /// Returns `true` if nothing of it was delivered, and bytes before the first captured ones may be missing: its SYN was not
+    /// captured.
+    pub(in crate::flow) fn may_begin_late(&self) -> bool {
+        !self.has_bytes() && (self.next_position.is_none() || self.first_sequence.is_none())
+    }
+
     /// Returns `true` if its SYN was captured.
     pub(in crate::flow) fn has_begun(&self) -> bool {
         self.first_sequence.is_some()
@@ -260,6 +268,11 @@ impl TcpStreamDirection {
     /// Returns the memory of the buffered segments in bytes.
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
+    }
+
+    /// Returns `true` if bytes were captured after their acknowledgement.
+    pub(in crate::flow) fn is_misordered(&self) -> bool {
+        self.is_misordered
     }
 
     /// Returns the number of retransmitted segments that differ from the first copy since the last call.
@@ -402,6 +415,7 @@ impl TcpStreamDirection {
         let end = piece.range().end;
         if end > next {
             self.last = packet_meta.time;
+            self.is_misordered |= end <= self.acknowledged;
         }
         if end <= next {
             if !self.is_keep_alive(data.length, end) {
@@ -504,6 +518,8 @@ impl TcpStreamDirection {
         if is_needed {
             let Range { start, end } = piece.range();
             self.needed_retransmission = Some((start.max(self.acknowledged)..end, time));
+        } else if let Some(reports) = &mut self.reports {
+            reports.record_needless(&piece.range());
         }
         let remark = match is_needed {
             // The first copy determines the start.
@@ -553,10 +569,10 @@ impl TcpStreamDirection {
     ) {
         let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
         let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
-        for (message_end, key, which) in self.unacknowledged_messages.range(from..).copied() {
+        for (_, key, which) in self.unacknowledged_messages.range(from..).copied() {
             if let Some(before) = delay(key, which, until) {
                 let retransmitted = retransmitted.clone();
-                let delay = DeliveryDelay { key, which, before, until, message_end, retransmitted };
+                let delay = DeliveryDelay { key, which, before, until, retransmitted };
                 self.reports.get_or_insert_default().record_delay(delay);
             }
         }
@@ -618,14 +634,19 @@ impl TcpStreamDirection {
         }
         let blocks = receiver_reports::sack_blocks(segment.options);
         match self.reports.is_some() || !blocks.is_empty() {
-            true => self.apply_reports(position, blocks),
+            true => self.apply_reports(position, blocks, now),
             false => Vec::new(),
         }
     }
 
     /// Applies the SACK blocks of an acknowledgement of everything before `position`.
     #[cold]
-    fn apply_reports(&mut self, position: StreamPosition, blocks: &[[[u8; 4]; 2]]) -> Vec<DeliveryDelay> {
+    fn apply_reports(
+        &mut self,
+        position: StreamPosition,
+        blocks: &[[[u8; 4]; 2]],
+        now: Timestamp,
+    ) -> Vec<DeliveryDelay> {
         let range = |block: &[[u8; 4]; 2]| {
             let [left, right] = receiver_reports::block_edges(*block);
             self.position_of(left)..self.position_of(right)
@@ -639,12 +660,17 @@ impl TcpStreamDirection {
             let is_in_second =
                 || blocks.get(1).is_some_and(|second| second.start <= block.start && block.end <= second.end);
             if index == 0 && (block.end <= position || is_in_second()) {
-                spurious = reports.take_spurious(block);
+                spurious = reports.take_spurious(block, now);
             } else if acknowledged < block.start && block.start < block.end {
                 reports.record_received(block.clone());
             }
         }
         reports.acknowledge(acknowledged);
+        // The blocks cover buffered bytes, but not the gap before them: the receiver lacks it, too.
+        if let Some((next, held)) = self.next_position.zip(self.out_of_order.front().map(|held| held.at)) {
+            let are_behind = blocks.iter().any(|block| block.start >= held && block.start > acknowledged);
+            self.is_gap_requested |= next < held && are_behind && !reports.were_received(&(next..held));
+        }
         spurious
     }
 

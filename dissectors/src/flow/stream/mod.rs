@@ -22,7 +22,7 @@ use crate::rdma::PacketPayload;
 
 use super::PacketMeta;
 
-pub(super) use receiver_reports::DeliveryDelay;
+pub(super) use receiver_reports::{DeliveryDelay, MAX_DUPLICATE_REPORT_DELAY_NS};
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.

@@ -20,6 +20,10 @@ const MAX_RECEIVED_RANGES: usize = 32;
 /// Maximum number of delays that can be revoked.
 const MAX_DELAYS: usize = 64;
 
+/// Nanoseconds after a retransmission within which the receiver may report it as a duplicate (D-SACK). The report takes
+/// a round trip, and an acknowledgement that crossed the retransmission may precede it.
+pub(in crate::flow) const MAX_DUPLICATE_REPORT_DELAY_NS: u64 = 1_000_000_000;
+
 /// Number of the SACK option. RFC 2018 section 3.
 const SACK_OPTION: u8 = 5;
 
@@ -70,8 +74,6 @@ pub(in crate::flow) struct DeliveryDelay {
     pub(in crate::flow) before: Timestamp,
     /// Time of the retransmission.
     pub(in crate::flow) until: Timestamp,
-    /// Position after the message.
-    pub(super) message_end: StreamPosition,
     /// Retransmitted bytes.
     pub(super) retransmitted: Range<StreamPosition>,
 }
@@ -83,7 +85,7 @@ pub(super) struct ReceiverReports {
     missing_before: StreamPosition,
     /// Ranges after a gap that it reported as received; sorted, without overlap.
     received: Vec<Range<StreamPosition>>,
-    /// Delays of messages that are not acknowledged yet.
+    /// Delays that may be revoked.
     delays: Vec<DeliveryDelay>,
 }
 
@@ -117,13 +119,20 @@ impl ReceiverReports {
     }
 
     pub(super) fn record_delay(&mut self, delay: DeliveryDelay) {
+        let now = delay.until;
+        self.delays.retain(|known| known.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
         if self.delays.len() < MAX_DELAYS {
             self.delays.push(delay);
         }
     }
 
-    /// Returns the delays by retransmissions of bytes that the receiver had received before.
-    pub(super) fn take_spurious(&mut self, again: &Range<StreamPosition>) -> Vec<DeliveryDelay> {
+    /// Returns the delays by retransmissions of bytes that the receiver had received before, as it reports now.
+    pub(super) fn take_spurious(
+        &mut self,
+        again: &Range<StreamPosition>,
+        now: Timestamp,
+    ) -> Vec<DeliveryDelay> {
+        self.delays.retain(|delay| delay.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
         let is_spurious = |delay: &mut DeliveryDelay| {
             delay.retransmitted.start < again.end && again.start < delay.retransmitted.end
         };
@@ -133,10 +142,16 @@ impl ReceiverReports {
         spurious
     }
 
+    /// Records a retransmission of bytes that were already acknowledged. A later report of these bytes as a duplicate
+    /// is about this copy, not about an earlier retransmission.
+    pub(super) fn record_needless(&mut self, again: &Range<StreamPosition>) {
+        self.delays
+            .retain(|delay| delay.retransmitted.end <= again.start || again.end <= delay.retransmitted.start);
+    }
+
     /// Forgets what lies before an acknowledged position.
     pub(super) fn acknowledge(&mut self, position: StreamPosition) {
         self.received.retain(|known| known.end > position);
-        self.delays.retain(|delay| delay.message_end > position);
     }
 }
 

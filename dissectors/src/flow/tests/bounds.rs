@@ -327,5 +327,5 @@ fn an_rdma_done_that_nothing_offered_is_counted() {
     let mut link = Link::new(17);
     let frames = [getattr(&mut link, 6), link.send_bytes(Client, &header(9, 1, 32, RdmaBody::Done))].concat();
     let outcome = expect(&frames, &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2"]);
-    assert_eq!(outcome.undecoded(), [(UndecodedReason::MalformedHeader, 1)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::DoneWithoutCall, 1)]);
 }

@@ -116,12 +116,12 @@ fn a_call_may_have_several_read_chunks_of_several_segments() {
     let mut link = Link::new(17);
     let parts: Vec<_> = (0..4).map(|part| memory(0xa1 + part, 0, 512)).collect();
     let call =
-        write_call(7, 512).read_at(68, &parts[..2]).read_at(200, &parts[2..3]).read_at(300, &parts[3..]);
+        write_call(7, 1024).read_at(68, &parts[..2]).read_at(200, &parts[2..3]).read_at(300, &parts[3..]);
     let mut frames = link.send(Client, &call);
     for part in &parts {
         frames.extend(link.read(Server, *part, &data(512)));
     }
-    frames.extend(link.send(Server, &write_reply(7, 512)));
+    frames.extend(link.send(Server, &write_reply(7, 1024)));
     expect_all(
         &frames,
         &[
@@ -355,6 +355,23 @@ fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
     let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
     assert_eq!(outcome.meanings[5..], [FrameKind::Done { key }; 2]);
+}
+
+/// RFC 5666 section 3.5: the XID of an RDMA_DONE is that of the Call, which may precede the capture.
+#[test]
+fn rfc5666_section_3_5_rdma_done_of_an_unknown_call_is_counted_as_such() {
+    let mut link = Link::new(17);
+    let done = |link: &mut Link, xid| link.send_bytes(Client, &header(xid, 1, 32, rpcrdma::RdmaBody::Done));
+    let frames = [done(&mut link, 4), getattr(&mut link, 7), done(&mut link, 99)].concat();
+    let outcome = run(&frames);
+    assert_eq!(outcome.lines(), ["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::DoneWithoutCall, 2)]);
+    let meaning = FrameKind::Undecoded(UndecodedReason::DoneWithoutCall);
+    assert_eq!((outcome.meanings[0], outcome.meanings[3]), (meaning, meaning));
+    // An RDMA_DONE ends with its type.
+    let longer = [header(99, 1, 32, rpcrdma::RdmaBody::Done), vec![0; 4]].concat();
+    let outcome = run(&link.send_bytes(Client, &longer));
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::NotRpcRdma, 1)]);
 }
 
 #[test]

@@ -67,6 +67,73 @@ fn a_set_up_of_the_same_queue_pairs_ends_the_connection_before() {
     assert_eq!(closed(noted(), &frames), [(1, reply)]);
 }
 
+/// A server that accepts another connection on its queue pair has ended the one before.
+#[test]
+fn a_rep_without_its_req_ends_the_connection_before() {
+    let mut first = Link::new(17);
+    let mut frames = first.connect(1);
+    frames.extend(getattr(&mut first, 7));
+    let mut second = Link::new(17);
+    let [_, reply, ready] = <[Vec<u8>; 3]>::try_from(second.connect(2)).unwrap();
+    frames.extend([reply.clone(), reply, ready]);
+    frames.extend([second.send(Client, &getattr_call(8)), second.send(Server, &getattr_reply(8))].concat());
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c2 > 8 GETATTR NFS3ERR_STALE call 9 reply 10",
+        ],
+    );
+}
+
+/// Packets of a connection that are captured behind its DREQ: sent before it, or sent again.
+#[test]
+fn late_packets_of_an_ended_connection_open_no_other() {
+    let mut link = Link::new(17);
+    let mut frames = link.connect(1);
+    for xid in 7..40 {
+        frames.extend(getattr(&mut link, xid));
+    }
+    let call = link.send(Client, &getattr_call(40));
+    let reply = link.send(Server, &getattr_reply(40));
+    frames.extend(call.clone());
+    frames.extend(link.part(1));
+    frames.extend([reply.clone(), link.ack(Client), reply, call, link.ack(Server)].concat());
+    let outcome = run(&frames);
+    assert_eq!(outcome.transactions.len(), 34);
+    assert!(outcome.transactions.iter().all(|t| t.connection.number == 1 && t.reply.is_some()));
+
+    // Other sequence numbers are those of another connection.
+    link.client.psn = link.client.psn.add(1_000_000);
+    link.server.psn = link.server.psn.add(1_000_000);
+    frames.extend(getattr(&mut link, 41));
+    let outcome = run(&frames);
+    let last = outcome.transactions.last().unwrap();
+    assert_eq!((outcome.transactions.len(), last.xid.0, last.connection.number), (35, 41, 2));
+    assert!(last.reply.is_some());
+}
+
+/// A mirror port that copies all packets again, with the same identification, 100 ms later: after the DREQ.
+#[test]
+fn copies_of_a_mirror_port_after_the_dreq_open_no_other_connection() {
+    let mut link = Link::new(17);
+    let mut frames = link.connect(1);
+    for xid in 7..40 {
+        frames.extend(getattr(&mut link, xid));
+    }
+    frames.extend(link.part(1));
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, bytes) in (1..).zip([&frames[..], &frames].concat()) {
+        let (nth, behind) = ((number - 1) % frames.len() as u64, (number - 1) / frames.len() as u64);
+        let time = nth as i64 * 1000 + behind as i64 * 100_000_000;
+        feed_as_it_is(&mut flow, number, time, &identified(&bytes, nth as u16 + 1), usize::MAX);
+    }
+    flow.finish();
+    let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+    assert_eq!(transactions.len(), 33);
+    assert!(transactions.iter().all(|t| t.connection.number == 1 && t.reply.is_some()));
+}
+
 #[test]
 fn a_connection_that_is_forgotten_is_over() {
     let mut links = [17, 18, 19].map(Link::new);

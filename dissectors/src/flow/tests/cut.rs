@@ -131,3 +131,34 @@ fn infiniband_12_6_5_of_a_set_up_that_was_cut_what_is_there_is_known() {
         assert_eq!(set_up.server_reads.map(|reads| reads.inbound), Some(16), "{captured}");
     }
 }
+
+/// A snap length that cuts a header in its chunk lists hides the kind of the message, which its Call shows. RFC 8797 section
+/// 4.1: only a Reply invalidates a handle.
+#[test]
+fn the_kind_of_a_message_that_was_cut_is_known_from_its_call() {
+    let target = memory(0xb1, 0, 4096);
+    let mut link = Link::new(17);
+    let before = getattr(&mut link, 6);
+    let whole = before.len() as u64;
+    let call = link.send(Client, &read_call(7, 4096).write(&[target]));
+    let reply = link.send(Server, &read_reply(7, 0).write(&[target.of(0)]));
+    let invalidation = link.send_invalidate(Server, &read_reply(7, 0).write(&[target.of(0)]), 0xb1);
+    let in_lists = HEADERS + 40;
+    let (is_call, is_known) = (true, true);
+    for (frames, captured, expected) in [
+        (&reply, in_lists, (is_call, !is_known)),
+        (&invalidation, in_lists, (!is_call, !is_known)),
+        (&reply, usize::MAX, (!is_call, is_known)),
+        (&call, usize::MAX, (is_call, is_known)),
+    ] {
+        let outcome = run_cut(&[before.clone(), frames.clone()].concat(), whole, captured);
+        let Transaction { call, reply, .. } = &outcome.transactions[1];
+        let message = call.as_ref().or(reply.as_ref()).unwrap();
+        assert_eq!((call.is_some(), message.is_kind_known), expected);
+    }
+    for reply in [reply, invalidation] {
+        let outcome = run_cut(&[before.clone(), call.clone(), reply].concat(), whole, in_lists);
+        let [_, transaction] = &outcome.transactions[..] else { panic!("{:?}", outcome.transactions) };
+        assert!(transaction.reply.as_ref().unwrap().is_kind_known);
+    }
+}

@@ -217,10 +217,73 @@ fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
             )],
         );
     }
-    // Without the request the responses cannot be attributed.
+    // Without the request, and with nothing before it, the responses cannot be attributed.
     let outcome = expect(
         &without(&frames, &[2]),
         &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"],
+    );
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 4)]);
+}
+
+/// A GETATTR, and two WRITEs whose Calls are in flight at a time: frames 5 and 10 are the Read requests of the server.
+fn two_writes(lengths: [u32; 2]) -> Frames {
+    let mut link = Link::new(17);
+    let mut frames = getattr(&mut link, 6);
+    let sources = [memory(0xa1, 0x1000, lengths[0]), memory(0xa2, 0x1000, lengths[1])];
+    for (xid, source) in (7..).zip(sources) {
+        frames.extend(link.send(Client, &write_call(xid, source.length).read(&[source])));
+    }
+    for source in sources {
+        frames.extend(link.read(Server, source, &data(source.length as usize)));
+    }
+    for (xid, source) in (7..).zip(sources) {
+        frames.extend(link.send(Server, &write_reply(xid, source.length)));
+    }
+    frames
+}
+
+/// The Reply shows that the Read chunk was read, and the responses fill a gap between the requests of the server.
+#[test]
+fn the_responses_of_a_lost_read_request_are_placed_if_only_one_place_is_possible() {
+    expect_all(
+        &without(&two_writes([4096, 3000]), &[5]),
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 WRITE NFS3_OK call 3 reply 13 r68[4096/4096@5-8]",
+            "#3 c1 > 8 WRITE NFS3_OK call 4 reply 14 r68[3000/3000@10-12]",
+        ],
+    );
+    expect_all(
+        &without(&two_writes([4096, 4096]), &[5]),
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 WRITE NFS3_OK call 3 reply 14 r68[4096/4096@5-8]",
+            "#3 c1 > 8 WRITE NFS3_OK call 4 reply 15 r68[4096/4096@10-13]",
+        ],
+    );
+}
+
+/// Read responses without a request are attributed to no Call if another one may own them.
+#[test]
+fn the_responses_of_a_lost_read_request_stay_undecoded_if_two_places_are_possible() {
+    // The second Call is not read before the first Reply.
+    let mut link = Link::new(17);
+    let mut frames = getattr(&mut link, 6);
+    let sources = [SOURCE, memory(0xa2, 0x1000, 4096)];
+    for (xid, source) in (7..).zip(sources) {
+        frames.extend(link.send(Client, &write_call(xid, 4096).read(&[source])));
+    }
+    for (xid, source) in (7..).zip(sources) {
+        frames.extend(link.read(Server, source, &data(4096)));
+        frames.extend(link.send(Server, &write_reply(xid, 4096)));
+    }
+    let outcome = expect(
+        &without(&frames, &[5]),
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 WRITE NFS3_OK call 3 reply 9 r68[0/4096] missing read:0:0-4095",
+            "#3 c1 > 8 WRITE NFS3_OK call 4 reply 15 r68[4096/4096@11-14]",
+        ],
     );
     assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 4)]);
 }
@@ -413,24 +476,77 @@ fn ends(t: &Transaction, which: RpcMessageKind) -> (i64, DeliveryEvidence, u32, 
 }
 
 /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: a requester without an
-/// acknowledgement retransmits.
+/// acknowledgement retransmits. Either the message was lost or its acknowledgement.
 #[test]
-fn a_reply_that_is_sent_again_unless_acknowledged_was_lost() {
-    for (is_acknowledged, end, recovery) in [(false, 6000, 1000), (true, 5000, 0)] {
+fn a_reply_that_is_sent_again_was_delivered_by_its_first_copy_unless_the_receiver_refused_it() {
+    use DeliveryEvidence::{Acknowledged, AssumedFirst};
+    // Frames between the copies, then the delivered copy, its evidence, and the time of recovery.
+    let cases = [
+        ("nothing", 5000, AssumedFirst, 0),
+        ("a call", 5000, AssumedFirst, 0),
+        ("an ACK", 5000, Acknowledged, 0),
+        ("a NAK", 7000, Acknowledged, 1000),
+    ];
+    for (between, end, evidence, recovery) in cases {
         let mut link = Link::new(17);
         let mut frames = [getattr(&mut link, 6), link.ack(Client)].concat();
+        let psn = link.server.psn;
         frames.extend(getattr(&mut link, 7));
         let reply = frames[4].clone();
-        if is_acknowledged {
-            frames.extend(link.ack(Client));
+        match between {
+            "a call" => frames.extend(link.send(Client, &null_call(8))),
+            "an ACK" => frames.extend(link.ack(Client)),
+            "a NAK" => frames.extend(link.nak(Client, psn)),
+            _ => {}
         }
         frames.push(reply);
         frames.extend(link.ack(Client));
         let outcome = run(&frames);
-        let t = &outcome.transactions[1];
-        assert_eq!(ends(t, RpcMessageKind::Reply), (end, DeliveryEvidence::Acknowledged, 2, 0));
-        assert_eq!(t.phases().unwrap().recovery_ns, recovery);
+        let t = outcome.transactions.iter().find(|t| t.xid.0 == 7).unwrap();
+        assert_eq!(ends(t, RpcMessageKind::Reply), (end, evidence, 2, 0), "{between}");
+        assert_eq!(t.phases().unwrap().recovery_ns, recovery, "{between}");
     }
+}
+
+/// The Reply acknowledges the Call, but not one of its copies.
+#[test]
+fn a_call_that_is_sent_again_before_its_reply_was_delivered_by_its_first_copy() {
+    for (is_answered, evidence) in
+        [(false, DeliveryEvidence::AssumedFirst), (true, DeliveryEvidence::Acknowledged)]
+    {
+        let mut link = Link::new(17);
+        let call = link.send(Client, &getattr_call(7));
+        let reply = link.send(Server, &getattr_reply(7));
+        let again = if is_answered { [&reply, &call] } else { [&call, &reply] };
+        let frames = [&call, again[0], again[1], &link.ack(Client)].map(Clone::clone).concat();
+        let outcome = run(&frames);
+        let t = &outcome.transactions[0];
+        assert_eq!(ends(t, RpcMessageKind::Call), (1000, evidence, 2, 0));
+        assert_eq!(ends(t, RpcMessageKind::Reply).1, DeliveryEvidence::Acknowledged);
+        assert_eq!(t.phases().unwrap().recovery_ns, 0);
+    }
+}
+
+/// The Reply follows the retransmission of its RDMA Write, so it waited for the ACK timeout, too.
+#[test]
+fn a_reply_behind_an_rdma_write_that_is_sent_again_waits_for_the_ack_timeout() {
+    let mut link = Link::new(17);
+    let call = link.send(Client, &read_call(7, 4096).write(&[SINK]));
+    let write = link.write(Server, SINK, &data(4096));
+    let reply = link.send(Server, &read_reply(7, 4096).write(&[SINK]));
+    let outcome = expect_all(
+        &[call, write.clone(), write, reply, link.ack(Client)].concat(),
+        &["#1 c1 > 7 READ NFS3_OK call 1 reply 10 w[4096/4096/4096@2-9]"],
+    );
+    let t = &outcome.transactions[0];
+    assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 1, 0));
+    let phases = TransactionPhases {
+        server_ns: 2000,
+        data_out_ns: 3000,
+        recovery_ns: 4000,
+        ..TransactionPhases::default()
+    };
+    assert_eq!(t.phases(), Some(phases));
 }
 
 #[test]
@@ -476,6 +592,51 @@ fn frames_that_were_captured_twice_are_no_copies() {
     }
 }
 
+/// Over IPv6, and over IPv4 with identification 0 (RFC 6864 section 4), nothing but their content tells frames apart. A
+/// NAK, an RNR NAK and an ACK of one PSN differ in their AETHs; two RNR NAKs are equal.
+#[test]
+fn responses_to_copies_of_a_packet_are_not_captured_twice() {
+    for [client, server] in [["fd09::2", "fd09::1"], ["10.9.0.2", "10.9.0.1"]] {
+        for is_mirrored in [false, true] {
+            let mut link = Link::new(17).between(client, server);
+            let mut frames = [getattr(&mut link, 6), link.ack(Client)].concat();
+            let mut expected = Vec::new();
+            for xid in 7..11 {
+                frames.extend(link.send(Client, &getattr_call(xid)));
+                let psn = link.server.psn;
+                let reply = link.send(Server, &getattr_reply(xid));
+                let refusals = match xid {
+                    7 => vec![link.nak(Client, psn)],
+                    8 => vec![link.rnr_nak(Client, psn)],
+                    9 => vec![link.rnr_nak(Client, psn), link.rnr_nak(Client, psn)],
+                    _ => Vec::new(),
+                };
+                let copies = 1 + refusals.len() as u32;
+                for refusal in refusals {
+                    frames.extend([reply.clone(), refusal].concat());
+                }
+                frames.extend(reply);
+                let last = frames.len() as i64 * 1000;
+                frames.extend(link.ack(Client));
+                expected.push((last, DeliveryEvidence::Acknowledged, copies, 0));
+            }
+            let mut flow = Flow::new(FlowLimits::default());
+            for (number, frame) in (1..).zip(&frames) {
+                for copy in 0..1 + i64::from(is_mirrored) {
+                    feed_as_it_is(&mut flow, number, number as i64 * 1000 + copy, frame, usize::MAX);
+                }
+            }
+            flow.finish();
+            let duplicates = if is_mirrored { frames.len() as u64 } else { 0 };
+            assert_eq!(flow.stats().duplicate_frames(), duplicates, "{client}");
+            let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+            let replies: Vec<_> =
+                transactions.iter().skip(1).map(|t| ends(t, RpcMessageKind::Reply)).collect();
+            assert_eq!(replies, expected, "{client}, mirrored: {is_mirrored}");
+        }
+    }
+}
+
 #[test]
 fn a_read_request_that_is_sent_again_from_its_middle_asks_for_the_rest() {
     let mut link = Link::new(17);
@@ -490,6 +651,31 @@ fn a_read_request_that_is_sent_again_from_its_middle_asks_for_the_rest() {
     frames.extend(link.responses(Client, &data(4096)[1024..], first.next()));
     frames.extend(reply);
     expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 10 r68[4096/4096@3-9]"]);
+}
+
+/// InfiniBand Architecture Specification volume 1, section 9.7.5.1.3: responses that were captured were lost behind the
+/// capture point. Only the responses to the first RDMA Read of a connection reveal its path MTU.
+#[test]
+fn a_read_request_that_is_sent_again_after_captured_responses_ends_a_recovery() {
+    let mut link = Link::new(17);
+    for (xid, call) in [(7, 1), (8, 12)] {
+        let mut frames = if xid == 7 { Frames::new() } else { write(&mut link, 7, SOURCE) };
+        frames.resize(call - 1, link.ack(Client).concat());
+        frames.extend(link.send(Client, &write_call(xid, 4096).read(&[SOURCE])));
+        let first = link.server.psn;
+        frames.extend(link.read(Server, SOURCE, &data(4096)));
+        frames.push(link.read_request(Server, SOURCE.from(1024), 3072, first.next()));
+        frames.extend(link.responses(Client, &data(4096)[1024..], first.next()));
+        frames.extend(link.send(Server, &write_reply(xid, 4096)));
+        let transactions = run(&frames).transactions;
+        let phases = TransactionPhases {
+            data_in_ns: 7000,
+            recovery_ns: 1000,
+            server_ns: 2000,
+            ..TransactionPhases::default()
+        };
+        assert_eq!(transactions.last().unwrap().phases(), Some(phases), "{xid}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod iwarp;
 mod loss;
 mod message;
 mod messages;
+mod packet_losses;
 mod pending;
 mod seeds;
 mod settling;

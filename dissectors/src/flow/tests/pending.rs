@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::flow::pending_calls::PendingPhase;
+use crate::flow::transport_event::{MessageFault, TransportEventKind};
 
 const MS: u64 = 1_000_000;
 
@@ -78,6 +79,31 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     flow.finish();
     let late = flow.next_transaction().unwrap();
     assert_eq!((late.xid.0, late.call.is_none(), late.reply.is_some()), (8, true, true));
+}
+
+/// RFC 5531 section 9: a Reply has the XID of its Call.
+#[test]
+fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
+    const SECOND: i64 = 1_000_000_000;
+    for is_forgotten in [false, true] {
+        let mut link = Link::new(17);
+        let limits = FlowLimits { record_transport_events: true, ..FlowLimits::default() };
+        let call_age_ns = is_forgotten.then_some(100 * MS);
+        let mut flow = Flow::new(FlowLimits { call_age_ns, ..limits });
+        let first = [link.send(Client, &getattr_call(6)), link.send(Server, &getattr_reply(6))].concat();
+        for (number, bytes) in (1..).zip(&first) {
+            feed(&mut flow, number, number as i64, bytes, usize::MAX);
+        }
+        // Another Call is answered late, or has the XID of no Reply. Messages 20 seconds apart show that no Call is missing.
+        let call = link.send(Client, &getattr_call(if is_forgotten { 7 } else { 8 }));
+        feed(&mut flow, 3, 20 * SECOND, &call[0], usize::MAX);
+        feed(&mut flow, 4, 40 * SECOND, &link.send(Server, &getattr_reply(7))[0], usize::MAX);
+        feed(&mut flow, 5, 60 * SECOND, &link.send(Client, &getattr_call(9))[0], usize::MAX);
+        let kinds: Vec<_> = flow.transport_events().map(|event| (event.frame.0, event.kind)).collect();
+        let unexpected = TransportEventKind::UnexpectedMessage(MessageFault::ReplyWithoutCall);
+        let expected = if is_forgotten { vec![] } else { vec![(4, unexpected)] };
+        assert_eq!(kinds, expected, "the Call was forgotten: {is_forgotten}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! the first segment after which the receiver has all bytes before the end of the message.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use proptest::prelude::*;
 
@@ -36,11 +37,13 @@ struct Timeline {
     stream: Stream,
     frames: Vec<(i64, Vec<u8>)>,
     now: i64,
+    /// `true` to emit acknowledged Transactions at once.
+    is_live: bool,
 }
 
 impl Timeline {
     fn new(stream: Stream, before: Frames) -> Self {
-        let mut timeline = Self { stream, frames: Vec::new(), now: 0 };
+        let mut timeline = Self { stream, frames: Vec::new(), now: 0, is_live: false };
         before.into_iter().for_each(|frame| timeline.push(frame));
         timeline
     }
@@ -61,7 +64,8 @@ impl Timeline {
     }
 
     fn run(&self) -> Vec<Transaction> {
-        let mut flow = Flow::new(FlowLimits::default());
+        let mut flow =
+            Flow::new(FlowLimits { emit_on_acknowledgment: self.is_live, ..FlowLimits::default() });
         for (number, (time, frame)) in (1..).zip(&self.frames) {
             feed(&mut flow, number, *time, frame, usize::MAX);
         }
@@ -286,6 +290,44 @@ fn a_reply_behind_a_lost_segment_waits_for_the_retransmission() {
     assert_eq!(timeline.reply(8), (again, (again - sent) as u64, true));
 }
 
+/// Returns the places of FPDUs without markers: ULPDU Length, ULPDU, pad, CRC (RFC 5044 section 4).
+fn fpdus(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut fpdus: Vec<Range<usize>> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let ulpdu_length = usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        let end = at + (2 + ulpdu_length).next_multiple_of(4) + 4;
+        fpdus.push(at..end);
+        at = end;
+    }
+    fpdus
+}
+
+/// The segments of an RDMA Write were captured; the first was lost behind the capture point.
+#[test]
+fn an_rdma_write_over_tcp_that_is_sent_again_ends_a_recovery() {
+    const SPLIT: usize = 400;
+    for wait_ns in [30_000_000, 210_000_000] {
+        let (mut timeline, replies) = iwarp_calls(&[7]);
+        let is_tagged = |fpdu: &&Range<usize>| replies[0][fpdu.start + 2] & 0x80 != 0;
+        let write_end = fpdus(&replies[0]).iter().take_while(is_tagged).last().unwrap().end;
+        let (write, reply) = replies[0].split_at(write_end);
+        let start = timeline.stream.next[1];
+        let at = |bytes: usize| start.wrapping_add(bytes as u32);
+        timeline.segment(start, &write[..SPLIT]);
+        let last = timeline.segment(at(SPLIT), &write[SPLIT..]);
+        timeline.acknowledge(start, &[[at(SPLIT), at(write.len())]]);
+        timeline.now += wait_ns;
+        let again = timeline.segment(start, &write[..SPLIT]);
+        timeline.acknowledge(at(write.len()), &[]);
+        let end = timeline.segment(at(write.len()), reply);
+        timeline.acknowledge(at(replies[0].len()), &[]);
+        assert_eq!(timeline.reply(7), (end, (again - last) as u64, true));
+        let phases = timeline.run()[0].phases().unwrap();
+        assert_eq!(phases.data_out_ns, STEP_NS as u64);
+    }
+}
+
 /// RFC 2018 section 3: bytes in a block were received.
 #[test]
 fn a_retransmission_of_bytes_in_a_sack_block_delays_nothing() {
@@ -316,6 +358,38 @@ fn a_retransmission_that_the_receiver_calls_a_duplicate_delays_nothing() {
         assert_eq!(timeline.reply(7), (sent - STEP_NS, 0, true));
         assert_eq!(timeline.reply(8), (sent, 0, true));
     }
+}
+
+/// An acknowledgement that crossed the retransmission precedes the report. A report seconds later is about another copy.
+#[test]
+fn a_retransmission_reported_as_a_duplicate_after_the_acknowledgement_delays_nothing() {
+    for (wait, is_in_time) in [(20_000_000, true), (2_000_000_000, false)] {
+        for is_live in [false, true] {
+            let mut timeline = tcp_calls(&[7, 8]);
+            timeline.is_live = is_live;
+            let ([first, second, end], sent) = two_replies(&mut timeline);
+            timeline.now += 210_000_000;
+            let again = timeline.segment(first, &tcp_reply(7));
+            timeline.acknowledge(end, &[]);
+            timeline.now += wait;
+            timeline.acknowledge(end, &[[first, second]]);
+            let delay = if is_in_time { 0 } else { again - sent };
+            assert_eq!(timeline.reply(8), (sent + delay, delay as u64, true), "{wait} {is_live}");
+        }
+    }
+}
+
+#[test]
+fn a_duplicate_sent_after_the_acknowledgement_is_not_the_earlier_retransmission() {
+    let mut timeline = tcp_calls(&[7, 8]);
+    let ([first, second, end], sent) = two_replies(&mut timeline);
+    timeline.now += 210_000_000;
+    let again = timeline.segment(first, &tcp_reply(7));
+    timeline.acknowledge(end, &[]);
+    timeline.now += 210_000_000;
+    timeline.segment(first, &tcp_reply(7));
+    timeline.acknowledge(end, &[[first, second]]);
+    assert_eq!(timeline.reply(8), (again, (again - sent) as u64, true));
 }
 
 /// RFC 5681 section 2: a duplicate acknowledgement has the same window.

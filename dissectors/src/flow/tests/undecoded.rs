@@ -131,6 +131,46 @@ fn rfc8166_section_4_2_versions_and_procedures_that_are_not_known_are_named() {
     assert_eq!(reasons(procedure)[0], reason(0, "RPC-over-RDMA procedure 9 is not known"));
 }
 
+/// draft-ietf-nfsv4-rpcrdma-version-two section 6.1: XID, version, credits, and the header type.
+#[test]
+fn a_header_type_of_version_2_that_is_not_known_is_named() {
+    let mut link = Link::new(17);
+    let words = [7_u32, 2, 32, 55, 1, 2, 3, 4].map(u32::to_be_bytes).concat();
+    let frames = [getattr(&mut link, 6), link.send_bytes(Client, &words)].concat();
+    let outcome = expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 - - call 3 missing reply,undecoded:call:0-",
+        ],
+    );
+    assert_eq!(reasons(&outcome.transactions[1])[0], reason(0, "RPC-over-RDMA header type 55 is not known"));
+}
+
+/// RFC 8166 section 4.5.2: an RDMA_NOMSG without a Position-Zero Read chunk, and one without a Reply chunk.
+#[test]
+fn rfc8166_section_4_5_2_a_message_in_no_chunk_is_named() {
+    let mut link = Link::new(17);
+    let frames = [
+        getattr(&mut link, 6),
+        link.send(Client, &getattr_call(7).nomsg()),
+        link.send(Client, &getattr_call(8)),
+        link.send(Server, &getattr_reply(8).nomsg()),
+    ]
+    .concat();
+    let outcome = expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 8 GETATTR - call 4 reply 5 missing undecoded:reply:0-",
+            "#3 c1 > 7 - - call 3 missing reply,undecoded:call:0-",
+        ],
+    );
+    let nowhere = || reason(0, "no chunk holds the message");
+    let [_, reply, call] = &outcome.transactions[..] else { unreachable!() };
+    assert_eq!((reasons(call), reasons(reply)), ([nowhere(), None], [None, nowhere()]));
+}
+
 /// A procedure that its program does not have is not decoded; a program or version that is not described
 /// cannot be.
 #[test]

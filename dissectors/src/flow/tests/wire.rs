@@ -237,6 +237,11 @@ impl Link {
         vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &nak, &[])]
     }
 
+    /// An RNR NAK by `who`, which has no receive buffer for the packet with this sequence number.
+    pub(super) fn rnr_nak(&self, who: Who, psn: Psn) -> Frames {
+        vec![self.packet(who, BthOpcode::RC_ACKNOWLEDGE, psn, &aeth(Syndrome::RnrNak { timer: 1 }), &[])]
+    }
+
     /// The messages of the connection manager: REQ, REP and RTU. `name` is the communication ID of both sides.
     pub(super) fn connect(&self, name: u32) -> Frames {
         let private = PrivateData { send_size: 3, receive_size: 3, ..PrivateData::DEFAULT }.encode();

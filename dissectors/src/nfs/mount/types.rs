@@ -123,7 +123,7 @@ const STATUS: Field = Field {
     name: "mount.status",
     label: "status",
     kind: FieldKind::Enum,
-    doc: "Whether the directory was mounted. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
+    doc: "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
 };
 
 impl ResultStatus for Fhstatus {

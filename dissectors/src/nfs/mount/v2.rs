@@ -15,7 +15,7 @@ crate::operations! { "mount";
     4 UMNTALL(Void) -> Void, "Remove all mount entries. RFC 1094 section A.5.5";
     5 EXPORT(Void) -> MountExports<'a>, "Return export list. RFC 1094 section A.5.6";
     6 EXPORTALL(Void) -> MountExports<'a>, "Return export list, as EXPORT does";
-    7 PATHCONF(DirpathArgs<'a>) -> Ppathcnf, "Ask what pathconf(2) says of a file system";
+    7 PATHCONF(DirpathArgs<'a>) -> Ppathcnf, "Query the values of pathconf(2) of a file system";
 }
 
 impl Procedure {

@@ -20,11 +20,11 @@ crate::operations! { "nlm";
     8 CANCEL_MSG(NlmCancargs<'a>) -> Void, "CANCEL, one-way. XNFS section 10, NLM_CANCEL_MSG";
     9 UNLOCK_MSG(NlmUnlockargs<'a>) -> Void, "UNLOCK, one-way. XNFS section 10, NLM_UNLOCK_MSG";
     10 GRANTED_MSG(NlmTestargs<'a>) -> Void, "GRANTED, one-way. XNFS section 10, NLM_GRANTED_MSG";
-    11 TEST_RES(NlmTestres<'a>) -> Void, "What TEST_MSG asked for. XNFS section 10, NLM_TEST_RES";
-    12 LOCK_RES(NlmRes<'a>) -> Void, "What LOCK_MSG asked for. XNFS section 10, NLM_LOCK_RES";
-    13 CANCEL_RES(NlmRes<'a>) -> Void, "What CANCEL_MSG asked for. XNFS section 10, NLM_CANCEL_RES";
-    14 UNLOCK_RES(NlmRes<'a>) -> Void, "What UNLOCK_MSG asked for. XNFS section 10, NLM_UNLOCK_RES";
-    15 GRANTED_RES(NlmRes<'a>) -> Void, "What GRANTED_MSG asked for. XNFS section 10, NLM_GRANTED_RES";
+    11 TEST_RES(NlmTestres<'a>) -> Void, "Result of TEST_MSG. XNFS section 10, NLM_TEST_RES";
+    12 LOCK_RES(NlmRes<'a>) -> Void, "Result of LOCK_MSG. XNFS section 10, NLM_LOCK_RES";
+    13 CANCEL_RES(NlmRes<'a>) -> Void, "Result of CANCEL_MSG. XNFS section 10, NLM_CANCEL_RES";
+    14 UNLOCK_RES(NlmRes<'a>) -> Void, "Result of UNLOCK_MSG. XNFS section 10, NLM_UNLOCK_RES";
+    15 GRANTED_RES(NlmRes<'a>) -> Void, "Result of GRANTED_MSG. XNFS section 10, NLM_GRANTED_RES";
     16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
 }

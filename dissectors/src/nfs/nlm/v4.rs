@@ -88,7 +88,7 @@ impl ResultStatus for Nlm4Stats {
         name: "nlm.stat",
         label: "stat",
         kind: FieldKind::Enum,
-        doc: "Whether the lock was granted. RFC 1813 section 6.1.4",
+        doc: "Result: the lock was granted or not. RFC 1813 section 6.1.4",
     };
 }
 
@@ -107,11 +107,11 @@ crate::operations! { "nlm";
     8 CANCEL_MSG(Nlm4Cancargs<'a>) -> Void, "CANCEL, one-way. RFC 1813 section 6.2, NLMPROC4_CANCEL_MSG";
     9 UNLOCK_MSG(Nlm4Unlockargs<'a>) -> Void, "UNLOCK, one-way. RFC 1813 section 6.2, NLMPROC4_UNLOCK_MSG";
     10 GRANTED_MSG(Nlm4Testargs<'a>) -> Void, "GRANTED, one-way. RFC 1813 section 6.2, NLMPROC4_GRANTED_MSG";
-    11 TEST_RES(Nlm4Testres<'a>) -> Void, "What TEST_MSG asked for. RFC 1813 section 6.2, NLMPROC4_TEST_RES";
-    12 LOCK_RES(Nlm4Res<'a>) -> Void, "What LOCK_MSG asked for. RFC 1813 section 6.2, NLMPROC4_LOCK_RES";
-    13 CANCEL_RES(Nlm4Res<'a>) -> Void, "What CANCEL_MSG asked for. RFC 1813 section 6.2, NLMPROC4_CANCEL_RES";
-    14 UNLOCK_RES(Nlm4Res<'a>) -> Void, "What UNLOCK_MSG asked for. RFC 1813 section 6.2, NLMPROC4_UNLOCK_RES";
-    15 GRANTED_RES(Nlm4Res<'a>) -> Void, "What GRANTED_MSG asked for. RFC 1813 section 6.2, NLMPROC4_GRANTED_RES";
+    11 TEST_RES(Nlm4Testres<'a>) -> Void, "Result of TEST_MSG. RFC 1813 section 6.2, NLMPROC4_TEST_RES";
+    12 LOCK_RES(Nlm4Res<'a>) -> Void, "Result of LOCK_MSG. RFC 1813 section 6.2, NLMPROC4_LOCK_RES";
+    13 CANCEL_RES(Nlm4Res<'a>) -> Void, "Result of CANCEL_MSG. RFC 1813 section 6.2, NLMPROC4_CANCEL_RES";
+    14 UNLOCK_RES(Nlm4Res<'a>) -> Void, "Result of UNLOCK_MSG. RFC 1813 section 6.2, NLMPROC4_UNLOCK_RES";
+    15 GRANTED_RES(Nlm4Res<'a>) -> Void, "Result of GRANTED_MSG. RFC 1813 section 6.2, NLMPROC4_GRANTED_RES";
     16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
     20 SHARE(Shareargs<'a>) -> Nlm4Shareres<'a>, "Open a file as DOS does. RFC 1813 section 6.2, NLMPROC4_SHARE";

@@ -52,6 +52,6 @@ impl ResultStatus for GqrStatus {
         name: "rquota.status",
         label: "status",
         kind: FieldKind::Enum,
-        doc: "Whether there is a quota that the caller may see or set",
+        doc: "Status: the caller may see or set a quota, or not",
     };
 }

@@ -96,10 +96,12 @@ crate::xdr! { "nfs";
 }
 
 impl Timeval {
-    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC. `None` if the microseconds exceed 999,999: clients send
-    /// 1,000,000 to request the server's time.
+    /// Microseconds of a time that a client sends to request the server's time: an extension of RFC 1094.
+    pub const SERVER_TIME_USECONDS: u32 = 1_000_000;
+
+    /// Returns the nanoseconds since 1970-01-01 00:00:00 UTC. `None` if the microseconds exceed 999,999.
     pub fn nanoseconds(&self) -> Option<i128> {
-        let is_instant = self.useconds < 1_000_000;
+        let is_instant = self.useconds < Self::SERVER_TIME_USECONDS;
         is_instant.then(|| i128::from(self.seconds) * 1_000_000_000 + i128::from(self.useconds) * 1_000)
     }
 }
@@ -110,7 +112,7 @@ impl ResultStatus for Nfsstat {
         name: "nfs.status2",
         label: "status",
         kind: FieldKind::Enum,
-        doc: "Whether the procedure was done. RFC 1094 section 2.3.1",
+        doc: "Status of the procedure. RFC 1094 section 2.3.1",
     };
 }
 

@@ -183,6 +183,6 @@ impl ResultStatus for Nfsstat3 {
         name: "nfs.status3",
         label: "status",
         kind: FieldKind::Enum,
-        doc: "Whether the procedure was done. RFC 1813 section 2.6",
+        doc: "Status of the procedure. RFC 1813 section 2.6",
     };
 }

@@ -71,7 +71,7 @@ macro_rules! items {
                 name: $mask_filter,
                 label: stringify!($mask),
                 kind: crate::field::FieldKind::Flags,
-                doc: "Which items follow. RFC 8881 section 3.3.7.",
+                doc: "Set of the items that follow. RFC 8881 section 3.3.7.",
             };
             const VALUES: &'static crate::field::Field = &crate::field::Field {
                 name: $values_filter,

@@ -39,7 +39,7 @@ static COUNT: Field = Field {
     name: "nfs.ops.count",
     label: "operations",
     kind: FieldKind::Unsigned,
-    doc: "How many operations there are. RFC 8881 section 16.2.1.",
+    doc: "Number of operations. RFC 8881 section 16.2.1.",
 };
 static UNKNOWN: Field = Field::group(
     "nfs.unknown_operation",
@@ -50,7 +50,7 @@ static REST: Field = Field {
     name: "nfs.undecoded",
     label: "undecoded",
     kind: FieldKind::Bytes,
-    doc: "What follows an operation that could not be read, and what could not be read of it. RFC 8881 section 16.2.",
+    doc: "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.",
 };
 
 /// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
@@ -362,8 +362,8 @@ pub struct DecodedOperations<'a, H, B, N> {
     pub operations: Vec<B>,
     /// Position and cause of an early end.
     pub stop: Option<CompoundStop<N>>,
-    /// Position behind the first operation.
-    after_first: Option<Cursor<'a>>,
+    /// Bytes behind the first operation, if all of them were captured.
+    after_first: Option<&'a [u8]>,
     /// Position behind the last operation that was decoded.
     end: Cursor<'a>,
 }
@@ -383,10 +383,13 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
             match decode_operation(&mut cursor, &mut NullObserver, |body| operations.push(body)) {
+                Ok(()) if operations.len() == 1 => {
+                    let rest = cursor.rest();
+                    after_first = (cursor.remaining() == rest.len()).then_some(rest);
+                }
                 Ok(()) => {}
                 Err(error) => (cursor, stop) = (start, Some(error)),
             }
-            after_first.get_or_insert(cursor);
         }
         Ok(Self { head: compound.head, count: compound.count, operations, stop, after_first, end: cursor })
     }
@@ -394,8 +397,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
     /// Returns the bytes behind the first operation, to the end of the message; `None` without an operation, or if the
     /// capture lacks some of them.
     pub fn bytes_after_first(&self) -> Option<&'a [u8]> {
-        let cursor = self.after_first.filter(|_| !self.operations.is_empty())?;
-        (cursor.remaining() == cursor.rest().len()).then(|| cursor.rest())
+        self.after_first
     }
 
     /// Returns the position behind the last operation.

@@ -122,7 +122,7 @@ macro_rules! table {
                 name: $opcode,
                 label: "op",
                 kind: FieldKind::Enum,
-                doc: "Which operation it is. RFC 8881 section 16.2.1.",
+                doc: "Number of the operation. RFC 8881 section 16.2.1.",
             };
             const HAS_STATUS: bool = $has_status;
 

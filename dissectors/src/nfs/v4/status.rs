@@ -128,7 +128,7 @@ impl ResultStatus for Nfsstat4 {
         name: "nfs.nfsstat4",
         label: "status",
         kind: crate::field::FieldKind::Enum,
-        doc: "Whether the operation was done, and why not. RFC 8881 section 15.",
+        doc: "Status of the operation. RFC 8881 section 15.",
     };
 }
 

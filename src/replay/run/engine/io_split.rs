@@ -130,6 +130,15 @@ impl CallIssuer {
                 "this server takes at most {most} operations in a COMPOUND"
             )));
         }
+        // Its data is not DDP-eligible, and its segments are not split.
+        if parts.operations.contains(&Operation::READ_PLUS)
+            && step.reply.payloads.iter().map(|of| u64::from(of.length)).sum::<u64>() > io.read_bytes.into()
+        {
+            return Err(limit_exceeded_state(&format!(
+                "this server takes at most {} bytes in a READ_PLUS",
+                io.read_bytes
+            )));
+        }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
             true => {

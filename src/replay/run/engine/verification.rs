@@ -148,7 +148,7 @@ impl<'r> RunVerification<'r> {
         {
             state = StepOutcome::Substituted(recovery::CONTEXT_RENEWED.code);
         }
-        if !has_recorded_effects(&state) {
+        if !has_recorded_effects(&state, went) {
             self.mark_objects_uncertain(held, step, &state);
         }
         if let Some(walk) = &mut self.expected_tree {
@@ -311,6 +311,7 @@ impl<'r> RunVerification<'r> {
             ReplyCheckResult::Mismatched(_)
                 if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
             {
+                went = StepFidelity::Differently;
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
@@ -358,16 +359,13 @@ impl<'r> RunVerification<'r> {
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn has_recorded_effects(state: &StepOutcome) -> bool {
+fn has_recorded_effects(state: &StepOutcome, went: StepFidelity) -> bool {
     match state {
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
-        StepOutcome::Tolerated(rule) => ![
-            tolerance_rules::DELAYED,
-            tolerance_rules::ROOM,
-            tolerance_rules::AFTER,
-            tolerance_rules::CREDENTIALS,
-        ]
-        .contains(rule),
+        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == StepFidelity::AsRecorded,
+        StepOutcome::Tolerated(rule) => {
+            ![tolerance_rules::ROOM, tolerance_rules::AFTER, tolerance_rules::CREDENTIALS].contains(rule)
+        }
         StepOutcome::Mismatched(differences) => {
             differences.iter().all(|one| one.kind == DifferenceKind::Relation)
         }

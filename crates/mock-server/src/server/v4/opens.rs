@@ -187,10 +187,14 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     let stateid = server.state.open(MockOpen { client, owner, file, access, deny, seqid: 1 })?;
     run.current = Some(file);
     run.stateid = Some(stateid.clone());
-    let after = server.tree.node(directory)?.ctime;
+    let has_directory = matches!(args.claim, OpenClaim4::Null(_));
+    let cinfo = match server.omits_cinfo_without_directory && !has_directory {
+        true => ChangeInfo4 { atomic: false, before: 0, after: 0 },
+        false => ChangeInfo4 { atomic: true, before, after: server.tree.node(directory)?.ctime },
+    };
     let ok = Open4Resok {
         stateid,
-        cinfo: ChangeInfo4 { atomic: true, before, after },
+        cinfo,
         rflags: match must_confirm {
             true => {
                 OpenRflags(OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX.0 | OpenRflags::OPEN4_RESULT_CONFIRM.0)

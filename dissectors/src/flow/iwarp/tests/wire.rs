@@ -271,7 +271,7 @@ impl IwarpEventSink for Log {
                     },
                 }
             }
-            IwarpEvent::Operation(RdmaOperation::TrailerRetransmission { attribution: owner }) => {
+            IwarpEvent::Operation(RdmaOperation::ChunkDataRetransmission { attribution: owner }) => {
                 Seen::Again { owner: owner.0.map_or(0, |(key, _)| key.get()), ends: false }
             }
             IwarpEvent::Operation(RdmaOperation::SendRetransmission { attribution: owner, ends }) => {

@@ -177,10 +177,15 @@ impl AttributeRelations {
         let Some(names) = OperationObjects::from_step(replies, done) else { return broken };
         self.record_root_handles(done, &names);
         let mut name = None;
-        for index in 0..done.acts.len().min(sections) {
+        for (index, act) in done.acts.iter().enumerate().take(sections) {
+            // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881 section
+            // 18.16.4.
+            let has_parent = !matches!(act, OperationEffect::Open(None, _));
             let of = |is_before: bool| {
                 facts.iter().filter(move |both| {
-                    both.recorded.section == index + 1 && both.recorded.is_before == is_before
+                    both.recorded.section == index + 1
+                        && both.recorded.is_before == is_before
+                        && (has_parent || both.recorded.subject != AttributeSubject::Parent)
                 })
             };
             let told = |both: &'_ AttributePair, name| {

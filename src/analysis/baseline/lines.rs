@@ -1,0 +1,131 @@
+//! The lines of a baseline file.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+
+use super::reader::{BaselineReadError, REWRITE_ADVICE};
+use super::settings::is_conflict;
+
+/// Size of the read buffer in bytes.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Reader of a file from an offset. Several readers of one file do not disturb each other.
+#[derive(Debug)]
+pub(super) struct FileReader<'f> {
+    file: &'f File,
+    offset: u64,
+}
+
+impl<'f> FileReader<'f> {
+    /// Creates a buffered reader.
+    pub(super) fn buffered(file: &'f File, offset: u64) -> BufReader<Self> {
+        BufReader::with_capacity(BUFFER_BYTES, Self { file, offset })
+    }
+}
+
+impl Read for FileReader<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(into, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+/// Place between two lines: the number of the line before it, from 1, and the offset behind that line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LinePlace {
+    pub(super) number: u64,
+    pub(super) offset: u64,
+}
+
+/// Reader of the lines of a file.
+#[derive(Debug)]
+pub(super) struct BaselineLines<'f> {
+    input: BufReader<FileReader<'f>>,
+    line: Vec<u8>,
+    max_line_bytes: usize,
+    place: LinePlace,
+}
+
+impl<'f> BaselineLines<'f> {
+    /// Creates a reader of the lines behind a place.
+    pub(super) fn new(file: &'f File, place: LinePlace, max_line_bytes: usize) -> Self {
+        Self { input: FileReader::buffered(file, place.offset), line: Vec::new(), max_line_bytes, place }
+    }
+
+    /// Returns the place behind the last line.
+    pub(super) fn place(&self) -> LinePlace {
+        self.place
+    }
+
+    /// Reads the next line, without white space at its end; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails or the line is too long.
+    pub(super) fn next_bytes(&mut self) -> Result<Option<&[u8]>, BaselineReadError> {
+        let number = self.place.number + 1;
+        let most = (self.max_line_bytes as u64).saturating_add(1);
+        self.line.clear();
+        let read = self.input.by_ref().take(most).read_until(b'\n', &mut self.line);
+        let read = read.map_err(|error| {
+            BaselineReadError::new(number, format!("cannot read: {error}; check the file"))
+        })?;
+        if read as u64 == most {
+            return Err(BaselineReadError::too_large(number));
+        }
+        if read == 0 {
+            return Ok(None);
+        }
+        self.place = LinePlace { number, offset: self.place.offset + read as u64 };
+        Ok(Some(self.line.trim_ascii_end()))
+    }
+
+    /// Reads the next line as text; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails, or for a line that cannot be in a baseline.
+    pub(super) fn next_line(&mut self) -> Result<Option<&str>, BaselineReadError> {
+        let number = self.place.number + 1;
+        let wrong = |reason: &str| BaselineReadError::new(number, reason.to_owned());
+        let Some(line) = self.next_bytes()? else { return Ok(None) };
+        // No baseline contains bytes that are not UTF-8.
+        match str::from_utf8(line) {
+            Ok(line) if is_conflict(line) => {
+                Err(wrong("unresolved merge conflict; rewrite with check --bless, which keeps the settings"))
+            }
+            Ok(line) if !line.contains(char::is_control) => Ok(Some(line)),
+            _ => Err(wrong(&format!("a control character; {REWRITE_ADVICE}"))),
+        }
+    }
+}
+
+/// Calls `see` with the length and the first bytes of each line of a file, however long the lines are.
+///
+/// # Errors
+/// Returns an error if reading fails.
+pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8])) -> io::Result<()> {
+    const FIRST_BYTES: usize = 2;
+    let mut input = FileReader::buffered(file, 0);
+    let (mut length, mut first) = (0, Vec::with_capacity(FIRST_BYTES));
+    loop {
+        let bytes = input.fill_buf()?;
+        if bytes.is_empty() {
+            if length > 0 {
+                see(length, &first);
+            }
+            return Ok(());
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let part = bytes.get(..end.map_or(bytes.len(), |end| end + 1)).unwrap_or_default();
+        first.extend(part.iter().take(FIRST_BYTES - first.len()));
+        length += part.len() as u64;
+        let used = part.len();
+        input.consume(used);
+        if end.is_some() {
+            see(length, &first);
+            length = 0;
+            first.clear();
+        }
+    }
+}

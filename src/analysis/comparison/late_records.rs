@@ -1,0 +1,156 @@
+//! Records that come after their successors were taken: a Transaction without a Reply comes when its capture ends, or when
+//! it is evicted.
+//!
+//! Late records wait until they fill a quarter of the window. Then those of both sides are paired with each other and with
+//! records without partners, and half of the rest become records without partners.
+
+use std::collections::HashMap;
+
+use super::pairing_queue::{NumberedPairingKey, PairingQueue, WaitingRecord};
+use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
+
+/// Number of late records of a side from which they are paired.
+const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
+/// Maximum number of records with the same arguments among which a partner is searched.
+const MAX_CANDIDATES: usize = 64;
+
+/// A record that can be the partner of a late one.
+struct LateCandidate<'q> {
+    waiting: &'q WaitingRecord,
+    key: NumberedPairingKey<'q>,
+    is_late: bool,
+    is_taken: bool,
+}
+
+/// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a partner.
+type LatePair = [(bool, usize); 2];
+
+impl Comparison {
+    /// Returns `true` if more than a number of late records wait on a side, or as many bytes in proportion.
+    fn has_late(&self, records: usize) -> bool {
+        let bytes = self.memory.waiting_bytes / MAX_WAITING_RECORDS * records;
+        self.late.iter().any(|late| late.count > records || late.bytes > bytes)
+    }
+
+    /// Pairs late records if there are many.
+    pub(super) fn settle_late_records(&mut self, receive: &mut DifferenceReceiver<'_>) {
+        if !self.has_late(MAX_LATE_RECORDS) {
+            return;
+        }
+        for at in 0..self.queues.len() {
+            self.with_queue(at, |this, lane| this.pair_late_records(lane, receive));
+        }
+        for at in 0..self.queues.len() {
+            if !self.has_late(MAX_LATE_RECORDS / 2) {
+                return;
+            }
+            self.with_queue(at, |this, lane| this.give_up_late_records(lane));
+        }
+    }
+
+    /// Pairs the late records of a queue with late ones and with records without partners of the other side.
+    pub(super) fn pair_late_records(
+        &mut self,
+        lane: &mut PairingQueue,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
+        if lane.sides.iter().all(|row| row.late.is_empty()) {
+            return;
+        }
+        let across = differs_in_rdma(lane);
+        let pairs = self.late_pairs(lane);
+        let mut taken = [0, 1].map(|side| {
+            let row = &mut lane.sides[side];
+            let late = std::mem::take(&mut row.late).into_iter();
+            let unpaired = std::mem::take(&mut row.unpaired).into_iter();
+            [late.map(Some).collect::<Vec<_>>(), unpaired.map(Some).collect()]
+        });
+        for pair in pairs {
+            let mut take = |side: usize| {
+                let (is_late, at) = pair[side];
+                let record = taken[side][usize::from(!is_late)].get_mut(at)?.take()?;
+                if is_late { &mut self.late[side] } else { &mut self.unpaired }.subtract(&record);
+                Some(record)
+            };
+            if let (Some(one), Some(other)) = (take(0), take(1)) {
+                self.compare(&one.record, &other.record, across, receive);
+            }
+        }
+        for (row, [late, unpaired]) in lane.sides.iter_mut().zip(taken) {
+            row.late = late.into_iter().flatten().collect();
+            row.unpaired = unpaired.into_iter().flatten().collect();
+        }
+    }
+
+    /// Returns the pairs of late records with records of the other side.
+    fn late_pairs(&mut self, lane: &PairingQueue) -> Vec<LatePair> {
+        let is_other_minor = lane.differs_in_minor_version();
+        let mut candidates = |side: usize| {
+            let row = &lane.sides[side];
+            let late = row.late.iter().map(|waiting| (true, waiting));
+            let all = late.chain(row.unpaired.iter().map(|waiting| (false, waiting)));
+            let mut candidates = Vec::with_capacity(row.late.len() + row.unpaired.len());
+            for (is_late, waiting) in all {
+                let key = waiting.key.with_numbers(side, is_other_minor, &mut self.identities);
+                candidates.push(LateCandidate { waiting, key, is_late, is_taken: false });
+            }
+            candidates
+        };
+        let (of_a, mut of_b) = (candidates(0), candidates(1));
+        let place = |side: usize, at: usize| {
+            let late = lane.sides[side].late.len();
+            if at < late { (true, at) } else { (false, at - late) }
+        };
+        let (mut by_step, mut by_call, mut by_origin) =
+            (HashMap::new(), HashMap::<_, Vec<usize>>::new(), HashMap::<_, Vec<usize>>::new());
+        for (at, candidate) in of_b.iter().enumerate().rev() {
+            match candidate.waiting.record.replayed_step {
+                Some(step) => _ = by_step.insert(step, at),
+                None => {
+                    by_call.entry(candidate.key.call).or_default().push(at);
+                    by_origin.entry(candidate.key.origin_hash()).or_default().push(at);
+                }
+            }
+        }
+        let mut pairs = Vec::new();
+        for (i, one) in of_a.iter().enumerate() {
+            let is_free = |at: &usize| {
+                let other = &of_b[*at];
+                !other.is_taken && (one.is_late || other.is_late)
+            };
+            let by_step = by_step.get(&one.waiting.record.location.index).copied();
+            let by_step = by_step
+                .filter(|at| of_b[*at].waiting.record.signature == one.waiting.record.signature)
+                .filter(is_free);
+            let find = |places: Option<&mut Vec<usize>>| {
+                let places = places?;
+                // Partners come in the same order on both sides, so that the first are taken first.
+                while places.last().is_some_and(|at| of_b[*at].is_taken) {
+                    places.pop();
+                }
+                let mut near = places.iter().rev().take(MAX_CANDIDATES).copied();
+                near.find(|at| is_free(at) && one.key.is_same(&of_b[*at].key))
+            };
+            let found = by_step
+                .or_else(|| find(by_origin.get_mut(&one.key.origin_hash())))
+                .or_else(|| find(by_call.get_mut(&one.key.call)));
+            if let Some(j) = found {
+                of_b[j].is_taken = true;
+                pairs.push([place(0, i), place(1, j)]);
+            }
+        }
+        pairs
+    }
+
+    /// Makes late records without a partner records without partners.
+    pub(super) fn give_up_late_records(&mut self, lane: &mut PairingQueue) {
+        for side in 0..2 {
+            for late in std::mem::take(&mut lane.sides[side].late) {
+                self.late[side].subtract(&late);
+                self.unpaired.add(&late);
+                lane.sides[side].unpaired.push_back(WaitingRecord { pairs: self.pairs, ..late });
+            }
+        }
+        self.evict(lane);
+    }
+}
