@@ -48,7 +48,7 @@ test: ## Run all tests
 	@rm -f $(SKIPPED)
 	@result=0; run() { echo "$$*"; "$$@" || result=$$?; }; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    run $(CARGO) nextest run --workspace --locked; \
+	    run $(CARGO) nextest run --workspace --locked --no-fail-fast; \
 	else \
 	    run $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --tests; \
 	fi; \
