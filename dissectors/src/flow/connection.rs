@@ -188,7 +188,7 @@ impl FlowConnection {
     }
 
     /// Returns the addresses of both ends, in the same order for all connections between them.
-    fn addresses(&self) -> (Address, Address) {
+    pub(super) fn addresses(&self) -> (Address, Address) {
         ordered_addresses(self.a.address, self.b.address)
     }
 
@@ -794,6 +794,6 @@ impl ConnectionTable {
 }
 
 /// Returns the two addresses in ascending order.
-fn ordered_addresses(one: Address, other: Address) -> (Address, Address) {
+pub(super) fn ordered_addresses(one: Address, other: Address) -> (Address, Address) {
     if one <= other { (one, other) } else { (other, one) }
 }

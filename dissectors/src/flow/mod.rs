@@ -103,7 +103,7 @@ use recent_frames::RecentFrames;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
-use transaction::{CapturedMessage, RpcMessageKind};
+use transaction::{CapturedMessage, RpcMessageKind, SiblingConnections};
 use transaction_table::{TransactionEntry, TransactionTable};
 
 /// Limits of the state of a flow, and optional output.
@@ -412,14 +412,27 @@ impl Flow {
         meaning
     }
 
-    /// Records the other connections between the hosts of the Transactions that this frame closed. Rules need them; how long a
+    /// Records the other connections between the hosts of the Transactions that were closed. Rules need them; how long a
     /// Transaction waits for its emission must not matter.
     fn record_siblings(&mut self) {
         while let Some(key) = self.transaction_table.newly_closed.pop() {
+            let Some(connection) = self.transaction_table.get(key).map(|entry| entry.connection) else {
+                continue;
+            };
+            let siblings = self.siblings(connection);
             if let Some(entry) = self.transaction_table.get_mut(key) {
-                entry.transaction.siblings = self.connections.siblings(entry.connection);
+                entry.transaction.siblings = siblings;
             }
         }
+    }
+
+    /// Returns the other connections between the hosts of a connection.
+    fn siblings(&self, at: usize) -> SiblingConnections {
+        let addresses = self.connections.get(at).map(FlowConnection::addresses);
+        if addresses.is_some_and(|addresses| self.streams.has_undetermined_between(addresses)) {
+            return SiblingConnections::Open;
+        }
+        self.connections.siblings(at)
     }
 
     /// Handles a clock that went back so far that another capture begins: the old one yields no more late
@@ -786,7 +799,11 @@ impl Flow {
 
     /// Emits a Transaction.
     fn emit_transaction(&mut self, key: TransactionKey) {
+        self.record_siblings();
         let Some(mut entry) = self.transaction_table.remove(key) else { return };
+        if entry.is_open() && self.transaction_table.transport_events.is_enabled() {
+            entry.transaction.siblings = self.siblings(entry.connection);
+        }
         self.emitted_transactions += 1;
         entry.transaction.index = self.emitted_transactions;
         if let Some(repeated_by) = entry.repeated_by

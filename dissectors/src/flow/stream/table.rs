@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::Port;
-use crate::flow::connection::{ConnectionKey, PortPair};
+use crate::address::{Address, Port};
+use crate::flow::connection::{ConnectionKey, PortPair, ordered_addresses};
 use crate::flow::rpc_records::RpcRecordReader;
 use crate::flow::slab_limit;
 use crate::flow::statistics::UndecodedReason;
@@ -253,6 +253,9 @@ impl TcpConversation {
 /// Bytes counted for a stream itself and its places in tables.
 const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(PortPair, usize)>();
 
+/// Maximum number of streams with gaps that [`TcpConversationTable::has_undetermined_between`] examines.
+const MAX_EXAMINED_GAPS: usize = 64;
+
 /// All TCP streams.
 #[derive(Debug)]
 pub(in crate::flow) struct TcpConversationTable {
@@ -367,6 +370,17 @@ impl TcpConversationTable {
     pub(in crate::flow) fn next_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
         ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
+    }
+
+    /// Returns `true` if bytes of a stream between these addresses wait behind a gap, and its protocol is unknown: it may
+    /// carry RPC. With many gaps, returns `true` without a search.
+    pub(in crate::flow) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
+        let mut waiting = self.deadlines.iter().filter_map(|(_, at)| self.slots.get(*at));
+        self.deadlines.len() > MAX_EXAMINED_GAPS
+            || waiting.any(|stream| {
+                matches!(stream.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { .. })
+                    && ordered_addresses(stream.ports.a.0, stream.ports.b.0) == addresses
+            })
     }
 
     /// Updates the memory counted for a stream.
