@@ -512,9 +512,10 @@ impl RpcConversation {
     ) -> XidMatch {
         let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return XidMatch::NoMatch };
         let Some(entry) = context.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
+        let may_be_copy = !entry.has_delivered_reply() || context.packet_meta.is_duplicate();
         // Captured after its Reply: a capture of several queues may reorder packets.
         let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
-        if call.is_copy_of(copy) {
+        if may_be_copy && call.is_copy_of(copy) {
             if !context.packet_meta.is_captured_twice() {
                 call.copies += 1;
                 call.retransmissions += u32::from(!context.packet_meta.is_duplicate());

@@ -129,6 +129,14 @@ pub(super) struct TransactionEntry {
 }
 
 impl TransactionEntry {
+    /// Returns `true` if the Requester acknowledged the Reply: a Call that follows is a new one, even if it is equal.
+    /// Datagrams have no acknowledgements.
+    pub(super) fn has_delivered_reply(&self) -> bool {
+        let reply = self.transaction.reply.as_ref();
+        self.is_reply_acknowledged
+            && reply.is_some_and(|reply| reply.delivery_evidence != DeliveryEvidence::Assumed)
+    }
+
     /// Returns `true` if it waits for its Reply.
     pub(super) fn is_open(&self) -> bool {
         self.state == TransactionState::Open

@@ -567,6 +567,28 @@ fn a_call_under_another_psn_is_sent_again_by_rpc() {
     assert_eq!(ends(&outcome.transactions[0], RpcMessageKind::Call), (1000, DeliveryEvidence::Assumed, 2, 1));
 }
 
+/// RFC 5531 section 9: an XID identifies a Call until its Reply. A Requester that has the Reply may use the XID again, for
+/// an equal Call as well.
+#[test]
+fn an_equal_call_after_an_acknowledged_reply_is_a_new_one() {
+    for is_acknowledged in [false, true] {
+        let mut link = Link::new(17);
+        let mut frames = getattr(&mut link, 7);
+        if is_acknowledged {
+            frames.extend(link.ack(Client));
+        }
+        frames.extend(getattr(&mut link, 7));
+        let outcome = run(&frames);
+        let calls: Vec<_> = outcome
+            .transactions
+            .iter()
+            .map(|t| ends(t, RpcMessageKind::Call))
+            .map(|of| (of.2, of.3))
+            .collect();
+        assert_eq!(calls, if is_acknowledged { vec![(1, 0), (1, 0)] } else { vec![(2, 1)] });
+    }
+}
+
 /// A frame captured from two mirror ports is one copy, and so is a retransmission mirrored twice.
 #[test]
 fn frames_that_were_captured_twice_are_no_copies() {
