@@ -506,7 +506,11 @@ fn finding_labels(
             frames.extend(reply.last().or(call.last()));
         }
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
-        FindingLabel { frames, text: format!("{severity} {rule} by the {}: {}", finding.side, finding.text) }
+        let mut text = format!("{severity} {rule} by the {}: {}", finding.side, finding.text);
+        if let Some(implementation) = &finding.known {
+            let _ = write!(text, " (known: {implementation})");
+        }
+        FindingLabel { frames, text }
     };
     findings.iter().map(label).collect()
 }

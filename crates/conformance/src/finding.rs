@@ -97,11 +97,6 @@ impl Finding {
             measurement.judged = judged;
             self.text = measurement.text();
         }
-        if let Some(known) = &self.known {
-            self.text.push_str(", as the ");
-            self.text.push_str(known);
-            self.text.push_str(" does");
-        }
     }
 
     /// Makes the finding one of an unknown implementation.

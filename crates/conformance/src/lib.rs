@@ -11,6 +11,7 @@ mod aggregation;
 mod attachment;
 mod checker;
 mod connection_history;
+mod count;
 mod eligible_items;
 mod file_access;
 mod finding;

@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::transport_event::{
     MemoryAccess, MemoryAccessFault, TransportEvent, TransportEventKind,
 };
 
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
@@ -28,7 +29,10 @@ fn access_verdict(
     }
     let MemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
-    Some(Verdict::broken(format!("{operation} of {length} bytes, handle {handle}, offset 0x{offset:x}")))
+    Some(Verdict::broken(format!(
+        "{operation} of {length}, handle {handle}, offset 0x{offset:x}",
+        length = Count(length, "byte")
+    )))
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.

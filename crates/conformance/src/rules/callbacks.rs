@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode};
 
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
@@ -117,8 +118,9 @@ fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
     };
     Some(match ignored {
         None => Verdict::Kept,
-        Some((chunks, bytes, verb)) => {
-            Verdict::broken(format!("success, but {chunks} of {bytes} bytes not {verb}"))
-        }
+        Some((chunks, bytes, verb)) => Verdict::broken(format!(
+            "success, but {chunks} of {bytes} not {verb}",
+            bytes = Count(bytes, "byte")
+        )),
     })
 }

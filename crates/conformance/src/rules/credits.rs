@@ -3,6 +3,7 @@
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::{reply_chunk, write_chunks};
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -56,7 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
             let used = message.transaction.transaction.credit_use;
             let granted = used.granted.filter(|granted| *granted > 0)?;
             Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
-                format!("{} calls in flight, {granted} granted", used.min_in_flight())
+                format!("{} in flight, {granted} granted", Count(used.min_in_flight(), "call"))
             }))
         }),
     },
@@ -76,7 +77,7 @@ pub(crate) const RULES: &[Rule] = &[
             let used = message.transaction.transaction.credit_use;
             let granted = used.granted.filter(|granted| *granted > 0)?;
             Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
-                format!("{} reverse calls in flight, {granted} granted", used.min_in_flight())
+                format!("{} in flight, {granted} granted", Count(used.min_in_flight(), "reverse call"))
             }))
         }),
     },
@@ -101,7 +102,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(Verdict::Unknown);
             }
             Some(Verdict::from_condition(used.min_in_flight() == 1, || {
-                format!("{} calls in flight before the first reply", used.min_in_flight())
+                format!("{} in flight before the first reply", Count(used.min_in_flight(), "call"))
             }))
         }),
     },
@@ -188,7 +189,11 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let length = message.record.length;
             Some(Verdict::from_condition(length <= threshold as usize, || {
-                format!("{length} bytes sent, inline threshold {threshold}{}", end_of_connection(message))
+                format!(
+                    "{length} sent, inline threshold {threshold}{}",
+                    end_of_connection(message),
+                    length = Count(length, "byte")
+                )
             }))
         }),
     },

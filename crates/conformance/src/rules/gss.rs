@@ -2,6 +2,7 @@
 
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -17,7 +18,7 @@ fn item_chunk(message: &MessageView<'_>) -> Option<String> {
         };
     }
     let bytes = writes.filter_map(|chunk| chunk.returned_bytes()).find(|bytes| *bytes > 0)?;
-    Some(format!("{bytes} bytes in a Write chunk"))
+    Some(format!("{bytes} in a Write chunk", bytes = Count(bytes, "byte")))
 }
 
 /// Judges a message whose payload has this name.

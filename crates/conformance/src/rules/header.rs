@@ -14,6 +14,7 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::read_chunks;
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -70,7 +71,7 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
                 return Some(Verdict::broken(format!("RDMA_NOMSG without a {chunk}")));
             }
             Some(Verdict::from_condition(inline == 0, || {
-                format!("RDMA_NOMSG, {inline} bytes behind the header")
+                format!("RDMA_NOMSG, {inline} behind the header", inline = Count(inline, "byte"))
             }))
         }
         _ => None,
@@ -305,7 +306,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::MessageUnlessEvent(|event| {
             let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
-            is_short.then(|| Verdict::broken(format!("{length} bytes")))
+            is_short.then(|| Verdict::broken(format!("{length}", length = Count(length, "byte"))))
         }),
     },
     Rule {

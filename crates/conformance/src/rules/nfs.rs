@@ -4,6 +4,7 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
+use crate::count::Count;
 use crate::file_access::FileAccess;
 use crate::operations::is_in_minor_version;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -139,7 +140,7 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
-            results of two operations: \"2 results of 1 operations\".",
+            results of two operations: \"2 results of 1 operation\".",
         subjects: &[Subject::Compound],
         needs: &[],
         scope: RuleScope::Each,
@@ -154,7 +155,11 @@ pub(crate) const RULES: &[Rule] = &[
             let highest = if is_mismatch { 0 } else { asked };
             Some(Verdict::from_condition(results <= highest, || {
                 let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
-                format!("{results} results of {asked} operations{mismatch}")
+                format!(
+                    "{results} of {asked}{mismatch}",
+                    results = Count(results, "result"),
+                    asked = Count(asked, "operation")
+                )
             }))
         }),
     },
@@ -260,8 +265,9 @@ pub(crate) const RULES: &[Rule] = &[
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
             Some(Verdict::from_condition(excess.is_none(), || {
-                let text =
-                    |read: &FileAccess| format!("{} bytes read, count {}", read.done_bytes, read.asked_bytes);
+                let text = |read: &FileAccess| {
+                    format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes)
+                };
                 excess.map(text).unwrap_or_default()
             }))
         }),
@@ -283,9 +289,11 @@ pub(crate) const RULES: &[Rule] = &[
             let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
             Some(match excess {
                 None => Verdict::Kept,
-                Some(FileAccess { done_bytes, asked_bytes, .. }) => {
-                    Verdict::broken(format!("{done_bytes} bytes written of {asked_bytes}")).at_field(field)
-                }
+                Some(FileAccess { done_bytes, asked_bytes, .. }) => Verdict::broken(format!(
+                    "{done_bytes} written of {asked_bytes}",
+                    done_bytes = Count(*done_bytes, "byte")
+                ))
+                .at_field(field),
             })
         }),
     },

@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
 
 use super::write_chunks::threshold_bytes;
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -55,8 +56,11 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
         let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
         let [data, inline, threshold, _] = all.worst;
         format!(
-            "{tally} with {bytes} bytes in chunks would have fitted inline; at most {data} bytes in a chunk: inline, the Send \
-             would have {inline} bytes of the {threshold} allowed"
+            "{tally} with {bytes} in chunks would have fitted inline; at most {data} in a chunk: inline, the Send \
+             would have {inline} of the {threshold} allowed",
+            bytes = Count(bytes, "byte"),
+            data = Count(data, "byte"),
+            inline = Count(inline, "byte")
         )
     });
     Some(verdict.by(message.transaction.requester()))
@@ -83,7 +87,9 @@ fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
         let (tally, bytes) = (all.tally("Long message", "Long messages"), all.totals[3]);
         let [length, threshold, enough, _] = all.worst;
         format!(
-            "{tally} with {bytes} bytes in chunks; at most {length} bytes, inline threshold {threshold}: {enough} would do"
+            "{tally} with {bytes} in chunks; at most {length}, inline threshold {threshold}: {enough} would do",
+            bytes = Count(bytes, "byte"),
+            length = Count(length, "byte")
         )
     }))
 }
@@ -123,7 +129,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Reply to a Call with chunks invalidates none of its handles.",
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
-            plain Send: \"1 reply without invalidation: 1 segments to invalidate locally\".",
+            plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists],
         scope: RuleScope::Connection,
@@ -136,8 +142,9 @@ pub(crate) const RULES: &[Rule] = &[
             Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
                 let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);
                 format!(
-                    "{tally} without invalidation: {total} segments to invalidate locally, {} per reply at most",
-                    all.worst[0]
+                    "{tally} without invalidation: {total} to invalidate locally, {} per reply at most",
+                    all.worst[0],
+                    total = Count(total, "segment")
                 )
             }))
         }),
@@ -166,7 +173,10 @@ pub(crate) const RULES: &[Rule] = &[
                 let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
                 let average = bytes / segments.max(1);
                 format!(
-                    "{tally}; at worst a chunk of {bytes} bytes in {segments} segments, {average} bytes on average"
+                    "{tally}; at worst a chunk of {bytes} in {segments}, {average} on average",
+                    bytes = Count(bytes, "byte"),
+                    segments = Count(segments, "segment"),
+                    average = Count(average, "byte")
                 )
             }))
         }),

@@ -5,6 +5,7 @@ use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
 use crate::transaction_view::TransactionView;
@@ -227,8 +228,9 @@ pub(crate) const RULES: &[Rule] = &[
             let is_kept = to_server >= before_to_server && to_client >= before_to_client;
             Some(Verdict::from_condition(is_kept, || {
                 format!(
-                    "thresholds {to_server} and {to_client} bytes, {before_to_server} and {before_to_client} on the \
-                     connection before"
+                    "thresholds {to_server} and {to_client}, {before_to_server} and {before_to_client} on the \
+                     connection before",
+                    to_client = Count(to_client, "byte")
                 )
             }))
         }),
@@ -265,7 +267,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a \
             connection that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
-            reads 1,024 bytes from the server: \"1 Read chunks in a reply, fetched by the requester, confirmed with \
+            reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::MessageKind],
@@ -277,7 +279,10 @@ pub(crate) const RULES: &[Rule] = &[
             Some(Verdict::from_condition(!is_read_read, || {
                 let chunks = of.transaction.reply_read_chunks.len();
                 let end = if of.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
-                format!("{chunks} Read chunks in a reply, fetched by the requester{end}")
+                format!(
+                    "{chunks} in a reply, fetched by the requester{end}",
+                    chunks = Count(chunks, "Read chunk")
+                )
             }))
         }),
     },

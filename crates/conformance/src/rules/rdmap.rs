@@ -5,6 +5,7 @@
 
 use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
 
+use crate::count::Count;
 use crate::rule::{Rule, RuleCheck, RuleScope, Severity, Verdict};
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns the values that broke the rule.
@@ -25,9 +26,11 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::ReservedBits(bits) => format!("reserved bits {bits:#x}"),
         MpaStartupFault::RejectedRequest => "R bit in a request".to_owned(),
         MpaStartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
-        MpaStartupFault::PrivateDataLength(length) => format!("{length} bytes of private data, at most 512"),
+        MpaStartupFault::PrivateDataLength(length) => {
+            format!("{length} of private data, at most 512", length = Count(length, "byte"))
+        }
         MpaStartupFault::PrivateDataMismatch { announced, length } => {
-            format!("PD_Length {announced}, {length} bytes of private data")
+            format!("PD_Length {announced}, {length} of private data", length = Count(length, "byte"))
         }
         MpaStartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
@@ -103,7 +106,7 @@ pub(crate) const RULES: &[Rule] = &[
             RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
             RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
             RdmapFault::MarkerPointer { pointer, expected } => {
-                format!("marker points {pointer} bytes back, the FPDU begins {expected} bytes before it")
+                format!("marker points {pointer} back, the FPDU begins {expected} before it", pointer = Count(pointer, "byte"), expected = Count(expected, "byte"))
             },
         },
     },
@@ -221,8 +224,8 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { fpdus:
-            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length} bytes"),
-            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length} bytes"),
+            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = Count(length, "byte")),
+            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = Count(length, "byte")),
         },
     },
     Rule {
@@ -253,7 +256,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageOffset { offset, expected } => {
-                format!("message offset {offset} after {expected} bytes")
+                format!("message offset {offset} after {expected}", expected = Count(expected, "byte"))
             },
         },
     },
@@ -300,7 +303,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: fault! { responses:
             RdmapFault::UnrequestedResponse { stag, offset, length } => {
-                format!("response of {length} bytes, STag {stag}, offset {offset:#x}")
+                format!("response of {length}, STag {stag}, offset {offset:#x}", length = Count(length, "byte"))
             },
         },
     },
@@ -310,14 +313,14 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5040 section 5.2.2",
         requirement: "Read Responses have the order of their requests.",
         explanation: "The requester completes RDMA Reads in their order: it would use the memory of an earlier one before it \
-            has its data. Example: the second of two requests is answered first: \"response for STag 0x00000088, 1 earlier \
-            requests wait\".",
+            has its data. Example: the second of two requests is answered first: \"response for STag 0x00000088 before \
+            those for 1 earlier request\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,
         check: fault! { responses:
             RdmapFault::ResponseOrder { stag, unanswered } => {
-                format!("response for STag {stag}, {unanswered} earlier requests wait")
+                format!("response for STag {stag} before those for {unanswered}", unanswered = Count(unanswered, "earlier request"))
             },
         },
     },
@@ -333,7 +336,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: fault! { responses:
             RdmapFault::ResponseLength { length, requested } => {
-                format!("response of {length} bytes, {requested} requested")
+                format!("response of {length}, {requested} requested", length = Count(length, "byte"))
             },
         },
     },

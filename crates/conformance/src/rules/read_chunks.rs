@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::write_chunks;
+use crate::count::Count;
 use crate::file_access::FileAccess;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
@@ -109,10 +110,12 @@ fn check_item_lengths(
     lengths.peek()?;
     Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
         None => Verdict::Kept,
-        Some((chunk, item)) => {
-            Verdict::broken(format!("Read chunk of {chunk} bytes, data item of {item} bytes"))
-                .at_field("rpcordma.rdma_length")
-        }
+        Some((chunk, item)) => Verdict::broken(format!(
+            "Read chunk of {chunk}, data item of {item}",
+            chunk = Count(chunk, "byte"),
+            item = Count(item, "byte")
+        ))
+        .at_field("rpcordma.rdma_length"),
     })
 }
 
@@ -138,7 +141,11 @@ fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
         return Some(Verdict::Unknown);
     }
     Some(Verdict::from_condition(length % 4 == 0, || {
-        format!("{length} bytes of payload: {} bytes of roundup of a reduced item", length % 4)
+        format!(
+            "{length} of payload: {} of roundup of a reduced item",
+            Count(length % 4, "byte"),
+            length = Count(length, "byte")
+        )
     }))
 }
 
@@ -149,7 +156,7 @@ fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
         RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
     Some(Verdict::from_condition(length % 4 == 0, || {
-        format!("{name} with {length} bytes, {} more than whole words", length % 4)
+        format!("{name} with {length}, {} more than whole words", length % 4, length = Count(length, "byte"))
     }))
 }
 
@@ -225,7 +232,7 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
             Some(match view.eligible_reads() {
                 None => Verdict::Unknown,
                 Some(reads) => Verdict::from_condition(!reads.is_empty(), || {
-                    format!("{returned} bytes of {} in a Write chunk", name())
+                    format!("{returned} of {} in a Write chunk", name(), returned = Count(returned, "byte"))
                 }),
             })
         }
@@ -256,7 +263,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC \
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
-            Read chunk, and the client does not read it: \"1 Read chunks in a Reply\".",
+            Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
         subjects: &[Subject::Reply, Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -270,7 +277,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             Some(
                 Verdict::from_condition(chunks.is_empty(), || {
-                    format!("{} Read chunks in a Reply", chunks.len())
+                    format!("{} in a Reply", Count(chunks.len(), "Read chunk"))
                 })
                 .at_field("rpcordma.reads"),
             )
@@ -374,7 +381,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.4.4",
         requirement: "The roundup of a reduced data item is removed from the payload.",
         explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
-            are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 bytes of \
+            are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::ChunkLists],
@@ -401,8 +408,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder that executes a Call has read the data items in its Read chunks, or the Call, to the end.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
-            Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 were not \
-            read\".",
+            Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
         subjects: &[Subject::ReadChunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -422,8 +428,9 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(_) if view.has_invalid_access => Verdict::Unknown,
                 Some(((unread, needed), position)) => {
                     let position = position.unwrap_or_default();
-                    let of_needed = if unread < needed { format!(" of {needed}") } else { String::new() };
-                    Verdict::broken(format!("{unread}{of_needed} bytes at Position {position} were not read"))
+                    let part = if unread < needed { format!("{unread} of ") } else { String::new() };
+                    let needed = Count(needed, "byte");
+                    Verdict::broken(format!("{part}{needed} at Position {position} not read"))
                 }
             })
         }),

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, ErrCode, RdmaProc, RpcRdmaErrorCode};
 
 use super::write_chunks::{call, threshold_bytes};
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -23,7 +24,7 @@ pub(super) fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
         return None;
     }
     let returned = message.reply_chunk_bytes()?;
-    let text = || format!("RDMA_MSG with {returned} bytes in the Reply chunk");
+    let text = || format!("RDMA_MSG with {returned} in the Reply chunk", returned = Count(returned, "byte"));
     Some(Verdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
 }
 
@@ -59,7 +60,9 @@ fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(
         Verdict::from_condition(needed <= room, || {
             format!(
-                "Reply chunk of {offered} bytes for a reply of up to {needed} bytes of data, answered {answer}"
+                "Reply chunk of {offered} for a reply of up to {needed} of data, answered {answer}",
+                offered = Count(offered, "byte"),
+                needed = Count(needed, "byte")
             )
         })
         .by(view.requester()),
@@ -88,7 +91,10 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let length = message.record.length;
             Some(Verdict::from_condition(length <= threshold as usize, || {
-                format!("{length} bytes sent beside a Reply chunk, inline threshold {threshold}")
+                format!(
+                    "{length} sent beside a Reply chunk, inline threshold {threshold}",
+                    length = Count(length, "byte")
+                )
             }))
         }),
     },
@@ -146,8 +152,10 @@ pub(crate) const RULES: &[Rule] = &[
                 let (tally, bytes) = (all.tally("Long Reply", "Long Replies"), all.totals[2]);
                 let [length, threshold, ..] = all.worst;
                 format!(
-                    "{tally} with {bytes} bytes would have fitted inline; the longest Send would have {length} bytes of the \
-                     {threshold} allowed"
+                    "{tally} with {bytes} would have fitted inline; the longest Send would have {length} of the \
+                     {threshold} allowed",
+                    bytes = Count(bytes, "byte"),
+                    length = Count(length, "byte")
                 )
             }))
         }),

@@ -6,6 +6,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 
 use super::sessions::{SlotCall, by_requester};
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::sequence::Channel;
 use crate::subject::Subject;
@@ -69,8 +70,10 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
             return Some(Verdict::Unknown);
         }
         let limit = limits.max_request_bytes;
-        let verdict =
-            Verdict::broken(format!("{request} bytes of request accepted, ca_maxrequestsize {limit}"));
+        let verdict = Verdict::broken(format!(
+            "{request} of request accepted, ca_maxrequestsize {limit}",
+            request = Count(request, "byte")
+        ));
         return Some(by_requester(transaction, call.frames, verdict));
     } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
         Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))

@@ -4,6 +4,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::sequence::{Channel, SequenceArguments};
 use crate::session_table::{SlotHistory, SlotUse};
@@ -141,7 +142,11 @@ fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict>
                 if at == 0 && operations.operation_count > 1 =>
             {
                 let count = operations.operation_count;
-                format!("{} is the first of {count} operations{accepted}", name(operation))
+                format!(
+                    "{} is the first of {count}{accepted}",
+                    name(operation),
+                    count = Count(count, "operation")
+                )
             }
             SessionPosition::Alone if at > 0 => {
                 format!("{} is operation {}, not the only one{accepted}", name(operation), at + 1)

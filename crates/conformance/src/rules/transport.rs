@@ -4,6 +4,7 @@ use nfsrdma_dissectors::flow::PacketOrderFault;
 use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
 use nfsrdma_dissectors::infiniband::NakCode;
 
+use crate::count::Count;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 
 /// Returns a violation if the event is a NAK with such a code.
@@ -197,7 +198,11 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(Verdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
-                        format!("packet of {length} bytes after one of {before} bytes in a message")
+                        format!(
+                            "packet of {length} after one of {before} in a message",
+                            length = Count(length, "byte"),
+                            before = Count(before, "byte")
+                        )
                     }
                     PacketOrderFault::WriteLength { .. } => return None,
                 }))
@@ -223,7 +228,10 @@ pub(crate) const RULES: &[Rule] = &[
                 else {
                     return None;
                 };
-                Some(Verdict::broken(format!("RDMA Write of {length} bytes, DMA Length {announced}")))
+                Some(Verdict::broken(format!(
+                    "RDMA Write of {length}, DMA Length {announced}",
+                    length = Count(length, "byte")
+                )))
             },
             |checks| checks.packets,
         ),

@@ -9,6 +9,7 @@ use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::reply_chunk::reply_chunk_in_msg;
+use crate::count::Count;
 use crate::message_view::MessageView;
 use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
 use crate::subject::Subject;
@@ -54,7 +55,7 @@ pub(super) fn threshold_bytes(view: &TransactionView<'_>, sender: ConnectionRole
 fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option<String> {
     let (before, after) = (offered.segments.len(), copy.target.len() as usize);
     if before != after {
-        return Some(format!("{name} with {after} segments, {before} offered"));
+        return Some(format!("{name} with {after}, {before} offered", after = Count(after, "segment")));
     }
     { offered.segments.iter().zip(copy.target.iter()) }.find_map(|(segment, copy)| {
         if segment.handle != copy.handle {
@@ -130,7 +131,7 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
     }
     .or_else(|| {
         let (before, after) = (offered.len(), copies.len() as usize);
-        (before != after).then(|| format!("{after} Write chunks, {before} offered"))
+        (before != after).then(|| format!("{after}, {before} offered", after = Count(after, "Write chunk")))
     })
     .or_else(|| {
         { offered.iter().zip(copies.iter()) }
@@ -192,10 +193,12 @@ fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
     in_chunks.peek()?;
     Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
         None => Verdict::Kept,
-        Some((item, returned)) => {
-            Verdict::broken(format!("{returned} bytes returned, data item of {item} bytes"))
-                .at_field("rpcordma.rdma_length")
-        }
+        Some((item, returned)) => Verdict::broken(format!(
+            "{returned} returned, data item of {item}",
+            returned = Count(returned, "byte"),
+            item = Count(item, "byte")
+        ))
+        .at_field("rpcordma.rdma_length"),
     })
 }
 
@@ -210,7 +213,11 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
         None => Verdict::Kept,
         Some((item, chunk)) => Verdict::broken({
             let offered = chunk.map_or(0, Chunk::offered_bytes);
-            format!("{} bytes inline, a Write chunk of {offered} bytes was offered for them", item.length)
+            format!(
+                "{} inline, a Write chunk of {offered} was offered for them",
+                Count(item.length, "byte"),
+                offered = Count(offered, "byte")
+            )
         }),
     })
 }
@@ -244,7 +251,10 @@ fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
             let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
             let place =
                 if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
-            format!("returned {returned} bytes, {total} written{place}, handle {handle}")
+            format!(
+                "returned {returned}, {total} written{place}, handle {handle}",
+                returned = Count(returned, "byte")
+            )
         }),
     })
 }
@@ -259,7 +269,9 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
     Some(match gap {
         None => Verdict::Kept,
         Some((returned, offered, next)) => Verdict::broken(format!(
-            "{returned} of {offered} bytes in a segment, and {next} bytes in the next"
+            "{returned} of {offered} in a segment, and {next} in the next",
+            offered = Count(offered, "byte"),
+            next = Count(next, "byte")
         ))
         .at_field("rpcordma.rdma_length"),
     })
@@ -317,8 +329,9 @@ fn judge_chunk_sizes(
     Some(match wrong {
         None => Verdict::Kept,
         Some((chunk, count)) => Verdict::broken(format!(
-            "Write chunk of {} bytes for a READ of {count} bytes",
-            chunk.offered_bytes()
+            "Write chunk of {} for a READ of {count}",
+            Count(chunk.offered_bytes(), "byte"),
+            count = Count(*count, "byte")
         ))
         .by(view.requester())
         .at_field("rpcordma.rdma_length"),
@@ -338,7 +351,7 @@ fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
     }
     Some(
         Verdict::from_condition(!reads.is_empty(), || {
-            format!("{} Write chunks, no operation returns data for them", chunks.len())
+            format!("{}, no operation returns data for them", Count(chunks.len(), "Write chunk"))
         })
         .at_field("rpcordma.writes"),
     )
@@ -394,7 +407,12 @@ fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
     Some(Verdict::from_condition(complexity.is_low(), || {
         let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
         let Complexity { items, writes, segments } = complexity;
-        format!("{items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk{again}")
+        format!(
+            "{items}, {writes}, up to {segments} in a chunk{again}",
+            items = Count(items, "Read chunk"),
+            writes = Count(writes, "Write chunk"),
+            segments = Count(segments, "segment")
+        )
     }))
 }
 
@@ -432,7 +450,10 @@ fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
     }
     let Complexity { items, writes, segments } = Complexity::of(view);
     Some(Verdict::broken(format!(
-        "ERR_CHUNK for {items} Read chunks, {writes} Write chunks, up to {segments} segments in a chunk"
+        "ERR_CHUNK for {items}, {writes}, up to {segments} in a chunk",
+        items = Count(items, "Read chunk"),
+        writes = Count(writes, "Write chunk"),
+        segments = Count(segments, "segment")
     )))
 }
 
@@ -484,10 +505,11 @@ pub(crate) const RULES: &[Rule] = &[
             let excess = segments.find(|(returned, offered)| returned > offered);
             Some(match excess {
                 None => Verdict::Kept,
-                Some((returned, offered)) => {
-                    Verdict::broken(format!("returned {returned} of {offered} bytes offered"))
-                        .at_field("rpcordma.rdma_length")
-                }
+                Some((returned, offered)) => Verdict::broken(format!(
+                    "returned {returned} of {offered} offered",
+                    offered = Count(offered, "byte")
+                ))
+                .at_field("rpcordma.rdma_length"),
             })
         }),
     },
@@ -563,7 +585,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Write chunk without segments comes back without segments.",
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
             of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
-            a segment: \"1 segments in a Write chunk that was offered empty\".",
+            a segment: \"1 segment in a Write chunk that was offered empty\".",
         subjects: &[Subject::WriteChunks],
         needs: BOTH_LISTS,
         scope: RuleScope::Each,
@@ -577,8 +599,8 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match filled {
                 None => Verdict::Kept,
                 Some((_, copy)) => Verdict::broken(format!(
-                    "{} segments in a Write chunk that was offered empty",
-                    copy.target.len()
+                    "{} in a Write chunk that was offered empty",
+                    Count(copy.target.len(), "segment")
                 ))
                 .at_field("rpcordma.writes"),
             })
@@ -613,7 +635,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3.2",
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
-            a Write list: \"1 Write chunks, no operation returns data for them\".",
+            a Write list: \"1 Write chunk, no operation returns data for them\".",
         subjects: &[Subject::Call, Subject::WriteChunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
@@ -659,7 +681,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Calls in flight at the same time do not offer overlapping memory of which one range is for results.",
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
-            offset 0x20100800, are memory of XID 0x00000102 too\".",
+            offset 0x20100800, also memory of XID 0x00000102\".",
         subjects: &[Subject::Chunks],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
         scope: RuleScope::Each,
@@ -669,8 +691,11 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match view.overlap {
                 None => Verdict::Kept,
                 Some(overlap) => Verdict::broken(format!(
-                    "{} bytes, handle {}, offset 0x{:x}, are memory of XID {} too",
-                    overlap.length, overlap.handle, overlap.offset, overlap.xid
+                    "{}, handle {}, offset 0x{:x}, also memory of XID {}",
+                    Count(overlap.length, "byte"),
+                    overlap.handle,
+                    overlap.offset,
+                    overlap.xid
                 ))
                 .by(view.requester())
                 .at_field("rpcordma.rdma_handle"),
@@ -685,7 +710,7 @@ pub(crate) const RULES: &[Rule] = &[
             segments in each chunk (SHOULD).",
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
-            READ on its own: \"0 Read chunks, 1 Write chunks, up to 17 segments in a chunk\".",
+            READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[Subject::Call, Subject::Chunks],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,

@@ -280,7 +280,7 @@ fn a_complex_call_that_comes_again_after_an_error_says_so() {
     let of_rule: Vec<&str> = { found.iter().filter(|finding| finding.rule.id == "rpcrdma/too-complex") }
         .map(|finding| finding.text.as_str())
         .collect();
-    let text = "0 Read chunks, 2 Write chunks, up to 1 segments in a chunk";
+    let text = "0 Read chunks, 2 Write chunks, up to 1 segment in a chunk";
     assert_eq!(of_rule, [text.to_owned(), format!("{text}; sent again after an error")]);
 }
 
