@@ -99,8 +99,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "A NAK of a reliable connection has code 0, 1, 2 or 3.",
-        explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The text has the code. Example: \
-            an acknowledgement with 17 in the field of the code: \"NAK 17: 0x11\".",
+        explanation: "Code 4 belongs to Reliable Datagrams, and greater codes are reserved. The finding names the code. Example: \
+            an acknowledgement with code 17: \"NAK 17: 0x11\".",
         subjects: &[],
         needs: &[],
         scope: RuleScope::Connection,

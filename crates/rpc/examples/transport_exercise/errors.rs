@@ -64,18 +64,18 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
                 ensure!(
                     lost == in_flight.make_contiguous(),
-                    "{lost:?} are lost, {in_flight:?} were in flight"
+                    "{lost:?} reported as lost, {in_flight:?} in flight"
                 );
-                println!("ok gone after {answered} Calls with {} in flight: {reason}", lost.len());
+                println!("ok: disconnected after {answered} Calls with {} in flight: {reason}", lost.len());
                 break reason;
             }
             Some(other) => bail!("{other:?}"),
-            None => bail!("the server is not gone after {answered} Calls"),
+            None => bail!("still connected after {answered} Calls"),
         }
     };
-    let is_of_the_server =
+    let is_by_server =
         matches!(reason, DisconnectReason::Closed | DisconnectReason::Reset | DisconnectReason::Unreachable);
-    ensure!(is_of_the_server, "it is told as {reason:?}");
+    ensure!(is_by_server, "the server ended, but the reason is {reason:?}");
     let (xid, call) = client.header(0);
     let after = client
         .transport
