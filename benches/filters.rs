@@ -8,13 +8,14 @@
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_inspect::filter::Filter;
-use nfsrdma_inspect::memory::MemoryBudget;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::output::{
-    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+    LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
 };
 
 #[path = "../tests/it/captures.rs"]

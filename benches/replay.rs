@@ -12,7 +12,7 @@ mod made;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use made::{Kind, Planned, made};
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace};
 
 /// Number of steps of a run.
 const STEPS: u64 = 20_000;

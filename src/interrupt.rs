@@ -16,8 +16,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::output_file;
-
 /// State of signal handling.
 #[derive(Debug)]
 enum SignalHandling {
@@ -81,7 +79,7 @@ fn handle_signals(mut signals: Signals) {
             orderly.waker = None;
             continue;
         }
-        let held = output_file::remove_unfinished();
+        let held = nfsrdma_output_file::remove_unfinished();
         // The program ends here.
         let _ = emulate_default_handler(signal);
         drop(held);

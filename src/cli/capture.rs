@@ -16,7 +16,7 @@ use super::{ExitStatus, SOURCE_WAIT, report_error};
 use crate::interrupt;
 use crate::output::capture_recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
-use crate::output_file::is_standard_output;
+use nfsrdma_output_file::is_standard_output;
 
 /// Record packets from an interface as pcapng
 ///

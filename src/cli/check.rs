@@ -22,21 +22,21 @@ use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, outputs, report_error, write_error};
-use crate::analysis::baseline::{
-    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecordError, BaselineRecorder, BaselineSettings,
-    RecordedBaseline,
-};
-use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::recorder::ComparisonRecorder;
-use crate::analysis::comparison::tally::DifferenceTally;
-use crate::memory::{CheckMemory, MemoryBudget};
 use crate::output::ReportFormat;
 use crate::output::check_report::{
     BaselineDifferences, CaptureCheckResult, CheckOutcome, CheckReportView, CheckedCaptureSummary,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
-use crate::output_file::InputFiles;
+use nfsrdma_analysis::baseline::{
+    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecordError, BaselineRecorder, BaselineSettings,
+    RecordedBaseline,
+};
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::tally::DifferenceTally;
+use nfsrdma_analysis::memory::{CheckMemory, MemoryBudget};
+use nfsrdma_output_file::InputFiles;
 
 /// Default number of differences shown per capture.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;

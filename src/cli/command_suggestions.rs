@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::filter::catalog::nearest;
-use crate::filter::proposal;
+use nfsrdma_analysis::filter::catalog::nearest;
+use nfsrdma_analysis::filter::proposal;
 
 /// Commands of other programs, and the arguments of this one that do the same.
 const FOREIGN_COMMANDS: &[(&str, &str)] = &[

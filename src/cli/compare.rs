@@ -14,13 +14,13 @@ use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
-use crate::analysis::comparison::options::{ComparisonOptions, IgnoreKey};
-use crate::analysis::comparison::recorder::ComparisonRecorder;
-use crate::analysis::comparison::tally::FirstDifferences;
-use crate::analysis::comparison::{Comparison, ComparisonSide};
-use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
+use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
+use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::tally::FirstDifferences;
+use nfsrdma_analysis::comparison::{Comparison, ComparisonSide};
+use nfsrdma_analysis::memory::MemoryBudget;
 
 /// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
@@ -39,7 +39,7 @@ const DEFAULT_SHOWN_DIFFERENCES: usize = 20;
 const KINDS_TITLE: &str = "Difference kinds";
 
 fn kinds() -> String {
-    use crate::analysis::comparison::difference::DifferenceKind;
+    use nfsrdma_analysis::comparison::difference::DifferenceKind;
     DifferenceKind::ALL.iter().map(|kind| format!("  {:<13} {}\n", kind.word(), kind.meaning())).collect()
 }
 

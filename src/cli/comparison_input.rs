@@ -14,17 +14,17 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use super::progress::ProgressLine;
 use super::replay::server::open_trace_file;
 use super::{ExitStatus, write_error};
-use crate::analysis::comparison::ComparisonClient;
-use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::record::{ComparedFinding, ComparisonRecord};
-use crate::analysis::comparison::recorder::ComparisonRecorder;
-use crate::analysis::conformance::run::ConformanceRun;
-use crate::filter::{Filter, FilterRunner};
-use crate::memory::MemoryBudget;
 use crate::output::{OutputSettings, OutputWriter};
-use crate::replay::trace::file_format::MAGIC;
-use crate::replay::trace::transaction_builder::TraceTransactionBuilder;
-use crate::replay::trace::{self, TraceError};
+use nfsrdma_analysis::comparison::ComparisonClient;
+use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::record::{ComparedFinding, ComparisonRecord};
+use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::conformance::run::ConformanceRun;
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_replay::trace::file_format::MAGIC;
+use nfsrdma_replay::trace::transaction_builder::TraceTransactionBuilder;
+use nfsrdma_replay::trace::{self, TraceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
 /// the limit is lower than the default.

@@ -17,9 +17,9 @@ use nfsrdma_capture_file::live::devices::{self, DeviceVisibility};
 use nfsrdma_conformance::{RULES, SeverityLevel};
 
 use super::ExitStatus;
-use crate::analysis::comparison::options::IgnoreKey;
-use crate::filter::catalog::Catalog;
-use crate::replay::run::tolerance_rules;
+use nfsrdma_analysis::comparison::options::IgnoreKey;
+use nfsrdma_analysis::filter::catalog::Catalog;
+use nfsrdma_replay::run::tolerance_rules;
 
 /// Environment variable that selects completion.
 pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";

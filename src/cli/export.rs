@@ -16,8 +16,8 @@ use super::progress::ProgressLine;
 use super::{ExitStatus, report_error};
 use crate::export::ParquetExport;
 use crate::interrupt;
-use crate::memory::MemoryBudget;
-use crate::output_file::{InputFiles, OutputError, missing_directory, write_advice};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_output_file::{InputFiles, OutputError, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///

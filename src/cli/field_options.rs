@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
 
-use crate::filter::Filter;
 use crate::output::fields_format::{self, FieldLineFormat, FieldLines, FieldOccurrence};
 use crate::output::{LineFormat, LineUnit};
+use nfsrdma_analysis::filter::Filter;
 
 /// Option of `-E`.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, write_error};
 use crate::escape;
-use crate::filter::catalog::{Catalog, CatalogEntry};
 use crate::output::style::{StyledText, TerminalStyle, fit};
+use nfsrdma_analysis::filter::catalog::{Catalog, CatalogEntry};
 
 /// Form of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

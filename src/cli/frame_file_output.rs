@@ -10,12 +10,12 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::report_error;
-use crate::analysis::names::OperationPaths;
 use crate::interrupt;
 use crate::output::LineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
-use crate::output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
+use nfsrdma_analysis::names::OperationPaths;
+use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
 
 /// Nanoseconds between two times that a growing file is written.
 const GROWTH_INTERVAL_NS: u64 = 500_000_000;

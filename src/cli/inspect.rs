@@ -16,6 +16,7 @@ use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
 use super::dialect::DialectArgs;
 use super::field_options::{self, FieldFormatOption};
+use super::filehandles::FilehandleArgs;
 use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
@@ -26,15 +27,13 @@ use super::progress::ProgressLine;
 use super::seconds::SecondsArg;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
-use crate::analysis::pending_calls::PendingWatch;
-use crate::filter::Filter;
 use crate::interrupt::GracefulShutdown;
-use crate::memory::MemoryBudget;
 use crate::output::fields_format::FieldLines;
-use crate::output::{
-    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
-};
-use crate::output_file::is_standard_output;
+use crate::output::{LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat};
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::pending_calls::PendingWatch;
+use nfsrdma_output_file::is_standard_output;
 
 const LIMITS: &str = "Memory limits";
 
@@ -165,9 +164,8 @@ pub(super) struct InspectArgs {
     #[arg(long, value_name = "FORMAT")]
     summary: Option<SummaryFormat>,
 
-    /// Filehandle display format
-    #[arg(long, value_name = "FORMAT", default_value = "names")]
-    filehandles: FilehandleDisplay,
+    #[command(flatten)]
+    filehandles: FilehandleArgs,
 
     /// Accepted for compatibility with tshark: addresses and ports are never resolved; for file names see --filehandles
     #[arg(short = 'n', long = "no-names")]
@@ -325,7 +323,7 @@ impl InspectArgs {
             needs_file_names: self.write.is_some(),
             findings: self.applies_rules(filter),
             icrc: self.check_icrc,
-            filehandles: self.filehandles,
+            filehandles: self.filehandles.selected(),
             screen: style::screen(self.color),
             memory: memory.clone(),
         }

@@ -20,13 +20,13 @@ use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, outputs, report_error, write_error};
-use crate::analysis::conformance::report::LintReport;
-use crate::analysis::conformance::selection::{FindingPattern, LintConfig};
-use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::lint;
 use crate::output::units::PluralCount;
-use crate::output_file::InputFiles;
+use nfsrdma_analysis::conformance::report::LintReport;
+use nfsrdma_analysis::conformance::selection::{FindingPattern, LintConfig};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_output_file::InputFiles;
 
 /// Default number of findings shown per rule.
 const DEFAULT_SHOWN_FINDINGS: usize = 5;

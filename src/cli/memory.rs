@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::bytes::BytesArg;
-use crate::memory::{self, MemoryBudget};
+use nfsrdma_analysis::memory::{self, MemoryBudget};
 
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod dialect;
 mod export;
 mod field_options;
 mod fields;
+mod filehandles;
 mod frame_file_output;
 mod inspect;
 #[cfg(feature = "live")]
@@ -57,7 +58,6 @@ use probe::ProbeArgs;
 use replay::ReplayArgs;
 
 use crate::escape;
-use crate::output_file;
 #[cfg(feature = "tui")]
 use tui::TuiArgs;
 
@@ -255,7 +255,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     }
     let color =
         if style::ColorChoice::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
-    if let Err(error) = output_file::check_standard_output(arguments.iter().skip(1)) {
+    if let Err(error) = nfsrdma_output_file::check_standard_output(arguments.iter().skip(1)) {
         report_error(error);
         return ExitStatus::Failed;
     }
@@ -283,7 +283,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         None => inspect::run(&cli.inspect),
     };
     // Unfinished files of other threads.
-    drop(output_file::remove_unfinished());
+    drop(nfsrdma_output_file::remove_unfinished());
     match outcome {
         Ok(exit) => exit,
         Err(error) if is_closed_pipe(&error) => ExitStatus::Done,
@@ -308,7 +308,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 /// Returns the error for standard output that cannot be written, as when the disk is full.
 fn write_error(error: io::Error) -> anyhow::Error {
-    let advice = output_file::write_advice(&error);
+    let advice = nfsrdma_output_file::write_advice(&error);
     let what = format!("standard output: cannot write: {error}; {advice}");
     anyhow::Error::new(error).context(what)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::interrupt;
-use crate::output_file::{InputFiles, OutputError, OutputFile, directory_and_name};
+use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, directory_and_name};
 
 /// Creates a file whose header is written last, such as a trace.
 pub(super) fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {

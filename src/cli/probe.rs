@@ -12,7 +12,7 @@ use super::style::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
-use crate::replay::probe::{ProbeError, probe};
+use nfsrdma_replay::probe::{ProbeError, probe};
 
 /// Examples for the help.
 const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export       all NFS versions, over RDMA

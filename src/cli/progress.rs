@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_capture_file::{Counters, ReadProgress};
 
 use crate::output::units::{ByteRate, ElapsedTime, EventRate, HumanCount, HumanSize};
-use crate::replay::run::ReplayReport;
+use nfsrdma_replay::run::ReplayReport;
 
 /// Minimum duration before progress is shown.
 const MIN_DURATION: Duration = Duration::from_secs(1);

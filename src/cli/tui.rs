@@ -15,18 +15,19 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::ExitStatus;
 use super::dialect::DialectArgs;
+use super::filehandles::FilehandleArgs;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory::MemoryArgs;
 use super::seconds::SecondsArg;
 use super::style;
-use crate::memory::MemoryBudget;
-use crate::output::{FilehandleDisplay, TimeFormat};
+use crate::output::TimeFormat;
 use crate::tui::capture_handle::CaptureHandle;
 #[cfg(feature = "live")]
 use crate::tui::capture_handle::LiveReadStopCondition;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
+use nfsrdma_analysis::memory::MemoryBudget;
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -65,9 +66,8 @@ pub(super) struct TuiArgs {
     #[arg(short = 't', long = "time-format", alias = "time", value_name = "FORMAT", default_value = "r")]
     time: TimeFormat,
 
-    /// Filehandle display format
-    #[arg(long, value_name = "FORMAT", default_value = "names")]
-    filehandles: FilehandleDisplay,
+    #[command(flatten)]
+    filehandles: FilehandleArgs,
 
     /// Color theme; NO_COLOR disables colors
     #[arg(long, value_name = "THEME", default_value = "auto")]
@@ -205,7 +205,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
             ..memory.limits()
         },
         memory,
-        filehandles: args.filehandles,
+        filehandles: args.filehandles.selected(),
         time: args.time,
         filter: args.display_filter.clone(),
         slow_ns: args.slow.map(|ms| (ms * 1e6) as u64),

@@ -23,10 +23,10 @@ use std::path::Path;
 use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 
-use crate::analysis::names::{FileNames, FilehandleDisplay};
-use crate::memory::MemoryBudget;
 use crate::output::json::JsonLines;
-use crate::output_file::InputFiles;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
+use nfsrdma_output_file::InputFiles;
 
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;

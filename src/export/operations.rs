@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
 use serde_json::Value;
 
-use crate::analysis::names::FileNames;
 use crate::output::json::{self, DecodedValuesJson};
+use nfsrdma_analysis::names::FileNames;
 
 use super::table::table;
 

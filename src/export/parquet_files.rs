@@ -18,7 +18,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::table::{ParquetColumn, ParquetColumnType, ParquetRow};
-use crate::output_file::{ClosedOutputFile, InputFiles, OutputFile, remove_abandoned, remove_old};
+use nfsrdma_output_file::{ClosedOutputFile, InputFiles, OutputFile, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;

@@ -10,8 +10,8 @@ use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::analysis::names::OperationPaths;
 use crate::output::json;
+use nfsrdma_analysis::names::OperationPaths;
 
 use super::connection_tally::ExportConnectionTally;
 use super::table::{Micros, table};

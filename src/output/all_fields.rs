@@ -11,8 +11,8 @@ use nfsrdma_dissectors::net::{self, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::FxHashMap;
 
-use crate::filter::OutputFieldValue;
-use crate::filter::catalog::FilterType;
+use nfsrdma_analysis::filter::OutputFieldValue;
+use nfsrdma_analysis::filter::catalog::FilterType;
 
 use super::fields_format;
 

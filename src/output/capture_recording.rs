@@ -11,7 +11,7 @@ use nfsrdma_capture_file::{Counters, Interface, InterfaceId, InterfaceStatistics
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::units::CompactTimestamp;
-use crate::output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
+use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

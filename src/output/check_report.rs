@@ -10,10 +10,10 @@ use super::comparison::{difference_text, frame_of};
 use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle, columns, fit};
 use super::units::PluralCount;
-use crate::analysis::baseline::BaselineCounts;
-use crate::analysis::comparison::difference::{Difference, DifferenceKind};
-use crate::analysis::comparison::tally::DifferenceTally;
 use crate::escape;
+use nfsrdma_analysis::baseline::BaselineCounts;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+use nfsrdma_analysis::comparison::tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]

@@ -6,9 +6,9 @@ mod text;
 use std::io::{self, Write};
 
 use super::style::TerminalStyle;
-use crate::analysis::comparison::Comparison;
-use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::difference::{Difference, DifferenceSide};
+use nfsrdma_analysis::comparison::Comparison;
+use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
 
 /// Report on the comparison of two captures.
 pub struct ComparisonReportView<'a> {

@@ -20,11 +20,11 @@ use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
-use crate::analysis::connection_lifetimes::ConnectionStats;
-use crate::analysis::connections::ConnectionTally;
-use crate::analysis::load::CreditSeries;
-use crate::analysis::sessions::{BoundSession, SessionChannelBinding, SessionChannelLimits};
 use crate::escape;
+use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
+use nfsrdma_analysis::connections::ConnectionTally;
+use nfsrdma_analysis::load::CreditSeries;
+use nfsrdma_analysis::sessions::{BoundSession, SessionChannelBinding, SessionChannelLimits};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[

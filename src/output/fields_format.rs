@@ -10,8 +10,8 @@ use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use serde::Serializer;
 
 use crate::escape;
-use crate::filter::catalog::FilterType;
-use crate::filter::{FilterColumn, FilterRunner, OutputFieldValue};
+use nfsrdma_analysis::filter::catalog::FilterType;
+use nfsrdma_analysis::filter::{FilterColumn, FilterRunner, OutputFieldValue};
 
 use super::all_fields::FrameFieldValues;
 use super::settings::LineUnit;

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UnreadFrameReason};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
-use crate::analysis::names::FileNames;
+use nfsrdma_analysis::names::FileNames;
 
 use super::info_column::InfoColumnFormatter;
 use super::style::{Style, TerminalStyle};

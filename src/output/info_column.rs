@@ -17,7 +17,7 @@ use field_collector::{InfoFieldCollector, InfoFieldValue};
 
 use super::style::{Glyphs, columns};
 use super::units::{ExactSize, escape, path, quote};
-use crate::analysis::names::OperationPaths;
+use nfsrdma_analysis::names::OperationPaths;
 
 /// Maximum number of requested attributes that are named.
 const MAX_SHOWN_ATTRIBUTES: usize = 4;

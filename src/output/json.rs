@@ -18,13 +18,13 @@ use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
 use super::PendingCallState;
-use crate::analysis::names::FileNames;
 use crate::escape;
 pub(super) use line::FindingJson;
 use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
 pub(crate) use line::{JsonText, NameOrNumber, address};
+use nfsrdma_analysis::names::FileNames;
 use tape::FieldTape;
 
 /// Version of the schema of the lines.

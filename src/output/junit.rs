@@ -13,8 +13,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::check_report::{CaptureCheckResult, CheckOutcome, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
-use crate::analysis::comparison::tally::OperationDifferences;
 use crate::escape;
+use nfsrdma_analysis::comparison::tally::OperationDifferences;
 
 /// Name of the case for the capture as a whole.
 pub(super) const CAPTURE_CASE: &str = "capture";

@@ -14,8 +14,8 @@ use super::junit::{CAPTURE_CASE, JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
-use crate::analysis::conformance::report::{LintReport, RuleFindings};
 use crate::escape;
+use nfsrdma_analysis::conformance::report::{LintReport, RuleFindings};
 
 /// JSON line of a finding.
 #[derive(Serialize)]

@@ -43,22 +43,20 @@ use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
-use crate::analysis::conformance::run::ConformanceRun;
-use crate::analysis::connection_lifetimes::ConnectionStats;
-use crate::analysis::connection_lifetimes::OpenConnections;
-use crate::analysis::names::{FileNames, OperationPaths};
-use crate::analysis::session_slots::{self, SessionSlot};
-use crate::analysis::statistics::Statistics;
-use crate::filter::{Filter, FilterRunner, FrameTally};
+use nfsrdma_analysis::conformance::run::ConformanceRun;
+use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
+use nfsrdma_analysis::connection_lifetimes::OpenConnections;
+use nfsrdma_analysis::filter::{Filter, FilterRunner, FrameTally};
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
+use nfsrdma_analysis::session_slots::{self, SessionSlot};
+use nfsrdma_analysis::statistics::Statistics;
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;
 use frame_ring::FrameRing;
 use frames::FrameListWriter;
 use json::JsonLines;
-pub use settings::{
-    FilehandleDisplay, LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
-};
+pub use settings::{LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat};
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
 use tree::FieldTreeWriter;

@@ -10,9 +10,9 @@ use super::settings::LineFormat;
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
-use crate::analysis::operations::{self, CaptureTotals, OperationStats};
-use crate::analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 use crate::escape;
+use nfsrdma_analysis::operations::{self, CaptureTotals, OperationStats};
+use nfsrdma_analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[

@@ -20,7 +20,7 @@ use nfsrdma_dissectors::flow::{Flow, FrameKind, FrameRole, TransactionFrame, Tra
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::analysis::names::OperationPaths;
+use nfsrdma_analysis::names::OperationPaths;
 
 use super::info_column::InfoColumnFormatter;
 use super::settings::LineUnit;

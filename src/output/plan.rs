@@ -8,9 +8,9 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
-use crate::replay::plan::reason::{PlanReason, PlannedStepState};
-use crate::replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
-use crate::replay::trace::file_format::{ContentRetention, FileType, TraceTransport};
+use nfsrdma_replay::plan::reason::{PlanReason, PlannedStepState};
+use nfsrdma_replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
+use nfsrdma_replay::trace::file_format::{ContentRetention, FileType, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]

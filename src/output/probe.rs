@@ -11,7 +11,7 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, escape};
 use crate::escape;
-use crate::replay::probe::{
+use nfsrdma_replay::probe::{
     Nfs3ProbeReport, Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbe,
 };
 

@@ -14,17 +14,17 @@ use super::json::SCHEMA;
 use super::junit;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, HumanSize, PluralCount};
-use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::record_comparison::ComparedCounts;
-use crate::analysis::statistics::Latencies;
 use crate::escape;
-use crate::replay::run::options::ReplayPace;
-use crate::replay::run::report::{
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+use nfsrdma_analysis::statistics::Latencies;
+use nfsrdma_replay::run::options::ReplayPace;
+use nfsrdma_replay::run::report::{
     ReplayOperationReport, ReplayReasonCount, ReplayReport, StepId, StepMismatch,
 };
-use crate::replay::run::tree_check::TreeCheckReport;
-use crate::replay::run::{StepCounts, StepState};
-use crate::replay::seed::SeedCounts;
+use nfsrdma_replay::run::tree_check::TreeCheckReport;
+use nfsrdma_replay::run::{StepCounts, StepState};
+use nfsrdma_replay::seed::SeedCounts;
 
 /// View of a replay report.
 #[derive(Clone, Copy, Debug)]
@@ -645,7 +645,7 @@ struct JsonDifference<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::comparison::difference::{DifferenceKind, DifferenceSide};
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSide};
 
     fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
         let half = || DifferenceSide { location: None, frame: None, value: Some(step.to_string()) };

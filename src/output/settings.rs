@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::style::TerminalStyle;
-pub use crate::analysis::names::FilehandleDisplay;
-use crate::memory::MemoryBudget;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::FilehandleDisplay;
 
 /// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -23,10 +23,10 @@ use super::operations::OperationStatsJson;
 use super::settings::LineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
-use crate::analysis::conformance::run::FindingCounts;
-use crate::analysis::connections::ConnectionTallies;
-use crate::analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RetransmissionTally, Statistics};
 use crate::escape;
+use nfsrdma_analysis::conformance::run::FindingCounts;
+use nfsrdma_analysis::connections::ConnectionTallies;
+use nfsrdma_analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RetransmissionTally, Statistics};
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {

@@ -23,7 +23,7 @@ use super::PendingCallState;
 use super::info_column::InfoColumnFormatter;
 use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
 use super::units::{ByteFraction, ExactSize, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter};
-use crate::analysis::names::FileNames;
+use nfsrdma_analysis::names::FileNames;
 
 /// Column of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 pub use super::settings::TimeFormat;
 use super::style::Glyphs;
-use crate::analysis::names::UNKNOWN_PREFIX;
 use crate::escape::is_unsafe;
+use nfsrdma_analysis::names::UNKNOWN_PREFIX;
 
 /// Duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]

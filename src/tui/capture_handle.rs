@@ -9,7 +9,7 @@ use nfsrdma_capture_file::{CaptureSource, Interface, LinkState, ResumePoint, Sou
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-use crate::analysis::names::OperationPaths;
+use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FileChange, FollowedFile};
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};

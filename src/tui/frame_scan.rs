@@ -10,12 +10,12 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::analysis::names::{FileNames, FilehandleDisplay};
-use crate::filter::{Filter, FilterRunner};
-use crate::memory::MemoryBudget;
 use crate::output::frames::{FrameListWriter, FrameSortKeys};
 use crate::output::style::TerminalStyle;
 use crate::output::units::TimeFormat;
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use super::capture_handle::CaptureHandle;
 use super::search;

@@ -13,9 +13,9 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::names::OperationPaths;
 use crate::output::frame_ring::FrameRing;
 use crate::output::tree::FrameStore as _;
+use nfsrdma_analysis::names::OperationPaths;
 
 use super::capture_handle::FrameCopy;
 use super::model::row;

@@ -2,8 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::filter::catalog::{Catalog, CatalogEntry};
-use crate::filter::{Filter, FilterError};
+use nfsrdma_analysis::filter::catalog::{Catalog, CatalogEntry};
+use nfsrdma_analysis::filter::{Filter, FilterError};
 
 /// Maximum number of candidates.
 const MAX_CANDIDATES: usize = 200;

@@ -12,15 +12,15 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::analysis::conformance::run::ConformanceRun;
-use crate::analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
-use crate::analysis::rates::{EndedTransaction, RecentRates};
-use crate::analysis::session_slots;
-use crate::analysis::statistics::OperationKey;
-use crate::filter::{Filter, FilterRunner};
-use crate::memory::MemoryBudget;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
+use nfsrdma_analysis::conformance::run::ConformanceRun;
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
+use nfsrdma_analysis::rates::{EndedTransaction, RecentRates};
+use nfsrdma_analysis::session_slots;
+use nfsrdma_analysis::statistics::OperationKey;
 
 use super::capture_handle::{CaptureHandle, OneTimeFrameSource};
 use super::findings::SharedFindings;

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::names::{FileNames, FilehandleDisplay};
-use crate::filter::{Filter, FilterRunner};
 use crate::output::LineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
-use crate::output_file::{OutputError, OutputErrorKind, OutputFile};
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
+use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
 use super::capture_handle::{CaptureHandle, LiveFrameReader};
 use super::memory_shares::ViewMemoryShares;

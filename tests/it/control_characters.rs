@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nfsrdma_inspect::escape::is_unsafe;
+use nfsrdma_dissectors::escape::is_unsafe;
 
 use super::captures;
 

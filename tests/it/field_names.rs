@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nfsrdma_inspect::filter::catalog::Catalog;
+use nfsrdma_analysis::filter::catalog::Catalog;
 
 use crate::skipped::skip_without;
 use crate::tshark;

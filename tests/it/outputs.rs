@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nfsrdma_analysis::baseline::BaselineFile;
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_inspect::analysis::baseline::BaselineFile;
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_replay::trace::TraceReader;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};

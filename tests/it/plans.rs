@@ -8,11 +8,11 @@ use std::process::{Command, Output};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
-use nfsrdma_inspect::replay::compile::TraceCompiler;
-use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::plan::reason::PlanReason;
-use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
-use nfsrdma_inspect::replay::trace::{MessageSlotKind, TraceReader};
+use nfsrdma_replay::compile::TraceCompiler;
+use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::plan::reason::PlanReason;
+use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::{MessageSlotKind, TraceReader};
 
 use crate::captures;
 use crate::traces::{compiled, open};

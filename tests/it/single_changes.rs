@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_inspect::analysis::baseline::{
+use nfsrdma_analysis::baseline::{
     Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
     RecordedBaseline,
 };
-use nfsrdma_inspect::analysis::comparison::capture::ComparedCapture;
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
-use nfsrdma_inspect::analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
-use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
-use nfsrdma_inspect::analysis::comparison::record::ComparisonRecord;
-use nfsrdma_inspect::analysis::comparison::recorder::ComparisonRecorder;
-use nfsrdma_inspect::analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
-use nfsrdma_inspect::memory::CheckMemory;
+use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
+use nfsrdma_analysis::comparison::options::ComparisonOptions;
+use nfsrdma_analysis::comparison::record::ComparisonRecord;
+use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
+use nfsrdma_analysis::memory::CheckMemory;
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
 use crate::mutations::{Kept, frames};
 

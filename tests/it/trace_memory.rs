@@ -6,10 +6,10 @@ use allocation_counter::measure;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_inspect::replay::compile::TraceCompiler;
-use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::trace::TraceReader;
-use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::compile::TraceCompiler;
+use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::file_format::ContentRetention;
 
 const MIB: u64 = 1 << 20;
 /// Memory of a compiler with a window of 32 MiB.

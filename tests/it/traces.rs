@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::ops::Range;
 
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
-use nfsrdma_inspect::replay::compile::{TraceCompileCounts, TraceCompiler};
-use nfsrdma_inspect::replay::plan::ReplayPlan;
-use nfsrdma_inspect::replay::trace::file_format::ContentRetention;
-use nfsrdma_inspect::replay::trace::message_emission::{
+use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
+use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::message_emission::{
     CapturedMessageSlotValues, EmittedHeader, MessageSlotValueSource, PlacedPayload, captured_value, emit,
 };
-use nfsrdma_inspect::replay::trace::variable_binding::{bind_slots, visit_reply};
-use nfsrdma_inspect::replay::trace::{
+use nfsrdma_replay::trace::variable_binding::{bind_slots, visit_reply};
+use nfsrdma_replay::trace::{
     GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
     TraceProcedure, TraceReader, VariableUse,
 };

@@ -16,11 +16,11 @@ use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
-use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
 use crate::output::replay::ReplayOutcomeView;
-use crate::output_file::InputFiles;
-use crate::replay::seed::SeedMode;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_output_file::InputFiles;
+use nfsrdma_replay::seed::SeedMode;
 
 /// Options of `check --server`: tolerance, reports and output.
 pub(in crate::cli) struct ReplayCheckOptions<'a> {

@@ -14,12 +14,12 @@ use crate::cli::memory::MemoryArgs;
 use crate::cli::progress::ProgressLine;
 use crate::cli::{ExitStatus, outputs, report_error, write_error};
 use crate::escape;
-use crate::filter::{Filter, FilterRunner};
-use crate::memory::MemoryBudget;
 use crate::output::units::{HumanCount, HumanSize};
-use crate::output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
-use crate::replay::compile::{TraceCompileCounts, TraceCompiler};
-use crate::replay::trace::file_format::ContentRetention;
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
+use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
+use nfsrdma_replay::trace::file_format::ContentRetention;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -1,10 +1,10 @@
 //! Markers in the directory of a replay: seeding is complete, for which trace, and a replay has begun.
 
 use super::server::TraceFile;
-use crate::analysis::comparison::record::hash;
-use crate::replay::seed::files::{FileServerClient, FileServerError, NewObjectKind};
-use crate::replay::seed::removal::SEED_MARKER_DIRECTORY;
-use crate::replay::seed::{RunDirectory, TREE_DIRECTORY};
+use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_replay::seed::files::{FileServerClient, FileServerError, NewObjectKind};
+use nfsrdma_replay::seed::removal::SEED_MARKER_DIRECTORY;
+use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
 
 /// Marker next to the name of the trace that a replay has begun.
 const RUN_MARKER: &str = "run";

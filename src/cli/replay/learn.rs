@@ -13,11 +13,11 @@ use super::server::ServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, outputs, write_error};
-use crate::memory::MemoryBudget;
 use crate::output::ReportFormat;
-use crate::output_file::InputFiles;
-use crate::replay::run::tolerance_rules::inference::infer_rules;
-use crate::replay::seed::SeedMode;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_output_file::InputFiles;
+use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
+use nfsrdma_replay::seed::SeedMode;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -12,8 +12,8 @@ use crate::cli::style::{self, ColorChoice};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
-use crate::replay::plan::ReplayPlan;
-use crate::replay::trace::TraceReader;
+use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::trace::TraceReader;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -14,16 +14,16 @@ use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, 
 
 use super::directory_markers;
 use super::server::{ServerArgs, TraceFile};
-use crate::analysis::comparison::record::hash;
 use crate::cli::{ExitStatus, report_error};
-use crate::replay::containment::{ContainedRpcClient, Containment};
-use crate::replay::probe::{MountError, MountedExport, connect, mount};
-use crate::replay::root_credential;
-use crate::replay::seed::files::{FileServerClient, FileServerError};
-use crate::replay::seed::v3::Nfs3Client;
-use crate::replay::seed::v4::Nfs4Client;
-use crate::replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
-use crate::replay::trace::TraceError;
+use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
+use nfsrdma_replay::root_credential;
+use nfsrdma_replay::seed::files::{FileServerClient, FileServerError};
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::seed::v4::Nfs4Client;
+use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
+use nfsrdma_replay::trace::TraceError;
 
 /// Reason why a replay cannot begin.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::outputs;
 use crate::output::replay::ReplayOutcomeView;
-use crate::output_file::{InputFiles, OutputError, OutputFile};
-use crate::replay::run::recording::TraceRecorder;
-use crate::replay::trace::file_format::ContentRetention;
+use nfsrdma_output_file::{InputFiles, OutputError, OutputFile};
+use nfsrdma_replay::run::recording::TraceRecorder;
+use nfsrdma_replay::trace::file_format::ContentRetention;
 
 /// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

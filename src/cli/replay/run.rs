@@ -19,15 +19,15 @@ use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
 use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
-use crate::output_file::InputFiles;
-use crate::replay::auxiliary_programs::AuxiliaryPorts;
-use crate::replay::plan::planner::GssPolicy;
-use crate::replay::run::recording::ReplayRecorder;
-use crate::replay::run::{
+use nfsrdma_output_file::InputFiles;
+use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::plan::planner::GssPolicy;
+use nfsrdma_replay::run::recording::ReplayRecorder;
+use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, run_all as drive, tolerance_rules,
 };
-use crate::replay::seed::{SeedCounts, SeedMode};
+use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
@@ -467,8 +467,8 @@ pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::run::StepCounts;
-    use crate::replay::run::tree_check::TreeCheckReport;
+    use nfsrdma_replay::run::StepCounts;
+    use nfsrdma_replay::run::tree_check::TreeCheckReport;
 
     /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
     fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {

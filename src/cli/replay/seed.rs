@@ -10,7 +10,7 @@ use super::preparation::ClientCopySpec;
 use super::server::{ServerArgs, open_trace};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::units::{HumanSize, PluralCount};
-use crate::replay::seed::SeedMode;
+use nfsrdma_replay::seed::SeedMode;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =

@@ -11,7 +11,7 @@ use nfsrdma_capture_file::os_error_text;
 use nfsrdma_rpc::ConnectOptions;
 use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 
-use crate::replay::trace::TraceReader;
+use nfsrdma_replay::trace::TraceReader;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]

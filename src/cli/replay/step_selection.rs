@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 
 use super::server::open_trace;
-use crate::filter::Filter;
-use crate::replay::plan::planner::GssPolicy;
-use crate::replay::plan::selected_steps::SelectedSteps;
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_replay::plan::planner::GssPolicy;
+use nfsrdma_replay::plan::selected_steps::SelectedSteps;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

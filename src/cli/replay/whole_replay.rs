@@ -12,7 +12,7 @@ use crate::cli::ExitStatus;
 use crate::cli::comparison_input::is_trace;
 use crate::cli::dialect::DialectArgs;
 use crate::cli::memory::MemoryArgs;
-use crate::replay::seed::SeedMode;
+use nfsrdma_replay::seed::SeedMode;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch

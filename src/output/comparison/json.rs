@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::ComparisonReportView;
-use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 use crate::escape;
 use crate::output::json::SCHEMA;
+use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
 
 /// One side of a difference.
 #[derive(Serialize)]
@@ -22,10 +22,11 @@ struct DifferenceSideJson<'a> {
     value: Option<&'a str>,
 }
 
-impl<'a> From<&'a DifferenceSide> for Option<DifferenceSideJson<'a>> {
-    fn from(half: &'a DifferenceSide) -> Self {
+impl<'a> DifferenceSideJson<'a> {
+    /// Creates the object of a side; `None` if it has neither a Transaction nor a value.
+    fn new(half: &'a DifferenceSide) -> Option<Self> {
         let place = half.location;
-        (place.is_some() || half.value.is_some()).then(|| DifferenceSideJson {
+        (place.is_some() || half.value.is_some()).then(|| Self {
             index: place.map(|place| place.index).filter(|index| *index > 0),
             call: place.and_then(|place| place.call).map(|frame| frame.0),
             reply: place.and_then(|place| place.reply).map(|frame| frame.0),
@@ -63,8 +64,8 @@ impl<'a> DifferenceJson<'a> {
             path: word(&difference.path),
             field: word(difference.field),
             times: difference.count,
-            a: (&difference.a).into(),
-            b: (&difference.b).into(),
+            a: DifferenceSideJson::new(&difference.a),
+            b: DifferenceSideJson::new(&difference.b),
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use super::{ComparisonReportView, difference_text, frame_of};
-use crate::analysis::comparison::capture::ComparedCapture;
-use crate::analysis::comparison::difference::{Difference, DifferenceSide};
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
+use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
 
 /// Width in columns if lines have no limit.
 const DEFAULT_WIDTH: usize = 100;

@@ -25,10 +25,10 @@ use serde_json::Value;
 use super::SCHEMA;
 use super::members::{JsonMembers, object};
 use super::tape::{FieldTape, TapeOperation};
-use crate::analysis::names::{FileNames, OperationPaths};
-use crate::analysis::session_slots::SessionId;
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
+use nfsrdma_analysis::names::{FileNames, OperationPaths};
+use nfsrdma_analysis::session_slots::SessionId;
 
 /// Path of a file; bytes that are not UTF-8 are replaced.
 struct FilePathText<'t>(&'t [u8]);

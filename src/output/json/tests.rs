@@ -8,8 +8,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::Value as Json;
 
 use super::*;
-use crate::analysis::names::FilehandleDisplay;
 use crate::testing;
+use nfsrdma_analysis::names::FilehandleDisplay;
 
 fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();

@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use super::{
     ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences,
 };
-use crate::analysis::comparison::difference::Difference;
-use crate::analysis::comparison::record_comparison::ComparedCounts;
-use crate::analysis::statistics::Latencies;
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
-use crate::replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport};
-use crate::replay::run::tree_check::TreeCheckReport;
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+use nfsrdma_analysis::statistics::Latencies;
+use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport};
+use nfsrdma_replay::run::tree_check::TreeCheckReport;
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 20;
@@ -454,7 +454,7 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::run::StepCounts;
+    use nfsrdma_replay::run::StepCounts;
 
     #[test]
     fn how_much_was_tolerated_stands_before_that_nothing_differs() {

@@ -13,8 +13,8 @@ use super::super::settings::LineUnit;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
-use crate::analysis::conformance::run::FindingCounts;
-use crate::analysis::statistics::{
+use nfsrdma_analysis::conformance::run::FindingCounts;
+use nfsrdma_analysis::statistics::{
     ChunkTally, OperationKey, OperationTally, RetransmissionTally, Statistics,
 };
 

@@ -1,10 +1,10 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use crate::analysis::names::FileNames;
 use crate::output::frames::FrameListWriter;
 use crate::output::style::{Glyphs, TerminalStyle, columns};
 use crate::output::units::TimeFormat;
+use nfsrdma_analysis::names::FileNames;
 
 use super::capture;
 

@@ -1,8 +1,8 @@
-use crate::analysis::names::{FileNames, FilehandleDisplay};
-use crate::memory::MemoryBudget;
 use crate::output::style::{Glyphs, Styles, TerminalStyle, columns};
 use crate::output::transaction_list::TransactionListWriter;
 use crate::output::units::TimeFormat;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;

@@ -3,10 +3,10 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::analysis::names::FileNames;
 use crate::output::frame_ring::FrameRing;
 use crate::output::style::{Glyphs, TerminalStyle};
 use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
+use nfsrdma_analysis::names::FileNames;
 
 use super::{capture, transactions};
 

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::Transaction;
 
 use super::FieldTree;
-use crate::analysis::names::{FILEHANDLE, FileNames};
 use crate::output::units::path;
+use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 
 /// Transaction of the filehandles, and the known file names.
 #[derive(Clone, Copy)]

@@ -21,11 +21,11 @@ use nfsrdma_dissectors::xdr::XdrError;
 
 use super::filehandle_names::{FilehandleContext, FilehandleNameTree};
 use super::{ByteRangeBuffer, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
-use crate::analysis::names::FileNames;
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::{Style, TerminalStyle};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
+use nfsrdma_analysis::names::FileNames;
 
 /// Maximum number of frames of a message whose headers are shown; the others are only named.
 const MAX_FRAMES_WITH_HEADERS: usize = 4;

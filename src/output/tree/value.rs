@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
-use crate::filter;
 use crate::output::style::Glyphs;
 use crate::output::units::{ExactSize, HexBytes, quote};
+use nfsrdma_analysis::filter;
 
 /// Maximum number of bytes of opaque data shown.
 const MAX_SHOWN_BYTES: usize = 32;

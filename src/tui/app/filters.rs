@@ -1,7 +1,7 @@
 //! The current filter, and filters for the selection. Every key that filters, follows or copies a filter uses them.
 
-use crate::filter::Filter;
 use crate::tui::prompt::PromptPurpose;
+use nfsrdma_analysis::filter::Filter;
 
 use super::{App, FocusPane, ReadPassResults, TableViewState};
 

@@ -23,12 +23,12 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
 use ratatui::layout::{Position, Rect};
 
-use crate::analysis::names::FilehandleDisplay;
-use crate::filter::Filter;
-use crate::memory::MemoryBudget;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
 use crate::output::units::TimeFormat;
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::memory::MemoryBudget;
+use nfsrdma_analysis::names::FilehandleDisplay;
 
 use super::capture_handle::CaptureHandle;
 use super::findings::SharedFindings;
@@ -145,7 +145,7 @@ pub struct TuiOptions {
 impl Default for TuiOptions {
     fn default() -> Self {
         Self {
-            memory: MemoryBudget::for_interface(crate::memory::DEFAULT_BYTES, []),
+            memory: MemoryBudget::for_interface(nfsrdma_analysis::memory::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: FlowLimits::default(),
@@ -263,7 +263,10 @@ impl App {
     ///
     /// # Errors
     /// Returns an error if the filter is invalid.
-    pub fn new(capture: CaptureHandle, options: TuiOptions) -> Result<Self, crate::filter::FilterError> {
+    pub fn new(
+        capture: CaptureHandle,
+        options: TuiOptions,
+    ) -> Result<Self, nfsrdma_analysis::filter::FilterError> {
         let filter = match &options.filter {
             Some(text) => Some((Filter::parse(text)?, text.clone())),
             None => None,

@@ -2,13 +2,13 @@
 
 use nfsrdma_capture_file::ResumePoint;
 
-use crate::filter::Filter;
 use crate::tui::capture_handle::CaptureHandle;
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;
 use crate::tui::model::tables::ViewTables;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
+use nfsrdma_analysis::filter::Filter;
 
 /// A pass with its rows and tables.
 #[derive(Debug)]

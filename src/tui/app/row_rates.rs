@@ -2,8 +2,8 @@
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::analysis::load;
-use crate::analysis::rates::{Rate, RateTable, RatesAround, WINDOWS_NS};
+use nfsrdma_analysis::load;
+use nfsrdma_analysis::rates::{Rate, RateTable, RatesAround, WINDOWS_NS};
 
 use super::App;
 

@@ -5,8 +5,6 @@ use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::analysis::statistics::OperationKey;
-use crate::filter::Filter;
 use crate::tui::model::RowEntry;
 use crate::tui::reload::{DetailSubject, TransactionReloadKey};
 use crate::tui::save::SaveSelection;
@@ -16,6 +14,8 @@ use crate::tui::views::connections::ConnectionsView;
 use crate::tui::views::files::FilesView;
 use crate::tui::views::operations::OperationsView;
 use crate::tui::views::table::TableView;
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::statistics::OperationKey;
 
 use super::frame_order::FrameLineList;
 use super::{App, FilterOrigin, FocusPane, FrameColumn, FrameSort, TuiView};

@@ -5,8 +5,8 @@ use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use crate::analysis::rates::RateTable;
-use crate::analysis::session_slots::SessionSlot;
+use nfsrdma_analysis::rates::RateTable;
+use nfsrdma_analysis::session_slots::SessionSlot;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;

@@ -10,12 +10,12 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use crate::analysis::names::OperationPaths;
-use crate::analysis::rates::EndedTransaction;
-use crate::analysis::statistics::OperationKey;
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
+use nfsrdma_analysis::names::OperationPaths;
+use nfsrdma_analysis::rates::EndedTransaction;
+use nfsrdma_analysis::statistics::OperationKey;
 
 /// Number of rows per page.
 pub const PAGE_ROWS: usize = 1024;

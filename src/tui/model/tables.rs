@@ -7,16 +7,16 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use crate::analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStats};
-use crate::analysis::files::{FileTallies, FileTally};
-use crate::analysis::histogram::LatencyHistogram;
-use crate::analysis::load::{self, LoadSample};
-use crate::analysis::names::OperationPaths;
-use crate::analysis::operations::{self, CaptureTotals, OperationStats};
-use crate::analysis::session_slots;
-use crate::analysis::statistics::{OperationKey, Statistics, has_failed};
-use crate::analysis::time_series::TimeSeries;
-use crate::filter;
+use nfsrdma_analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStats};
+use nfsrdma_analysis::files::{FileTallies, FileTally};
+use nfsrdma_analysis::filter;
+use nfsrdma_analysis::histogram::LatencyHistogram;
+use nfsrdma_analysis::load::{self, LoadSample};
+use nfsrdma_analysis::names::OperationPaths;
+use nfsrdma_analysis::operations::{self, CaptureTotals, OperationStats};
+use nfsrdma_analysis::session_slots;
+use nfsrdma_analysis::statistics::{OperationKey, Statistics, has_failed};
+use nfsrdma_analysis::time_series::TimeSeries;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
 const MAX_FILES_PER_ORDER: usize = 500;

@@ -3,8 +3,8 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use crate::analysis::names::FileNames;
 use crate::output::frames::FrameListWriter;
+use nfsrdma_analysis::names::FileNames;
 
 use super::{FrameListSlice, ReloadRequest, ReloadWorker, STALE_CHECK_FRAMES};
 

@@ -20,11 +20,11 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::filter::Filter;
 use crate::output::style::TerminalStyle;
 use crate::output::transaction_list::wire_bytes;
 use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::output::units::TimeFormat;
+use nfsrdma_analysis::filter::Filter;
 
 use super::capture_handle::CaptureHandle;
 use super::model::{RowPage, TransactionListRow, row};

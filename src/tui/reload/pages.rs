@@ -1,9 +1,9 @@
 //! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
 //! connections depend on all earlier frames.
 
-use crate::analysis::names::FileNames;
-use crate::filter::FilterRunner;
 use crate::tui::model::row::{PAGE_ROWS, RowPage, RowWriter};
+use nfsrdma_analysis::filter::FilterRunner;
+use nfsrdma_analysis::names::FileNames;
 
 use super::{ReloadRequest, ReloadResponse, ReloadWorker, STALE_CHECK_FRAMES};
 

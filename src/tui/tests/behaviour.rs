@@ -419,7 +419,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         screen.keys("Y");
         let copied = screen.last_line();
         let filter = copied.strip_prefix("copied: ").unwrap_or_else(|| panic!("{key}: {copied}"));
-        assert!(crate::filter::Filter::parse(filter).is_ok(), "{key}: {filter}");
+        assert!(nfsrdma_analysis::filter::Filter::parse(filter).is_ok(), "{key}: {filter}");
         screen.keys("c");
         let command = screen.app.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let expected = match view {

@@ -6,10 +6,10 @@ use std::io;
 use nfsrdma_capture_file::Windows;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::memory::MemoryBudget;
 use crate::tui::TuiOptions;
 use crate::tui::capture_handle::CaptureHandle;
 use crate::tui::model::PAGE_ROWS;
+use nfsrdma_analysis::memory::MemoryBudget;
 
 use super::{Screen, path};
 

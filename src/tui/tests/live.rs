@@ -44,7 +44,7 @@ fn set(app: &mut App, link: LinkState, waiting: usize) {
         connection: 12,
         client: nfsrdma_dissectors::address::Address::Unknown,
         xid: entry.row.xid,
-        slot: Some(crate::analysis::session_slots::SessionSlot { session: Default::default(), slot: 17 }),
+        slot: Some(nfsrdma_analysis::session_slots::SessionSlot { session: Default::default(), slot: 17 }),
         phase: match number {
             0 => PendingPhase::Server,
             _ => PendingPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },

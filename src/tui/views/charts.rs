@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::histogram::LatencyHistogram;
-use crate::analysis::time_series::{TimeSeries, TimeSeriesStep};
 use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};
+use nfsrdma_analysis::histogram::LatencyHistogram;
+use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesStep};
 
 use super::operations::OperationsView;
 use super::table::{TableCell, TableView, TableViewColumn};
@@ -72,7 +72,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
     let load = &app.displayed_pass().tables.load;
     let seconds = load.width() as f64 / 1e9;
-    let of = |value: fn(&crate::analysis::load::LoadSample) -> u64| -> Vec<f64> {
+    let of = |value: fn(&nfsrdma_analysis::load::LoadSample) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));

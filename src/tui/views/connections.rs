@@ -5,12 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::connection_lifetimes::ConnectionStats;
-use crate::analysis::load::{CreditSample, CreditSeries};
-use crate::analysis::rates::Rates;
 use crate::output::connections;
 use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
+use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
+use nfsrdma_analysis::load::{CreditSample, CreditSeries};
+use nfsrdma_analysis::rates::Rates;
 
 use super::line_wrap::wrapped;
 use super::operations::rate_key;

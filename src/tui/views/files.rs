@@ -5,11 +5,11 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 
-use crate::analysis::files::FileTally;
-use crate::analysis::rates::Rates;
-use crate::filter::quoted;
 use crate::output::units::{self, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
+use nfsrdma_analysis::files::FileTally;
+use nfsrdma_analysis::filter::quoted;
+use nfsrdma_analysis::rates::Rates;
 
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};

@@ -6,13 +6,13 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::analysis::operations::{LatencySpread, OperationStats};
-use crate::analysis::rates::Rates;
 use crate::output::operations::recovery_text;
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::tables::ViewTables;
+use nfsrdma_analysis::operations::{LatencySpread, OperationStats};
+use nfsrdma_analysis::rates::Rates;
 
 use super::line_wrap::wrapped_parts;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};

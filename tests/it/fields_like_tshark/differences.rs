@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use nfsrdma_inspect::filter::catalog::FilterType;
+use nfsrdma_analysis::filter::catalog::FilterType;
 
 use super::shown::{FIELDS, Pair, Row, Shown, Theirs, is_of_message};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use nfsrdma_inspect::filter::catalog::{Catalog, FieldOrigin, FilterType};
+use nfsrdma_analysis::filter::catalog::{Catalog, FieldOrigin, FilterType};
 
 use crate::{captures, field_coverage};
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_inspect::replay::auxiliary_programs::AuxiliaryPorts;
-use nfsrdma_inspect::replay::run::ReplayOptions;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::run::ReplayOptions;
 use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};

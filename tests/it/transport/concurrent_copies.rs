@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use nfsrdma_inspect::replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
+use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport};
 
 use super::generated_traces::{Kind, Made, Planned, made, target};

@@ -25,25 +25,25 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_inspect::replay::auxiliary_programs::AuxiliaryPorts;
-use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
-use nfsrdma_inspect::replay::seed::SeededTree;
-use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
-use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
-use nfsrdma_inspect::replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use nfsrdma_inspect::replay::trace::file_format::{
+use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
+use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
+use nfsrdma_replay::seed::SeededTree;
+use nfsrdma_replay::seed::files::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
+use nfsrdma_replay::trace::file_format::{
     ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
-use nfsrdma_inspect::replay::trace::message_emission::{EmittedHeader, MessageSlotValueSource, emit};
-use nfsrdma_inspect::replay::trace::{
+use nfsrdma_replay::trace::message_emission::{EmittedHeader, MessageSlotValueSource, emit};
+use nfsrdma_replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_mock_server::server::{MockReply, MockServer};
-use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 

@@ -4,13 +4,13 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
     MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::trace::TraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
-use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayReport, run};
-use nfsrdma_inspect::replay::seed::SeededTree;
-use nfsrdma_inspect::replay::seed::files::{FileServerClient, NewObjectKind};
-use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
-use nfsrdma_inspect::replay::trace::file_format::{ContentRetention, TraceProvenance};
-use nfsrdma_inspect::replay::trace::{
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
+use nfsrdma_replay::seed::SeededTree;
+use nfsrdma_replay::seed::files::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::trace::file_format::{ContentRetention, TraceProvenance};
+use nfsrdma_replay::trace::{
     CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
     TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
     VariableUse,
 };
-use nfsrdma_mock_server::server::MockServer;
-use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm, RpcTransport, TransportCall,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_inspect::output::probe::ProbeReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
-use nfsrdma_inspect::replay::probe::{NullCallLatency, probe};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_replay::probe::{NullCallLatency, probe};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{
     CapturedCallForm, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,

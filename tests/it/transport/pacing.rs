@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SharedMemoryId,
     SubmitError, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,

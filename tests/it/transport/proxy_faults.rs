@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::trace::TraceReader;
+use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
 
 use serde_json::Value as Json;

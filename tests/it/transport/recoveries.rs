@@ -6,10 +6,10 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::trace::TraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;

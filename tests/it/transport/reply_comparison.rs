@@ -4,15 +4,15 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
 use std::ops::Range;
 
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
+use nfsrdma_analysis::comparison::difference::DifferenceKind;
+use nfsrdma_analysis::comparison::options::ComparisonOptions;
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
-use nfsrdma_inspect::analysis::comparison::compare_class::{CompareClass, class_of_field};
-use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
-use nfsrdma_inspect::analysis::comparison::options::ComparisonOptions;
-use nfsrdma_inspect::analysis::comparison::record::hash;
-use nfsrdma_inspect::replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
-use nfsrdma_inspect::replay::trace::{CaptureCompleteness, GssProtection, TraceReader, TraceStep};
+use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
+use nfsrdma_replay::trace::{CaptureCompleteness, GssProtection, TraceReader, TraceStep};
 
 use super::program::compiled;
 

@@ -6,21 +6,21 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_inspect::analysis::comparison::difference::DifferenceKind;
-use nfsrdma_inspect::replay::containment::{ContainedRpcClient, Containment};
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::seed::files::FileServerClient;
-use nfsrdma_inspect::replay::seed::v3::Nfs3Client;
-use nfsrdma_inspect::replay::seed::v4::Nfs4Client;
-use nfsrdma_inspect::replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
     self, MockFaultInjector, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::seed::files::FileServerClient;
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::seed::v4::Nfs4Client;
+use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
+use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 

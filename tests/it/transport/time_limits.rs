@@ -5,10 +5,10 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::trace::TraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;

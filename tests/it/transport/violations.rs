@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nfsrdma_inspect::replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_inspect::replay::trace::TraceReader;
 use nfsrdma_mock_server::server::MockReply;
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
 
 use super::client::target;

@@ -12,8 +12,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
-use nfsrdma_inspect::replay::trace::MessageSlotKind;
-use nfsrdma_inspect::replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor};
+use nfsrdma_replay::trace::MessageSlotKind;
+use nfsrdma_replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,109 @@
+//! Canonical records of a baseline: no varying fields, short hashes for identities and long lists.
+//!
+//! The same bytes must give the same record, so that records contain no numbers that depend on other records.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use crate::comparison::compare_class::{CompareClass, IdentityType};
+use crate::comparison::difference::DifferenceKind;
+use crate::comparison::record::{
+    ComparedChunkKind, ComparedField, ComparedSection, ComparedValue, ComparisonRecord, hash,
+};
+use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
+
+/// Number of fields with one path in one operation from which they are folded as a list.
+const MIN_FOLDED_FIELDS: usize = 5;
+
+/// Converts a record to the canonical form of baselines.
+pub(super) fn canonicalize(record: &mut ComparisonRecord) {
+    for message in record.call.iter_mut().chain(&mut record.reply) {
+        // Lengths are compared exactly.
+        message.varying = 0;
+        for section in &mut message.sections {
+            section.entries.retain(|entry| {
+                !matches!(entry.path.class, CompareClass::Varies(_))
+                    && entry.path.field != OPERATION_COUNT_FIELD
+            });
+            fold(section);
+            for entry in &mut section.entries {
+                if let CompareClass::Identity(identity) = entry.path.class {
+                    shorten(identity, &mut entry.datum);
+                }
+            }
+        }
+    }
+    for chunk in &mut record.chunks {
+        chunk.varying = 0;
+        if let ComparedChunkKind::Read(_, before) = &mut chunk.kind {
+            *before = 0;
+        }
+    }
+}
+
+/// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
+fn shorten(identity: IdentityType, datum: &mut ComparedValue) {
+    if let ComparedValue::Bytes(bytes) = datum
+        && bytes.iter().any(|byte| *byte != 0)
+        && bytes.iter().any(|byte| *byte != 0xff)
+    {
+        *datum = ComparedValue::Name(identity, (hash(bytes) >> 96) as u32);
+    }
+}
+
+/// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
+/// are included unless they are ignored.
+pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool) {
+    let (mut all, mut about) = (String::new(), String::new());
+    let sections = record.call.iter().flat_map(|call| &call.sections);
+    for entry in sections.flat_map(|section| &section.entries) {
+        if has_identities || !matches!(entry.path.class, CompareClass::Identity(_)) {
+            let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
+        }
+        if matches!(
+            entry.path.class,
+            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+        ) {
+            let _ = write!(about, "{} ", entry.datum);
+        }
+    }
+    record.arguments = hash(all.as_bytes()) as u64;
+    record.subject_hash = hash(about.as_bytes()) as u64;
+}
+
+/// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
+fn fold(section: &mut ComparedSection) {
+    if section.entries.len() < MIN_FOLDED_FIELDS {
+        return;
+    }
+    let mut counts: HashMap<*const str, usize> = HashMap::new();
+    let key = |entry: &ComparedField| std::ptr::from_ref(&*entry.path.text);
+    for entry in &section.entries {
+        *counts.entry(key(entry)).or_default() += 1;
+    }
+    counts.retain(|_, count| *count >= MIN_FOLDED_FIELDS);
+    if counts.is_empty() {
+        return;
+    }
+    let mut texts: HashMap<*const str, String> = HashMap::new();
+    let mut kept: Vec<ComparedField> = Vec::with_capacity(section.entries.len());
+    for entry in std::mem::take(&mut section.entries) {
+        if !counts.contains_key(&key(&entry)) {
+            kept.push(entry);
+            continue;
+        }
+        let is_first = !texts.contains_key(&key(&entry));
+        let text = texts.entry(key(&entry)).or_default();
+        let _ = write!(text, "{} ", entry.datum);
+        if is_first {
+            kept.push(ComparedField { path: Rc::clone(&entry.path), datum: ComparedValue::Fold(0, 0) });
+        }
+    }
+    for entry in &mut kept {
+        if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
+            entry.datum = ComparedValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
+        }
+    }
+    section.entries = kept;
+}

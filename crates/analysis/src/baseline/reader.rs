@@ -1,0 +1,621 @@
+//! The reader of the baseline text.
+//!
+//! A baseline is redundant for readability: counts follow from Transactions, and header names from their texts. So each
+//! Transaction that was read is written again and must give the same lines, and so must the parts before the Transactions,
+//! when all of these are known: every line is checked, none is repeated, and none contradicts another.
+//!
+//! The file is read twice: to check it, and for its records. Memory holds the parts before the Transactions, and one
+//! Transaction.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::rc::Rc;
+
+use super::headers::HeaderNames;
+use super::lines::{BaselineLines, FileReader, LinePlace, for_each_line_length};
+use super::memory_cost::line_bytes;
+use super::record_parser::{ParsedTransaction, RecordParser};
+use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
+use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
+use super::{BaselineCounts, BaselineFields, RecordedBaseline, VERSION};
+use crate::comparison::ComparisonClient;
+use crate::comparison::record::ComparisonRecord;
+
+/// The parts, in their order.
+const PARTS: [&str; 6] = [SETTINGS_HEAD, "[capture]", "[operations]", "[fields]", "[headers]", TRANSACTIONS];
+/// The last of them.
+const TRANSACTIONS: &str = "[transactions]";
+/// The beginning of the last line.
+const LAST_LINE_PREFIX: &str = "[end of ";
+/// Advice for a baseline that was modified.
+pub(super) const REWRITE_ADVICE: &str = "restore it, or write it again with check --bless";
+
+/// The error for a baseline that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaselineReadError {
+    /// The line number, from 1.
+    pub line: u64,
+    /// The error and its remedy.
+    pub reason: String,
+    /// The share of the memory into which the baseline fits, in bytes, if it is too small.
+    pub needed_bytes: Option<u64>,
+}
+
+impl BaselineReadError {
+    pub(super) fn new(line: u64, reason: String) -> Self {
+        Self { line, reason, needed_bytes: None }
+    }
+
+    /// Creates the error for a line that does not fit into the memory.
+    pub(super) fn too_large(line: u64) -> Self {
+        Self { line, reason: "too large for the memory".to_owned(), needed_bytes: Some(0) }
+    }
+}
+
+impl std::fmt::Display for BaselineReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl std::error::Error for BaselineReadError {}
+
+/// Returns the part that was the last of `begun` parts.
+fn part(begun: usize) -> &'static str {
+    begun.checked_sub(1).and_then(|part| PARTS.get(part)).copied().unwrap_or_default()
+}
+
+/// Returns the beginning of a line, for a message.
+pub(super) fn begin(line: &str) -> String {
+    let mut text: String = line.chars().take(80).collect();
+    if text.len() < line.len() {
+        text += " ...";
+    }
+    text
+}
+
+/// Returns the message for a line that differs from what the other lines say.
+pub(super) fn contradiction(found: &str, expected: &str) -> String {
+    let (found, expected) = (begin(found), begin(expected));
+    format!("{found:?} contradicts {expected:?}, which follows from the other lines; {REWRITE_ADVICE}")
+}
+
+/// File with a baseline.
+#[derive(Debug)]
+pub struct BaselineFile {
+    file: File,
+}
+
+impl BaselineFile {
+    /// Creates a reader of a regular file.
+    pub fn new(file: File) -> Self {
+        Self { file }
+    }
+
+    /// Returns `true` if the file is empty or begins as a baseline of any version, if need be in a git conflict.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails.
+    pub fn is_baseline(&self) -> Result<bool, BaselineReadError> {
+        const MAX_LINE_BYTES: usize = 4_096;
+        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), MAX_LINE_BYTES);
+        loop {
+            match lines.next_bytes() {
+                Ok(None) => return Ok(true),
+                Ok(Some(line)) if str::from_utf8(line).is_ok_and(is_conflict) => {}
+                Ok(Some(line)) => return Ok(line.starts_with(FORMAT_NAME.as_bytes())),
+                Err(error) if error.needed_bytes.is_some() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the settings of a baseline whose other parts may be unreadable. In a git conflict both sides are kept.
+    ///
+    /// # Errors
+    /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
+    pub fn kept_settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
+        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let mut settings = BaselineSettings::empty();
+        let (mut is_inside, mut bytes) = (false, 0);
+        while let Some(line) = lines.next_bytes()? {
+            let line = String::from_utf8_lossy(line).replace(char::REPLACEMENT_CHARACTER, "\0");
+            let number = lines.place().number;
+            if is_inside {
+                if line.starts_with('[') {
+                    break;
+                }
+                bytes += line_bytes(SETTINGS_HEAD, line.len());
+                if bytes > max_bytes {
+                    return Err(self.too_large(number));
+                }
+                settings.keep_line(&line).map_err(|reason| BaselineReadError::new(number, reason))?;
+            }
+            is_inside |= line == SETTINGS_HEAD;
+        }
+        settings.end_of_kept();
+        Ok(settings)
+    }
+
+    /// Returns the settings of a baseline.
+    ///
+    /// # Errors
+    /// Returns an error for the first line up to the end of the settings that is malformed, or for another version.
+    pub fn settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
+        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        Ok(self.read_head(&mut lines, max_bytes, 2)?.settings)
+    }
+
+    /// Returns `true` if the file has the text of a baseline.
+    ///
+    /// # Errors
+    /// Returns an error if the text of the recorded baseline cannot be read.
+    pub fn has_text(&self, baseline: &RecordedBaseline) -> io::Result<bool> {
+        let mut check = TextCheck { input: FileReader::buffered(&self.file, 0), differs: false };
+        match baseline.write(&mut check) {
+            Ok(()) => Ok(check.input.fill_buf()?.is_empty()),
+            Err(_) if check.differs => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads and checks a baseline, in `max_bytes` bytes.
+    ///
+    /// # Errors
+    /// Returns an error for a line that is malformed, contradicts other lines, or is of another version, or if a part does
+    /// not fit into the memory.
+    pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
+        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
+        let first = lines.place();
+        let mut transactions = TransactionsCheck::new(&head, max_bytes);
+        loop {
+            let number = lines.place().number;
+            match lines.next_line().map_err(|error| self.with_needed_bytes(error))? {
+                Some(line) => {
+                    transactions.line(number + 1, line).map_err(|error| self.with_needed_bytes(error))?;
+                }
+                None => return Err(truncated(number)),
+            }
+            if transactions.has_end {
+                break;
+            }
+        }
+        let TransactionsCheck { names, counts, count, incomplete, .. } = transactions;
+        let number = lines.place().number;
+        if let Some(line) = lines.next_line()? {
+            let line = begin(line);
+            return Err(BaselineReadError::new(
+                number + 1,
+                format!("nothing follows the end, and here is {line:?}; {REWRITE_ADVICE}"),
+            ));
+        }
+        if count == 0 {
+            let reason = format!("it has no Transactions, and holds nothing; {REWRITE_ADVICE}");
+            return Err(BaselineReadError::new(number, reason));
+        }
+        head.counts.operations = counts.operations;
+        head.counts.set_transactions(count, incomplete);
+        self.check_head(&head, &names, max_bytes)?;
+        let ReadHead { settings, counts, fields, headers, .. } = head;
+        Ok(Baseline { file: self.file, settings, counts, fields, headers, first, max_bytes })
+    }
+
+    /// Reads the lines up to the beginning of a part, 1 being the first.
+    fn read_head(
+        &self,
+        lines: &mut BaselineLines<'_>,
+        max_bytes: usize,
+        last_part: usize,
+    ) -> Result<ReadHead, BaselineReadError> {
+        let mut head = ReadHead {
+            settings: BaselineSettings::empty(),
+            counts: BaselineCounts::default(),
+            titles: BTreeSet::new(),
+            fields: BaselineFields::default(),
+            headers: HeaderNames::default(),
+            parts: 0,
+        };
+        let first = lines.next_line().map_err(|error| match error.needed_bytes {
+            Some(_) => not_a_baseline(),
+            None => error,
+        })?;
+        check_version(first)?;
+        let mut bytes = 0;
+        while head.parts < last_part {
+            let number = lines.place().number + 1;
+            let line = lines.next_line().map_err(|error| self.with_needed_bytes(error))?;
+            let Some(line) = line else { return Err(truncated(number - 1)) };
+            bytes += line_bytes(part(head.parts), line.len());
+            if bytes > max_bytes {
+                return Err(self.too_large(number));
+            }
+            head.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
+        }
+        Ok(head)
+    }
+
+    /// Checks the parts before the Transactions when these are known.
+    fn check_head(
+        &self,
+        head: &ReadHead,
+        names: &HeaderNames,
+        max_bytes: usize,
+    ) -> Result<(), BaselineReadError> {
+        let lines = || BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        if let Some(unused) = head.fields.unused() {
+            let mut lines = lines();
+            while lines.next_line()?.is_some_and(|line| line != unused) {}
+            let reason = format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused));
+            return Err(BaselineReadError::new(lines.place().number, reason));
+        }
+        let ReadHead { settings, counts, fields, .. } = head;
+        let mut same = RewriteCheck { lines: lines(), line: Vec::new(), wrong: None };
+        let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
+        match (written, same.wrong) {
+            (Err(_), Some(wrong)) => Err(wrong),
+            _ => Ok(()),
+        }
+    }
+
+    fn too_large(&self, line: u64) -> BaselineReadError {
+        self.with_needed_bytes(BaselineReadError::too_large(line))
+    }
+
+    /// Adds the needed memory to an error, if it is that for a part that is too large.
+    fn with_needed_bytes(&self, mut error: BaselineReadError) -> BaselineReadError {
+        if error.needed_bytes.is_some() {
+            let (mut parts, mut head, mut transaction, mut most) = (0, 0, 0, 0);
+            let seen = for_each_line_length(&self.file, |length, first| {
+                let length = usize::try_from(length).unwrap_or(usize::MAX / 64);
+                let bytes = line_bytes(part(parts), length);
+                if parts < PARTS.len() {
+                    head += bytes;
+                    parts += usize::from(first.starts_with(b"["));
+                } else {
+                    transaction = if first.starts_with(b"  ") { transaction + bytes } else { bytes };
+                    most = most.max(transaction);
+                }
+            });
+            match seen {
+                Ok(()) => error.needed_bytes = Some(head.max(most) as u64),
+                Err(failed) => {
+                    let reason = format!("cannot read: {failed}; check the file");
+                    error = BaselineReadError::new(error.line, reason);
+                }
+            }
+        }
+        error
+    }
+}
+
+fn not_a_baseline() -> BaselineReadError {
+    BaselineReadError::new(
+        1,
+        "not a baseline; move or remove it, and write one with check --bless".to_owned(),
+    )
+}
+
+/// Returns the error for a file whose last line is missing.
+fn truncated(line: u64) -> BaselineReadError {
+    let reason = format!("truncated: the last line, {LAST_LINE_PREFIX}...], is missing; {REWRITE_ADVICE}");
+    BaselineReadError::new(line, reason)
+}
+
+/// Checks the first line.
+fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
+    let Some(line) = line else {
+        return Err(BaselineReadError::new(1, format!("the file is empty; {REWRITE_ADVICE}")));
+    };
+    match line.strip_prefix(FORMAT_NAME).map(|rest| rest.trim().parse::<u32>()) {
+        Some(Ok(VERSION)) => Ok(()),
+        Some(Ok(other)) => {
+            let reason = format!("baseline version {other}, expected {VERSION}; rewrite with check --bless");
+            Err(BaselineReadError::new(1, reason))
+        }
+        _ => Err(not_a_baseline()),
+    }
+}
+
+/// The parts before the Transactions.
+#[derive(Debug)]
+struct ReadHead {
+    settings: BaselineSettings,
+    counts: BaselineCounts,
+    /// Titles of the operations.
+    titles: BTreeSet<Box<str>>,
+    fields: BaselineFields,
+    headers: HeaderNames,
+    /// Number of parts that have begun.
+    parts: usize,
+}
+
+impl ReadHead {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.starts_with('[') {
+            return self.part(line);
+        }
+        let part = part(self.parts);
+        if part == SETTINGS_HEAD {
+            return self.settings.add_line(line);
+        }
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        let understood = match part {
+            "[capture]" => count(line, &mut self.counts),
+            // The counts follow from the Transactions.
+            "[operations]" => line.rsplit_once(": ").map(|(title, _)| _ = self.titles.insert(title.into())),
+            "[fields]" => self.fields.read(line),
+            "[headers]" => {
+                let (name, text) = line.split_at(line.find(' ').unwrap_or(line.len()));
+                self.headers.insert(name, text);
+                Some(())
+            }
+            _ => None,
+        };
+        understood.ok_or_else(|| format!("what is {:?}? {REWRITE_ADVICE}", begin(line)))
+    }
+
+    fn part(&mut self, line: &str) -> Result<(), String> {
+        match PARTS.get(self.parts) {
+            Some(part) if *part == line => {
+                self.parts += 1;
+                Ok(())
+            }
+            part => {
+                let part = part.copied().unwrap_or_default();
+                Err(format!("{:?} instead of the beginning of {part}; {REWRITE_ADVICE}", begin(line)))
+            }
+        }
+    }
+}
+
+fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
+    let (key, count) = line.split_once(' ')?;
+    counts.capture_counts.insert(key.to_owned(), count.parse().ok()?);
+    Some(())
+}
+
+/// Check of the Transactions: each is written again and must give the same lines.
+struct TransactionsCheck<'h> {
+    parser: RecordParser<'h>,
+    titles: &'h BTreeSet<Box<str>>,
+    /// Names of the headers so far, and the name of each text.
+    names: HeaderNames,
+    name_by_text: HashMap<Rc<str>, Rc<str>>,
+    counts: BaselineCounts,
+    count: u64,
+    incomplete: u64,
+    has_end: bool,
+    /// Lines of the current Transaction, the number of the first, and their memory.
+    lines: String,
+    first_line: u64,
+    bytes: usize,
+    max_bytes: usize,
+    last_frame: u64,
+    written: String,
+}
+
+impl<'h> TransactionsCheck<'h> {
+    fn new(head: &'h ReadHead, max_bytes: usize) -> Self {
+        Self {
+            parser: RecordParser::new(&head.fields, &head.headers, &head.settings),
+            titles: &head.titles,
+            names: HeaderNames::default(),
+            name_by_text: HashMap::new(),
+            counts: BaselineCounts::default(),
+            count: 0,
+            incomplete: 0,
+            has_end: false,
+            lines: String::new(),
+            first_line: 0,
+            bytes: 0,
+            max_bytes,
+            last_frame: 0,
+            written: String::new(),
+        }
+    }
+
+    fn line(&mut self, number: u64, line: &str) -> Result<(), BaselineReadError> {
+        let wrong = |reason: String| BaselineReadError::new(number, reason);
+        let is_detail = line.starts_with("  ");
+        if line.starts_with('[') {
+            if !line.starts_with(LAST_LINE_PREFIX) {
+                let line = begin(line);
+                return Err(wrong(format!("unexpected {line:?} among the Transactions; {REWRITE_ADVICE}")));
+            }
+            self.has_end = true;
+            self.lines += line;
+            self.lines.push('\n');
+            return self.end_of_transaction();
+        }
+        // The line before the end is empty.
+        if !is_detail && !line.is_empty() {
+            self.end_of_transaction()?;
+            self.lines.clear();
+            (self.first_line, self.bytes) = (number, 0);
+        }
+        self.bytes += line_bytes(TRANSACTIONS, line.len());
+        if self.bytes > self.max_bytes {
+            return Err(BaselineReadError::too_large(number));
+        }
+        self.lines += line;
+        self.lines.push('\n');
+        if line.is_empty() { Ok(()) } else { self.parser.line(line).map_err(wrong) }
+    }
+
+    /// Writes the Transaction again, and the end if it follows.
+    fn end_of_transaction(&mut self) -> Result<(), BaselineReadError> {
+        self.written.clear();
+        if let Some(parsed) = self.parser.take_transaction() {
+            let ParsedTransaction { client, record, headers } = &parsed;
+            if !self.titles.contains(&*record.title) {
+                let reason =
+                    format!("{:?} is not under [operations]; {REWRITE_ADVICE}", begin(&record.title));
+                return Err(BaselineReadError::new(self.first_line, reason));
+            }
+            let headers = headers.each_ref().map(|text| text.as_ref().map(|text| self.name(text)));
+            let headers = headers.each_ref().map(|name| name.as_deref().unwrap_or_default());
+            let frames = format!("  # {}", frames_text(&record.location, &mut self.last_frame));
+            transaction_text(&mut self.written, client, record, &frames, headers);
+            self.counts.record(record);
+            self.count += 1;
+            self.incomplete += u64::from(!record.missing.is_empty());
+        }
+        if self.has_end {
+            let mut end = Vec::new();
+            let _ = write_end(&mut end, self.count);
+            self.written += &String::from_utf8_lossy(&end);
+        }
+        if self.lines == self.written {
+            return Ok(());
+        }
+        let (mut found, mut written) = (self.lines.lines(), self.written.lines());
+        let mut number = self.first_line;
+        loop {
+            match (found.next(), written.next()) {
+                (found, written) if found == written => number += 1,
+                (found, written) => {
+                    let reason = contradiction(found.unwrap_or_default(), written.unwrap_or_default());
+                    return Err(BaselineReadError::new(number, reason));
+                }
+            }
+        }
+    }
+
+    /// Returns the name of the text of a header.
+    fn name(&mut self, text: &Rc<str>) -> Rc<str> {
+        if let Some(name) = self.name_by_text.get(text) {
+            return Rc::clone(name);
+        }
+        let name = self.names.add(text);
+        self.name_by_text.insert(Rc::clone(text), Rc::clone(&name));
+        name
+    }
+}
+
+/// Compares written lines with those of a file, and keeps the first that differs.
+struct RewriteCheck<'f> {
+    lines: BaselineLines<'f>,
+    line: Vec<u8>,
+    wrong: Option<BaselineReadError>,
+}
+
+impl RewriteCheck<'_> {
+    fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
+        let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
+        self.line.clear();
+        let found = self.lines.next_line()?.unwrap_or_default();
+        // The comments of another version say the same in other words.
+        let are_comments = found.starts_with('#') && expected.starts_with('#');
+        if found == expected || are_comments {
+            return Ok(());
+        }
+        let reason = contradiction(found, &expected);
+        Err(BaselineReadError::new(self.lines.place().number, reason))
+    }
+}
+
+impl Write for RewriteCheck<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n")
+                && let Err(wrong) = self.end_of_line()
+            {
+                self.wrong = Some(wrong);
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compares written bytes with those of a file.
+struct TextCheck<R> {
+    input: R,
+    differs: bool,
+}
+
+impl<R: BufRead> Write for TextCheck<R> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let found = self.input.fill_buf()?;
+        let length = bytes.len().min(found.len());
+        self.differs = length == 0 && !bytes.is_empty() || found.get(..length) != bytes.get(..length);
+        if self.differs {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.input.consume(length);
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A baseline that was checked. Its Transactions are in the file.
+#[derive(Debug)]
+pub struct Baseline {
+    file: File,
+    settings: BaselineSettings,
+    counts: BaselineCounts,
+    fields: BaselineFields,
+    headers: HeaderNames,
+    /// Place of the first Transaction.
+    first: LinePlace,
+    max_bytes: usize,
+}
+
+impl Baseline {
+    /// Returns the settings: the differences that count.
+    pub fn settings(&self) -> &BaselineSettings {
+        &self.settings
+    }
+
+    /// Returns the counts of the capture.
+    pub fn counts(&self) -> &BaselineCounts {
+        &self.counts
+    }
+
+    /// Returns the records of its Transactions.
+    pub(super) fn records(&self) -> BaselineRecords<'_> {
+        BaselineRecords {
+            lines: BaselineLines::new(&self.file, self.first, self.max_bytes),
+            parser: RecordParser::new(&self.fields, &self.headers, &self.settings),
+        }
+    }
+}
+
+/// The records of a baseline.
+pub(super) struct BaselineRecords<'b> {
+    lines: BaselineLines<'b>,
+    parser: RecordParser<'b>,
+}
+
+impl BaselineRecords<'_> {
+    /// Returns the next record; `None` at the end.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, or was changed since it was checked.
+    pub(super) fn next(&mut self) -> Result<Option<(ComparisonClient, ComparisonRecord)>, BaselineReadError> {
+        loop {
+            let number = self.lines.place().number + 1;
+            let line = self.lines.next_line()?.filter(|line| !line.starts_with('['));
+            let is_detail = line.is_some_and(|line| line.starts_with("  ") || line.is_empty());
+            let finished = if is_detail { None } else { self.parser.finish_transaction() };
+            if let Some(line) = line.filter(|line| !line.is_empty()) {
+                self.parser.line(line).map_err(|reason| BaselineReadError::new(number, reason))?;
+            }
+            if finished.is_some() || line.is_none() {
+                return Ok(finished.map(|parsed| (parsed.client, parsed.record)));
+            }
+        }
+    }
+}

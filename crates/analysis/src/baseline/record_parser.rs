@@ -1,0 +1,339 @@
+//! The parser of the Transactions of a baseline.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use super::canonical_records::set_match_keys;
+use super::fields::program;
+use super::headers::{HeaderNames, header_text};
+use super::reader::{REWRITE_ADVICE, begin, contradiction};
+use super::value_parser::value;
+use super::{BaselineFields, BaselineSettings};
+use crate::comparison::difference::DifferenceLocation;
+use crate::comparison::record::{
+    ComparedChunk, ComparedChunkKind, ComparedField, ComparedFinding, ComparedMessage, ComparedSection,
+    ComparedSegment, ComparisonRecord, MessageCompleteness,
+};
+use crate::comparison::recorder::signature;
+use crate::comparison::{ComparisonClient, class};
+
+/// The one operation name that contains a space, as written.
+const UNKNOWN: &str = "unknown_operation";
+/// Maximum number of headers that are kept in decoded form.
+const MAX_DECODED_HEADERS: usize = 1_024;
+
+/// Maximum number of shared words.
+const MAX_WORDS: usize = 4_096;
+
+/// A Transaction that was read.
+#[derive(Debug)]
+pub(super) struct ParsedTransaction {
+    pub(super) client: ComparisonClient,
+    pub(super) record: ComparisonRecord,
+    /// Texts of the headers of its Call and Reply.
+    pub(super) headers: [Option<Rc<str>>; 2],
+}
+
+/// Decoded headers by program, message and name; many messages have the same headers.
+type DecodedHeaders = HashMap<(String, bool, String), (Rc<str>, Vec<ComparedField>)>;
+
+/// Parser of the lines of Transactions.
+#[derive(Debug)]
+pub(super) struct RecordParser<'b> {
+    fields: &'b BaselineFields,
+    headers: &'b HeaderNames,
+    has_identities: bool,
+    decoded_headers: DecodedHeaders,
+    /// Titles, names of operations, and other words that many Transactions share.
+    words: HashSet<Rc<str>>,
+    transaction: Option<ParsedTransaction>,
+    /// The program of the current Transaction.
+    program: String,
+    /// The first frame of the previous Transaction.
+    previous_frame: u64,
+}
+
+impl<'b> RecordParser<'b> {
+    /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
+    pub(super) fn new(
+        fields: &'b BaselineFields,
+        headers: &'b HeaderNames,
+        settings: &BaselineSettings,
+    ) -> Self {
+        Self {
+            fields,
+            headers,
+            has_identities: !settings.ignores_identities(),
+            decoded_headers: DecodedHeaders::new(),
+            words: HashSet::new(),
+            transaction: None,
+            program: String::new(),
+            previous_frame: 0,
+        }
+    }
+
+    /// Reads a line of the current Transaction, which the first line begins.
+    ///
+    /// # Errors
+    /// Returns the error and its remedy.
+    pub(super) fn line(&mut self, line: &str) -> Result<(), String> {
+        let understood = match line.strip_prefix("  ") {
+            Some(line) => self.read_detail(line)?,
+            None => self.begin(line),
+        };
+        understood.ok_or_else(|| format!("what is {:?}? {REWRITE_ADVICE}", begin(line)))
+    }
+
+    /// Ends the current Transaction, and returns it without the keys that pair its record.
+    pub(super) fn take_transaction(&mut self) -> Option<ParsedTransaction> {
+        self.transaction.take()
+    }
+
+    /// Ends the current Transaction, and returns it.
+    pub(super) fn finish_transaction(&mut self) -> Option<ParsedTransaction> {
+        let mut parsed = self.transaction.take()?;
+        set_match_keys(&mut parsed.record, self.has_identities);
+        Some(parsed)
+    }
+
+    /// Returns a word, shared.
+    fn word(&mut self, word: &str) -> Rc<str> {
+        if let Some(known) = self.words.get(word) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = word.into();
+        if self.words.len() < MAX_WORDS {
+            self.words.insert(Rc::clone(&new));
+        }
+        new
+    }
+
+    /// Reads the first line of a Transaction.
+    fn begin(&mut self, line: &str) -> Option<()> {
+        let (line, frames) = line.split_once("  # ")?;
+        let mut words = line.splitn(4, ' ');
+        let address = words.next()?;
+        let direction = match words.next()? {
+            "forward" => CallDirection::Forward,
+            "reverse" => CallDirection::Reverse,
+            _ => return None,
+        };
+        let (status, title) = (words.next()?, words.next()?);
+        let place = self.place(frames)?;
+        let class = class(title);
+        let record = ComparisonRecord {
+            location: place,
+            end_frame: place.reply.or(place.call).map_or(0, |frame| frame.0),
+            title: self.word(title),
+            minor_version: title.split(' ').find_map(|word| word.split_once('.')?.1.parse().ok()),
+            signature: signature(&class),
+            class: self.word(&class),
+            status: self.word(status),
+            ..ComparisonRecord::default()
+        };
+        self.program = program(title);
+        let client = ComparisonClient { address: self.word(address), direction };
+        self.transaction = Some(ParsedTransaction { client, record, headers: Default::default() });
+        Some(())
+    }
+
+    /// Reads relative frame numbers: `call +4, reply +5`.
+    fn place(&mut self, text: &str) -> Option<DifferenceLocation> {
+        let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
+        let (mut place, mut last) = (DifferenceLocation::default(), self.previous_frame);
+        for part in text.split(", ").filter(|part| *part != "nowhere") {
+            let (word, steps) = part.split_once(' ')?;
+            last = step(last, steps)?;
+            match word {
+                "call" => place.call = Some(FrameNumber(last)),
+                "reply" => place.reply = Some(FrameNumber(last)),
+                _ => return None,
+            }
+        }
+        self.previous_frame = place.frame().map_or(self.previous_frame, |frame| frame.0);
+        Some(place)
+    }
+
+    /// Reads a detail line of the current Transaction.
+    fn read_detail(&mut self, line: &str) -> Result<Option<()>, String> {
+        let Some(mut transaction) = self.transaction.take() else { return Ok(None) };
+        let understood = self.apply_detail(line, &mut transaction)?;
+        self.transaction = Some(transaction);
+        Ok(understood)
+    }
+
+    fn apply_detail(
+        &mut self,
+        line: &str,
+        transaction: &mut ParsedTransaction,
+    ) -> Result<Option<()>, String> {
+        let record = &mut transaction.record;
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "call" | "reply" => {
+                let Some((message, header)) = self.message(rest, word == "call")? else { return Ok(None) };
+                let [of_call, of_reply] = &mut transaction.headers;
+                if word == "call" {
+                    (record.call, *of_call) = (Some(message), Some(header));
+                } else {
+                    (record.reply, *of_reply) = (Some(message), Some(header));
+                }
+            }
+            "chunk" => {
+                let Some(chunk) = chunk(rest) else { return Ok(None) };
+                record.chunks.push(chunk);
+            }
+            "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
+            "findings" => {
+                let finding = |rule: &str| ComparedFinding { rule: self.word(rule), is_call: false };
+                record.findings = rest.split(' ').map(finding).collect();
+            }
+            "->" => {
+                let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                return self.operation(record.reply.as_mut(), false, name, rest);
+            }
+            name => {
+                let arguments = match outside_quotes(rest, "->") {
+                    Some(at) => rest.get(..at).unwrap_or_default().trim_end(),
+                    None => rest,
+                };
+                let results = outside_quotes(rest, "->").and_then(|at| rest.get(at + 2..));
+                let understood = self.operation(record.call.as_mut(), true, name, arguments)?;
+                return match results {
+                    Some(results) if understood.is_some() => {
+                        self.operation(record.reply.as_mut(), false, name, results)
+                    }
+                    _ => Ok(understood),
+                };
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// Adds an operation to a message.
+    fn operation(
+        &mut self,
+        message: Option<&mut ComparedMessage>,
+        is_call: bool,
+        name: &str,
+        text: &str,
+    ) -> Result<Option<()>, String> {
+        let Some(message) = message else { return Ok(None) };
+        let entries = self.entries(is_call, name, text)?;
+        let name = if name == UNKNOWN { self.word(&UNKNOWN.replace('_', " ")) } else { self.word(name) };
+        message.sections.push(ComparedSection { name, entries });
+        Ok(Some(()))
+    }
+
+    /// Reads a message, and returns it with the text of its header.
+    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<(ComparedMessage, Rc<str>)>, String> {
+        let mut words = text.split(' ');
+        let (Some(proc), Some(length), Some(header)) = (words.next(), words.next(), words.next()) else {
+            return Ok(None);
+        };
+        let end = match words.next() {
+            None => MessageCompleteness::Complete,
+            Some("cut") => MessageCompleteness::Truncated,
+            Some("undecoded") => MessageCompleteness::Undecoded,
+            Some(_) => return Ok(None),
+        };
+        let Ok(length) = length.parse() else { return Ok(None) };
+        let (header, entries) = self.header(header, is_call)?;
+        let message = ComparedMessage {
+            sections: vec![ComparedSection { name: Rc::default(), entries }],
+            completeness: end,
+            proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.word(proc)),
+            length,
+            varying: 0,
+        };
+        Ok(Some((message, header)))
+    }
+
+    /// Returns the text and the fields of a header.
+    fn header(&mut self, name: &str, is_call: bool) -> Result<(Rc<str>, Vec<ComparedField>), String> {
+        let key = (self.program.clone(), is_call, name.to_owned());
+        if let Some(known) = self.decoded_headers.get(&key) {
+            return Ok(known.clone());
+        }
+        let Some(text) = self.headers.text(name) else {
+            return Err(format!("{name} is not under [headers]; {REWRITE_ADVICE}"));
+        };
+        let section = ComparedSection { name: Rc::default(), entries: self.entries(is_call, "", text)? };
+        let message = ComparedMessage { sections: vec![section], ..ComparedMessage::default() };
+        let mut canonical = String::new();
+        header_text(&message, &mut canonical);
+        if canonical != **text {
+            return Err(contradiction(text, &canonical));
+        }
+        let entries = message.sections.into_iter().flat_map(|section| section.entries).collect();
+        let header = (Rc::clone(text), entries);
+        if self.decoded_headers.len() >= MAX_DECODED_HEADERS {
+            self.decoded_headers.clear();
+        }
+        self.decoded_headers.insert(key, header.clone());
+        Ok(header)
+    }
+
+    /// Reads the fields of a line: `offset=0 name="a b"`.
+    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<ComparedField>, String> {
+        let mut entries = Vec::new();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let end = outside_quotes(rest, " ").unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            rest = after.trim_start();
+            let (path, text) = word.split_once('=').unwrap_or((word, ""));
+            let Some(known) = self.fields.find(&self.program, is_call, operation, path) else {
+                return Err(format!("{operation} {path} is not under [fields]; {REWRITE_ADVICE}"));
+            };
+            let Some(datum) = value(text, known.entry) else {
+                return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
+            };
+            entries.push(ComparedField { path: Rc::clone(&known.path), datum });
+        }
+        Ok(entries)
+    }
+}
+
+/// Returns the position of a text outside quotes.
+fn outside_quotes(line: &str, text: &str) -> Option<usize> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    line.char_indices().find_map(|(at, letter)| {
+        if !is_quoted && line.get(at..).is_some_and(|rest| rest.starts_with(text)) {
+            return Some(at);
+        }
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ => {}
+        }
+        None
+    })
+}
+
+fn chunk(text: &str) -> Option<ComparedChunk> {
+    let mut words = text.split(' ');
+    let head = words.next()?;
+    let (letter, position) = head.split_once('@').unwrap_or((head, "0"));
+    let position = position.parse().ok()?;
+    let kind = match letter {
+        "R" => ComparedChunkKind::Read(position, 0),
+        "W" => ComparedChunkKind::Write,
+        "r" => ComparedChunkKind::Reply,
+        "D" => ComparedChunkKind::ReplyRead(position),
+        _ => return None,
+    };
+    let segment = |word: &str| {
+        let (length, returned) = word.split_once('/').map_or((word, None), |(one, two)| (one, Some(two)));
+        let returned = match returned {
+            Some(returned) => Some(returned.parse().ok()?),
+            None => None,
+        };
+        Some(ComparedSegment { length: length.parse().ok()?, returned })
+    };
+    Some(ComparedChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })
+}

@@ -1,0 +1,276 @@
+//! The baseline of a capture, recorded while the capture is read.
+//!
+//! The Transactions become text as they come. Memory holds their places, the headers and the fields; the text is in a
+//! temporary file if it is long. At the end, the Transactions are put in the order of their Calls.
+
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use super::canonical_records::canonicalize;
+use super::headers::{HeaderNames, HeaderTexts, header_text};
+use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
+use super::reader::BaselineReadError;
+use super::record_parser::RecordParser;
+use super::stored_text::StoredText;
+use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
+use super::{BaselineCounts, BaselineFields, BaselineSettings};
+use crate::comparison::ComparisonClient;
+use crate::comparison::capture::ComparedCapture;
+use crate::comparison::difference::DifferenceLocation;
+use crate::comparison::record::{ComparedMessage, ComparisonRecord};
+use crate::memory::CheckMemory;
+use nfsrdma_output_file::OutputError;
+
+/// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
+const PLACEHOLDER: &str = "\0";
+/// A Transaction whose text is stored.
+#[derive(Clone, Copy, Debug)]
+struct RecordedTransaction {
+    location: DifferenceLocation,
+    /// Offset and length of its text.
+    offset: u64,
+    length: usize,
+    /// Numbers of the headers of its Call and Reply.
+    headers: [Option<u32>; 2],
+    /// Findings whose rule the Call breaks, by the bit with their index. The text does not have the sides.
+    call_findings: u32,
+}
+
+/// Recorder of the baseline of a capture.
+#[derive(Debug)]
+pub struct BaselineRecorder {
+    settings: BaselineSettings,
+    counts: BaselineCounts,
+    fields: BaselineFields,
+    headers: HeaderTexts,
+    transactions: Vec<RecordedTransaction>,
+    text: StoredText,
+    /// Buffer for the text of a Transaction or a header.
+    buffer: String,
+    max_bytes: usize,
+    /// Memory of everything so far. If it is more than the maximum, nothing is stored any more, but it is counted.
+    needed_bytes: usize,
+    /// Memory of the largest Transaction, while its text is read again.
+    largest_bytes: usize,
+}
+
+/// The error for a baseline that cannot be recorded.
+#[derive(Debug)]
+pub enum BaselineRecordError {
+    /// It does not fit into its share of the memory.
+    TooLarge {
+        /// The share in bytes into which it fits.
+        needed_bytes: u64,
+    },
+    /// The temporary file cannot be written.
+    Scratch(OutputError),
+}
+
+impl BaselineRecorder {
+    /// Creates a recorder for a baseline with these settings.
+    pub fn new(settings: BaselineSettings, memory: &CheckMemory) -> Self {
+        let needed_bytes = settings_bytes(settings.lines());
+        Self {
+            settings,
+            counts: BaselineCounts::default(),
+            fields: BaselineFields::default(),
+            headers: HeaderTexts::default(),
+            transactions: Vec::new(),
+            text: StoredText::new(memory.text_bytes),
+            buffer: String::new(),
+            max_bytes: memory.baseline_bytes,
+            needed_bytes,
+            largest_bytes: 0,
+        }
+    }
+
+    /// Adds a Transaction.
+    ///
+    /// # Errors
+    /// Returns an error if the temporary file cannot be written.
+    pub fn add(
+        &mut self,
+        client: &ComparisonClient,
+        mut record: ComparisonRecord,
+    ) -> Result<(), OutputError> {
+        canonicalize(&mut record);
+        let headers = [self.header(record.call.as_ref()), self.header(record.reply.as_ref())];
+        self.needed_bytes += size_of::<RecordedTransaction>();
+        if !self.counts.operations.contains_key(&*record.title) {
+            self.needed_bytes += operation_bytes(record.title.len());
+        }
+        // The descriptions of messages limit the number of fields.
+        self.needed_bytes += fields_bytes(self.fields.record(&record));
+        self.buffer.clear();
+        transaction_text(&mut self.buffer, client, &record, PLACEHOLDER, [PLACEHOLDER; 2]);
+        self.largest_bytes = self.largest_bytes.max(transaction_bytes(&self.buffer));
+        if self.is_full() {
+            self.text.clear();
+            self.transactions = Vec::new();
+            return Ok(());
+        }
+        self.counts.record(&record);
+        let length = self.buffer.len();
+        let offset = self.text.append(&self.buffer)?;
+        let call_findings = (0..u32::BITS)
+            .zip(&record.findings)
+            .fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
+        let location = record.location;
+        self.transactions.push(RecordedTransaction { location, offset, length, headers, call_findings });
+        Ok(())
+    }
+
+    /// Returns `true` if the baseline does not fit into its memory.
+    fn is_full(&self) -> bool {
+        self.needed_bytes.max(self.largest_bytes) > self.max_bytes
+    }
+
+    /// Returns the number of the header of a message. A new one is added if there is memory.
+    fn header(&mut self, message: Option<&ComparedMessage>) -> Option<u32> {
+        header_text(message?, &mut self.buffer);
+        if let Some(number) = self.headers.number(&self.buffer) {
+            return Some(number);
+        }
+        self.needed_bytes += header_bytes(self.buffer.len());
+        (!self.is_full()).then(|| self.headers.add(&self.buffer))
+    }
+
+    /// Returns the baseline at the end of the capture, which had these totals.
+    ///
+    /// # Errors
+    /// Returns [`BaselineRecordError::TooLarge`] if the baseline did not fit into its memory, or an error if the temporary
+    /// file cannot be written.
+    pub fn finish(mut self, totals: &ComparedCapture) -> Result<RecordedBaseline, BaselineRecordError> {
+        if self.is_full() {
+            let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
+            return Err(BaselineRecordError::TooLarge { needed_bytes });
+        }
+        self.text.finish().map_err(BaselineRecordError::Scratch)?;
+        self.counts.add_capture_totals(totals);
+        self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
+        let headers = self.headers.into_texts();
+        let mut names = HeaderNames::default();
+        let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
+        for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
+            let number = number as usize;
+            if let (Some(name @ None), Some(text)) = (name_by_number.get_mut(number), headers.get(number)) {
+                *name = Some(names.add(text));
+            }
+        }
+        Ok(RecordedBaseline {
+            settings: self.settings,
+            counts: self.counts,
+            fields: self.fields,
+            names,
+            name_by_number,
+            transactions: self.transactions,
+            text: self.text,
+        })
+    }
+}
+
+/// The baseline of a capture.
+#[derive(Debug)]
+pub struct RecordedBaseline {
+    settings: BaselineSettings,
+    counts: BaselineCounts,
+    fields: BaselineFields,
+    names: HeaderNames,
+    /// Names of the headers by number.
+    name_by_number: Vec<Option<Rc<str>>>,
+    /// In the order of their Calls.
+    transactions: Vec<RecordedTransaction>,
+    text: StoredText,
+}
+
+impl RecordedBaseline {
+    /// Returns the counts of the capture.
+    pub fn counts(&self) -> &BaselineCounts {
+        &self.counts
+    }
+
+    /// Returns the number of Transactions.
+    pub fn transactions(&self) -> u64 {
+        self.transactions.len() as u64
+    }
+
+    fn name(&self, header: u32) -> &str {
+        self.name_by_number.get(header as usize).and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    /// Replaces `text` by the text of a Transaction; `last_frame` is the first frame of the previous one.
+    fn transaction_text(
+        &self,
+        transaction: &RecordedTransaction,
+        last_frame: &mut u64,
+        text: &mut String,
+    ) -> io::Result<()> {
+        let stored = self.text.read(transaction.offset, transaction.length)?;
+        let frames = format!("  # {}", frames_text(&transaction.location, last_frame));
+        let headers = transaction.headers.iter().flatten().map(|number| self.name(*number));
+        let mut values = std::iter::once(&*frames).chain(headers);
+        text.clear();
+        for (at, part) in stored.split(PLACEHOLDER).enumerate() {
+            if at > 0 {
+                text.push_str(values.next().unwrap_or_default());
+            }
+            text.push_str(part);
+        }
+        Ok(())
+    }
+
+    /// Writes the baseline.
+    ///
+    /// # Errors
+    /// Returns the first error of writing, or of reading the temporary file.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let Self { settings, counts, fields, names: headers, .. } = self;
+        BaselineHead { settings, counts, fields, headers }.write(to)?;
+        let (mut text, mut last_frame) = (String::new(), 0);
+        for transaction in &self.transactions {
+            self.transaction_text(transaction, &mut last_frame, &mut text)?;
+            to.write_all(text.as_bytes())?;
+        }
+        write_end(to, self.transactions())
+    }
+
+    /// Returns the records of its Transactions, with the places of the Transactions in the capture.
+    pub(super) fn records(&self) -> RecordedRecords<'_> {
+        let parser = RecordParser::new(&self.fields, &self.names, &self.settings);
+        RecordedRecords { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
+    }
+}
+
+/// The records of a recorded baseline.
+pub(super) struct RecordedRecords<'b> {
+    baseline: &'b RecordedBaseline,
+    at: usize,
+    parser: RecordParser<'b>,
+    text: String,
+    last_frame: u64,
+}
+
+impl RecordedRecords<'_> {
+    /// Returns the next record; `None` at the end.
+    ///
+    /// # Errors
+    /// Returns an error if the temporary file cannot be read.
+    pub(super) fn next(&mut self) -> Result<Option<(ComparisonClient, ComparisonRecord)>, BaselineReadError> {
+        let Some(transaction) = self.baseline.transactions.get(self.at) else { return Ok(None) };
+        self.at += 1;
+        let number = self.at as u64;
+        let wrong =
+            |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
+        let text = self.baseline.transaction_text(transaction, &mut self.last_frame, &mut self.text);
+        text.map_err(|error| wrong(error.to_string()))?;
+        self.text.lines().try_for_each(|line| self.parser.line(line)).map_err(wrong)?;
+        let parsed = self.parser.finish_transaction();
+        Ok(parsed.map(|parsed| {
+            let mut record = ComparisonRecord { location: transaction.location, ..parsed.record };
+            for (at, finding) in (0..u32::BITS).zip(&mut record.findings) {
+                finding.is_call = transaction.call_findings >> at & 1 != 0;
+            }
+            (parsed.client, record)
+        }))
+    }
+}

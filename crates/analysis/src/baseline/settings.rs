@@ -1,0 +1,176 @@
+//! The part `[settings]`: user settings of a baseline. Its lines are kept as typed, comments included.
+
+use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
+
+use crate::comparison::difference::DifferenceKind;
+use crate::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
+
+/// The first line of the part.
+pub(super) const SETTINGS_HEAD: &str = "[settings]";
+
+/// Maximum number of lines.
+const MAX_LINES: usize = 4_096;
+
+/// User settings of a baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BaselineSettings {
+    lines: Vec<String>,
+    options: ComparisonOptions,
+}
+
+/// No settings, and an empty line before the next part.
+impl Default for BaselineSettings {
+    fn default() -> Self {
+        Self { lines: vec![String::new()], options: ComparisonOptions::default() }
+    }
+}
+
+/// Returns the names of the capture counts that a tolerance can apply to.
+fn counts() -> Vec<String> {
+    let mut names: Vec<String> = ["frames", "transactions", "incomplete"].map(str::to_owned).into();
+    names.extend(UndecodedReason::ALL.iter().map(|why| format!("undecoded.{}", why.key())));
+    names.extend(EvictedState::ALL.iter().map(|what| format!("given_up.{}", what.key())));
+    names
+}
+
+/// Returns `true` if a line is a git conflict marker.
+pub(super) fn is_conflict(line: &str) -> bool {
+    ["<<<<<<<", "|||||||", "=======", ">>>>>>>"].iter().any(|mark| line.starts_with(mark))
+}
+
+impl BaselineSettings {
+    /// Returns the comparison options: the differences that count.
+    pub fn options(&self) -> &ComparisonOptions {
+        &self.options
+    }
+
+    /// Returns `true` if identities are not compared.
+    pub(super) fn ignores_identities(&self) -> bool {
+        self.options.ignore.contains(&IgnoreKey::Kind(DifferenceKind::Identity))
+    }
+
+    /// Returns the lines as typed.
+    pub(super) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Creates settings without lines.
+    pub(super) fn empty() -> Self {
+        Self { lines: Vec::new(), options: ComparisonOptions::default() }
+    }
+
+    /// Adds a line of a baseline whose other parts may be unreadable. A line that both sides of a git conflict have is
+    /// added once.
+    ///
+    /// # Errors
+    /// Returns an error with the problem and its remedy.
+    pub(super) fn keep_line(&mut self, line: &str) -> Result<(), String> {
+        let is_again = !line.is_empty() && self.lines.iter().any(|known| known == line);
+        if is_conflict(line) || is_again { Ok(()) } else { self.add_line(line) }
+    }
+
+    /// Ends the lines that were kept with an empty one.
+    pub(super) fn end_of_kept(&mut self) {
+        while self.lines.last().is_some_and(String::is_empty) {
+            self.lines.pop();
+        }
+        self.lines.push(String::new());
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// Returns an error with the problem and its remedy.
+    pub(super) fn add_line(&mut self, line: &str) -> Result<(), String> {
+        if self.lines.len() >= MAX_LINES {
+            return Err(format!("more than {MAX_LINES} lines of settings; remove some"));
+        }
+        if line.contains(char::is_control) {
+            return Err("a control character; remove it".to_owned());
+        }
+        let setting = line.split('#').next().unwrap_or_default();
+        let mut words = setting.split_whitespace();
+        match (words.next(), words.next(), words.next(), words.next()) {
+            (None, ..) => {}
+            (Some("ignore"), Some(list), None, None) => {
+                for word in list.split(',') {
+                    let word: IgnoreKey = word.parse()?;
+                    if self.options.ignore.contains(&word) {
+                        return Err(format!("{word} is ignored twice; remove one of them"));
+                    }
+                    self.options.ignore.push(word);
+                }
+            }
+            (Some("tolerate"), Some(fields), Some(most), None) => {
+                let counts = counts();
+                let counts: Vec<&str> = counts.iter().map(String::as_str).collect();
+                if self.options.tolerances.iter().any(|known| known.fields == fields) {
+                    return Err(format!("{fields} is tolerated twice; remove one of them"));
+                }
+                self.options.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
+            }
+            _ => {
+                return Err(format!(
+                    "invalid setting {:?}; write ignore WORD, or tolerate NAME MAX",
+                    setting.trim().chars().take(60).collect::<String>()
+                ));
+            }
+        }
+        self.lines.push(line.to_owned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::{BaselineFile, BaselineReadError};
+    use super::*;
+
+    fn kept(text: &str) -> Result<BaselineSettings, BaselineReadError> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        BaselineFile::new(file).kept_settings(1 << 20)
+    }
+
+    fn error(text: &str) -> String {
+        kept(&format!("[settings]\n{text}\n\n[capture]\n")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_setting_stays_as_it_was_typed() {
+        let typed = [
+            "# the server sizes buffers by its memory",
+            "ignore inline,nfs.fattr4.*  # see there",
+            "",
+            "tolerate frames 5%",
+        ];
+        let text = format!("anything\n[settings]\n{}\n\n\n[capture]\nignore what\n", typed.join("\n"));
+        let settings = kept(&text).unwrap();
+        assert_eq!(settings.lines(), [&typed[..], &[""]].concat());
+        assert_eq!((settings.options.ignore.len(), settings.options.tolerances.len()), (2, 1));
+    }
+
+    #[test]
+    fn both_sides_of_a_conflict_stand() {
+        let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
+        assert_eq!(kept(text).unwrap().lines(), ["ignore inline", "ignore READ", "ignore WRITE", ""]);
+    }
+
+    #[test]
+    fn a_line_that_means_nothing_is_an_error_with_what_may_be_meant() {
+        assert_eq!(error("ignore NOSUCHOP"), "line 2: unknown operation NOSUCHOP");
+        assert_eq!(error("\nignore REDA"), "line 3: unknown operation REDA; did you mean READ?");
+        assert_eq!(error("tolerate nosuch 5"), "line 2: unknown field, length or count nosuch");
+        assert!(
+            error("tolerate frames")
+                .ends_with("invalid setting \"tolerate frames\"; write ignore WORD, or tolerate NAME MAX")
+        );
+        assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; remove it");
+        assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; remove one of them");
+        assert!(
+            error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice")
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The parser of values that [`ComparedValue`] writes. The type of the field selects the form of the text.
+
+use crate::comparison::compare_class::IdentityType;
+use crate::comparison::record::{ComparedValue, MaskBitNames};
+use crate::filter::catalog::{CatalogEntry, FilterType};
+
+/// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
+pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+    let datum = match text.bytes().next()? {
+        b'"' => ComparedValue::Text(unquoted(text)?.into()),
+        b'0'..=b'9' | b'-' => number(text, entry)?,
+        _ => word(text, entry)?,
+    };
+    // Each value has one text form.
+    (datum.to_string() == text).then_some(datum)
+}
+
+fn number(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+    if let Some((length, hash)) = text.split_once(':') {
+        let length = length.parse().ok()?;
+        return match hash {
+            "?" => Some(ComparedValue::Unknown(length)),
+            _ => Some(ComparedValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
+        };
+    }
+    if let Some((count, hash)) = text.split_once('*') {
+        return Some(ComparedValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+    }
+    if let Some(mask) = text.strip_prefix("0x") {
+        let names = entry.map_or(&[][..], |entry| &entry.names);
+        return Some(ComparedValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
+    }
+    match entry.map(|entry| entry.kind) {
+        Some(FilterType::Signed) => text.parse().ok().map(ComparedValue::Signed),
+        None if text.starts_with('-') => text.parse().ok().map(ComparedValue::Signed),
+        _ => text.parse().ok().map(ComparedValue::Number),
+    }
+}
+
+fn word(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+    if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
+        return Some(ComparedValue::Named(name.1));
+    }
+    if let Some((kind, hash)) = text.split_once(':') {
+        let identity = IdentityType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
+        return Some(ComparedValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
+    }
+    match text {
+        "true" => return Some(ComparedValue::Bool(true)),
+        "false" => return Some(ComparedValue::Bool(false)),
+        _ => {}
+    }
+    if let Some(bytes) = text.strip_prefix('x').and_then(hex) {
+        return Some(ComparedValue::Bytes(bytes.into()));
+    }
+    // The name of a number that this program does not know.
+    let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
+    (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
+        .then(|| ComparedValue::UnknownName(text.into()))
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok())
+        .collect()
+}
+
+/// Returns the bytes of a quoted text.
+fn unquoted(text: &str) -> Option<Vec<u8>> {
+    let mut rest = text.strip_prefix('"')?.strip_suffix('"')?;
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let Some(at) = rest.find('\\') {
+        bytes.extend_from_slice(rest.get(..at)?.as_bytes());
+        rest = rest.get(at + 1..)?;
+        let letter = rest.chars().next()?;
+        rest = rest.get(letter.len_utf8()..)?;
+        match letter {
+            '"' | '\\' => bytes.push(letter as u8),
+            'n' => bytes.push(b'\n'),
+            'r' => bytes.push(b'\r'),
+            't' => bytes.push(b'\t'),
+            'x' => {
+                bytes.extend(hex(rest.get(..2)?)?);
+                rest = rest.get(2..)?;
+            }
+            'u' => {
+                let (digits, after) = rest.strip_prefix('{')?.split_once('}')?;
+                let letter = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+                bytes.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+                rest = after;
+            }
+            _ => return None,
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::filter::catalog::Catalog;
+
+    fn of(field: &str, text: &str) -> Option<ComparedValue> {
+        value(text, Catalog::shared().get(field))
+    }
+
+    #[test]
+    fn a_value_is_what_its_field_has() {
+        assert_eq!(of("nfs.count4", "4096"), Some(ComparedValue::Number(4096)));
+        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparedValue::Named("NFS4_OK")));
+        assert_eq!(
+            of("nfs.fhandle", "filehandle:62d40c52"),
+            Some(ComparedValue::Name(IdentityType::Filehandle, 0x62d4_0c52))
+        );
+        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparedValue::Bytes([0, 255].into())));
+        assert_eq!(of("nfs.data", "100:?"), Some(ComparedValue::Unknown(100)));
+        assert_eq!(of("nfs.eof", "true"), Some(ComparedValue::Bool(true)));
+        let shown = of("nfs.access_rights", "0x1").or_else(|| of("nfs.mode3", "0x1ed"));
+        assert!(matches!(shown, Some(ComparedValue::Flags(..))));
+    }
+
+    #[test]
+    fn what_would_be_written_otherwise_is_no_value() {
+        for text in ["+4", "007", "0x01", "xAB", "4:12", "\"a", "filehandle:1", "5*9", ""] {
+            assert_eq!(value(text, None), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
+            for datum in [
+                ComparedValue::Text(text.clone().into()),
+                ComparedValue::Bytes(text.into()),
+                ComparedValue::Number(number),
+                ComparedValue::Signed(signed.min(-1)),
+                ComparedValue::Digest(number, hash),
+                ComparedValue::Fold(number, hash as u64),
+                ComparedValue::Name(IdentityType::Cookie, number as u32),
+            ] {
+                prop_assert_eq!(value(&datum.to_string(), None), Some(datum));
+            }
+        }
+    }
+}

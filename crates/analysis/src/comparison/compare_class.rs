@@ -1,0 +1,511 @@
+//! The table of compare classes of fields.
+//!
+//! A field without a rule must be equal, so operations of every program are compared, also those described later. An
+//! identity, or a value that the server may choose, needs one more rule. `docs/comparison.md` shows the table, and a
+//! test compares the two.
+
+use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
+
+use super::difference::DifferenceKind;
+
+/// Compare class of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareClass {
+    /// Must be equal; otherwise it is a difference of this kind.
+    Equal(DifferenceKind),
+    /// Must be equal unless another operation was in flight at the same time, whose progress it may show.
+    Racing(DifferenceKind),
+    /// Must be equal unless only one side uses RDMA.
+    TransportDependent(DifferenceKind),
+    /// Names an object. Each side has its own names, which must map one to one.
+    Identity(IdentityType),
+    /// May differ, for this reason.
+    Varies(&'static str),
+}
+
+/// Type of an identity. Each type has its own identity map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IdentityType {
+    /// A file system object.
+    Filehandle,
+    /// Opens, locks, delegations and layouts: the `other` of a stateid.
+    Stateid,
+    /// A client ID that the server assigned.
+    Clientid,
+    /// A session.
+    Session,
+    /// A position in a directory.
+    Cookie,
+    /// A verifier that changes when a server or client restarts, or that distinguishes two creations of one name.
+    Verifier,
+    /// An open-owner or lock-owner.
+    Owner,
+    /// The owner string of a client.
+    ClientOwner,
+    /// The owner string of a server.
+    ServerOwner,
+    /// The name or address of a host in a message.
+    Host,
+    /// A program number that a client picks.
+    Program,
+    /// A security context.
+    Context,
+    /// A pNFS device.
+    Device,
+    /// The minor version of NFSv4, so that captures of different ones can be compared.
+    MinorVersion,
+}
+
+impl IdentityType {
+    /// All identity types.
+    pub const ALL: &'static [Self] = &[
+        Self::Filehandle,
+        Self::Stateid,
+        Self::Clientid,
+        Self::Session,
+        Self::Cookie,
+        Self::Verifier,
+        Self::Owner,
+        Self::ClientOwner,
+        Self::ServerOwner,
+        Self::Host,
+        Self::Program,
+        Self::Context,
+        Self::Device,
+        Self::MinorVersion,
+    ];
+
+    /// Returns the name in output and in baselines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Filehandle => "filehandle",
+            Self::Stateid => "stateid",
+            Self::Clientid => "clientid",
+            Self::Session => "session",
+            Self::Cookie => "cookie",
+            Self::Verifier => "verifier",
+            Self::Owner => "owner",
+            Self::ClientOwner => "client-owner",
+            Self::ServerOwner => "server-owner",
+            Self::Host => "host",
+            Self::Program => "program",
+            Self::Context => "context",
+            Self::Device => "device",
+            Self::MinorVersion => "minor-version",
+        }
+    }
+}
+
+/// A rule of the table: field names and their class. `nfs.nfstime4.*` matches every name with that prefix.
+pub struct CompareRule {
+    /// Filter names of fields, or their prefixes.
+    pub fields: &'static [&'static str],
+    /// Class of the fields.
+    pub class: CompareClass,
+}
+
+const fn identity(identity: IdentityType, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, class: CompareClass::Identity(identity) }
+}
+
+const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, class: CompareClass::Varies(why) }
+}
+
+const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> CompareRule {
+    CompareRule { fields, class: CompareClass::Equal(kind) }
+}
+
+/// The table. The first rule that matches a field applies.
+pub const RULES: &[CompareRule] = &[
+    identity(IdentityType::Filehandle, &["nfs.fhandle"]),
+    identity(IdentityType::Stateid, &["nfs.stateid.other"]),
+    identity(IdentityType::Clientid, &["nfs.clientid"]),
+    identity(IdentityType::Session, &["nfs.session_id4"]),
+    identity(
+        IdentityType::Cookie,
+        &[
+            "nfs.cookie3",
+            "nfs.cookie4",
+            "nfs.readdir.entry3.cookie",
+            "nfs.readdirplus.entry.cookie",
+            "nfs.lisxtattr.cookie",
+            "nfs.readdir.cookie",
+            "nfs.readdir.entry.cookie",
+        ],
+    ),
+    identity(IdentityType::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
+    identity(
+        IdentityType::Owner,
+        &["nfs.open_owner4", "nfs.lock_owner4", "nlm.lock.owner", "nlm.lock.svid", "stat.priv"],
+    ),
+    identity(IdentityType::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
+    identity(IdentityType::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
+    identity(
+        IdentityType::Host,
+        &[
+            "rpc.auth.machinename",
+            "nfs.machinename4",
+            "nfs.r_addr",
+            "nfs.server",
+            "nfs.universal_address.*",
+            "nlm.lock.caller_name",
+            "stat.name",
+            "stat.mon_id.name",
+            "stat.my_id.hostname",
+            "mount.dump.hostname",
+        ],
+    ),
+    identity(
+        IdentityType::Program,
+        &["rpc.program", "nfs.cb_program", "nfs.callback.ident", "stat.my_id.prog"],
+    ),
+    identity(IdentityType::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
+    identity(IdentityType::Device, &["nfs.deviceid"]),
+    identity(IdentityType::MinorVersion, &["nfs.minorversion"]),
+    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
+    varies("memory is registered for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
+    varies("credits follow the load", &["rpcordma.flow_control"]),
+    varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
+    varies(
+        "protection of the message, which follows its other bytes and the key",
+        &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
+    ),
+    varies("a time", &["nfs.timeval.*", "nfs.nfstime3.*", "nfs.nfstime4.*"]),
+    varies("a server counts changes as it likes", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
+    varies(
+        "a number that the file system gives to files, and may give again",
+        &[
+            "nfs.fattr3.fileid",
+            "nfs.fattr4.fileid",
+            "nfs.fattr4.mounted_on_fileid",
+            "nfs.fattr.fileid",
+            "nfs.readdir.entry.fileid",
+            "nfs.readdir.entry3.fileid",
+            "nfs.readdirplus.entry.fileid",
+        ],
+    ),
+    varies("a number of the file system itself", &["nfs.fattr.fsid", "nfs.fattr3.fsid", "nfs.fsid4.*"]),
+    varies(
+        "room on the file system, which others use too",
+        &[
+            "nfs.fattr.blocks",
+            "nfs.statfs.b*",
+            "nfs.fattr3.used",
+            "nfs.fattr4.space_*",
+            "nfs.fattr4.files_*",
+            "nfs.fattr4.quota_*",
+            "nfs.fsstat3_resok.*",
+        ],
+    ),
+    varies("lease time of the server", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
+    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.lock_seqid"]),
+    varies(
+        "slots are taken as they become free",
+        &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
+    ),
+    varies(
+        "the version of the program at the other end",
+        &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
+    ),
+    varies("the network and its family of addresses", &["nfs.r_netid"]),
+    varies("a count of the restarts of a host", &["nlm.state", "stat.state", "stat.stat_res.state"]),
+    varies(
+        "where a program listens",
+        &[
+            "portmap.port",
+            "portmap.rpcb.addr",
+            "portmap.uaddr",
+            "portmap.time",
+            "nfsrdma.universal_address.port",
+        ],
+    ),
+    varies("a minor number of the server's own", &["nfs.minorid4"]),
+    CompareRule {
+        fields: &[
+            "nfs.padsize4",
+            "nfs.maxreqsize4",
+            "nfs.maxrespsize4",
+            "nfs.maxrespsizecached4",
+            "nfs.rdmachanattrs4",
+        ],
+        class: CompareClass::TransportDependent(DifferenceKind::Argument),
+    },
+    CompareRule {
+        fields: &[
+            "nfs.fattr3.size",
+            "nfs.wcc_attr.size",
+            "nfs.fattr.size",
+            "nfs.fattr.nlink",
+            "nfs.fattr3.nlink",
+            "nfs.fattr4.size",
+            "nfs.fattr4.numlinks",
+        ],
+        class: CompareClass::Racing(DifferenceKind::Result),
+    },
+    equal(
+        DifferenceKind::Status,
+        &["nfs.nfsstat4", "nfs.status3", "rpc.replystat", "rpc.state_accept", "rpc.state_reject"],
+    ),
+    equal(
+        DifferenceKind::Name,
+        &[
+            "nfs.name",
+            "nfs.pathname.component",
+            "nfs.entry_name",
+            "nfs.readdir.entry.name",
+            "nfs.readdir.entry3.name",
+            "mount.path",
+            "nlm.share.name",
+            "nfs.readdirplus.entry.name",
+            "nfs.symlink.*",
+            "nfs.readlink.data",
+            "nfs.xattr.key",
+        ],
+    ),
+    equal(DifferenceKind::Offset, &["nfs.offset3", "nfs.offset4", "nlm.lock.l_offset*"]),
+    equal(
+        DifferenceKind::Count,
+        &[
+            "nfs.count3*",
+            "nfs.count4",
+            "nfs.length4",
+            "nfs.dircount",
+            "nfs.readdir.count",
+            "nlm.lock.l_len*",
+            "nfs.maxcount",
+        ],
+    ),
+    equal(DifferenceKind::Data, &["nfs.data"]),
+    equal(DifferenceKind::Header, &["rpc.*"]),
+];
+
+/// A field that depends on the minor version of NFSv4, and may differ between two of them.
+pub struct MinorVersionField {
+    /// Filter name.
+    pub field: &'static str,
+    /// Bits that both versions have and that must be equal; 0 if none is compared.
+    pub common: u64,
+    /// Reason for the dependency.
+    pub why: &'static str,
+}
+
+const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionField {
+    MinorVersionField { field, common, why }
+}
+
+/// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
+pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
+    follows(
+        "nfs.attr_mask",
+        0,
+        "each minor version has attributes of its own, and a client asks for those it knows",
+    ),
+    follows("nfs.access_check", 0x3f, "the rights to extended attributes are of RFC 8276 section 8.5"),
+    follows("nfs.access_supported", 0x3f, "a server answers the rights that it was asked for"),
+    follows("nfs.access_rights", 0x3f, "a server answers the rights that it was asked for"),
+    follows(
+        "nfs.share_access",
+        !0x0030_0000,
+        "what a client wants with a delegation: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
+    ),
+    follows(
+        "nfs.open_rflags",
+        !0x10,
+        "OPEN4_RESULT_NO_OPEN_STATEID of RFC 9754: the delegation is all there is",
+    ),
+    follows("nfs.open.delegation_type", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.open.why_no_delegation", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.ond_server_will_signal_avail", 0, "a client that wants a delegation hears why it has none"),
+];
+
+/// Returns the entry of a field that depends on the minor version.
+pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionField> {
+    FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
+}
+
+/// Returns `true` if a pattern of the table, or of an option, matches a field.
+pub(super) fn pattern_covers(pattern: &str, field: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => field.starts_with(start),
+        None => pattern == field,
+    }
+}
+
+/// Returns `true` for times that a Call sets, by the name of the parent: SET_TO_CLIENT_TIME (RFC 1813 section 2.6, RFC
+/// 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the server
+/// and of a delegation (RFC 9754) come from a clock.
+fn is_set_time(field: &str, above: &str) -> bool {
+    let leaf = above.rsplit('.').next().unwrap_or_default();
+    match field.rsplit_once('.').map_or("", |(group, _)| group) {
+        "nfs.nfstime3" | "nfs.nfstime4" => leaf == "time",
+        "nfs.timeval" => true,
+        _ => false,
+    }
+}
+
+/// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
+pub fn class_of_field(field: &str, above: &str, is_call: bool) -> CompareClass {
+    if is_call && is_set_time(field, above) {
+        return CompareClass::Equal(DifferenceKind::Argument);
+    }
+    let rule = INDEX.first(field).and_then(|at| RULES.get(at));
+    rule.map_or(
+        CompareClass::Equal(if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }),
+        |rule| rule.class,
+    )
+}
+
+/// The index of the table; a replay looks up the fields of every Reply that has identities.
+#[derive(Default)]
+struct CompareRuleIndex {
+    names: FxHashMap<&'static str, usize>,
+    /// Prefix patterns and rules, by the first letter after the protocol; `None` for a whole protocol.
+    starts: FxHashMap<Option<u8>, Vec<(&'static str, usize)>>,
+}
+
+static INDEX: LazyLock<CompareRuleIndex> = LazyLock::new(|| {
+    let mut index = CompareRuleIndex::default();
+    for (at, rule) in RULES.iter().enumerate() {
+        for pattern in rule.fields {
+            match pattern.strip_suffix('*') {
+                Some(start) => index.starts.entry(letter(start)).or_default().push((start, at)),
+                None => _ = index.names.entry(pattern).or_insert(at),
+            }
+        }
+    }
+    index
+});
+
+/// Returns the letter after a protocol name of three letters and its dot.
+fn letter(field: &str) -> Option<u8> {
+    field.as_bytes().get(4).copied()
+}
+
+impl CompareRuleIndex {
+    /// Returns the first rule that matches a field.
+    fn first(&self, field: &str) -> Option<usize> {
+        let starts =
+            [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
+        let of_start = starts.filter(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
+        of_start.chain(self.names.get(field).copied()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_nobody_thought_of_must_be_equal() {
+        assert_eq!(
+            class_of_field("nfs.something_new", "", true),
+            CompareClass::Equal(DifferenceKind::Argument)
+        );
+        assert_eq!(
+            class_of_field("nfs.something_new", "", false),
+            CompareClass::Equal(DifferenceKind::Result)
+        );
+    }
+
+    #[test]
+    fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
+        let of = |above, is_call| class_of_field("nfs.nfstime4.seconds", above, is_call);
+        assert_eq!(
+            of("obj_attributes.time_modify_set.time", true),
+            CompareClass::Equal(DifferenceKind::Argument)
+        );
+        assert!(matches!(of("obj_attributes.time_modify_set.time", false), CompareClass::Varies(_)));
+        assert!(matches!(of("obj_attributes.time_deleg_modify", true), CompareClass::Varies(_)));
+        assert_eq!(
+            class_of_field("nfs.timeval.seconds", "attributes.mtime", true),
+            CompareClass::Equal(DifferenceKind::Argument)
+        );
+    }
+
+    #[test]
+    fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for MinorVersionField { field, .. } in FOLLOWS_MINOR_VERSION {
+            assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_covers_what_begins_with_it() {
+        assert!(matches!(class_of_field("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
+        assert_eq!(
+            class_of_field("nfs.count3_maxcount", "", true),
+            CompareClass::Equal(DifferenceKind::Count)
+        );
+        assert_eq!(
+            class_of_field("nfs.count3_maxcount", "", false),
+            CompareClass::Equal(DifferenceKind::Count)
+        );
+    }
+
+    #[test]
+    fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
+        for entry in crate::filter::catalog::Catalog::new().iter() {
+            let is_about =
+                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_names_a_field_that_there_is() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        let is_there = |pattern: &str| catalog.iter().any(|entry| pattern_covers(pattern, entry.name));
+        let patterns = RULES.iter().flat_map(|rule| rule.fields);
+        assert_eq!(patterns.filter(|pattern| !is_there(pattern)).collect::<Vec<_>>(), [&""; 0]);
+    }
+
+    #[test]
+    fn the_document_has_every_line_of_the_table() {
+        let document = include_str!("../../../../docs/comparison.md");
+        for rule in RULES {
+            let missing: Vec<_> =
+                rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
+            assert!(missing.is_empty(), "{missing:?}");
+            match rule.class {
+                CompareClass::Varies(why) => assert!(document.contains(why), "{why}"),
+                CompareClass::Identity(identity) => {
+                    assert!(document.contains(identity.name()), "{identity:?}")
+                }
+                _ => {}
+            }
+        }
+        for MinorVersionField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+            let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
+            assert!(row.is_some_and(|row| row.contains(why)), "{field}");
+        }
+        for kind in DifferenceKind::ALL {
+            assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_that_covers_a_field_counts() {
+        let catalog = crate::filter::catalog::Catalog::new();
+        for entry in catalog.iter() {
+            let is_about =
+                |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
+            assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_is_reached() {
+        for (at, rule) in RULES.iter().enumerate() {
+            for pattern in rule.fields {
+                let name = pattern.trim_end_matches('*');
+                let first =
+                    RULES.iter().position(|rule| rule.fields.iter().any(|other| pattern_covers(other, name)));
+                assert_eq!(first, Some(at), "{pattern}");
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! Comparison of two captures.
+//!
+//! - [`recorder`]: reduces a Transaction to a [`record`] with every field, whatever the operation;
+//! - [`compare_class`]: the table of fields that must be equal, that are identities, and that may differ;
+//! - [`client_pairing`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
+//! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
+//! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
+//!   entries; [`lengths`]: chunks and inline lengths;
+//! - [`identity_map`]: mapping between the identities of both sides;
+//! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
+//!   first;
+//! - [`record_amendments`]: extra knowledge about Transactions that come from a trace;
+//! - [`late_records`]: records that come after their successors;
+//! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
+//!
+//! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,
+//! so that memory is limited for captures of any length.
+
+mod alignment;
+pub mod capture;
+mod client_pairing;
+pub mod compare_class;
+mod compare_policy;
+pub mod difference;
+mod directory_listing;
+mod exact_comparison;
+pub mod identity_map;
+mod ignore_keys;
+mod late_records;
+mod lengths;
+mod main_loop;
+mod memory_shares;
+pub mod options;
+mod pairing_queue;
+mod queue_matching;
+pub mod record;
+pub mod record_amendments;
+pub mod record_comparison;
+pub mod recorder;
+pub mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use difference::{Difference, DifferenceKind, DifferenceSide};
+use memory_shares::ComparisonMemoryShares;
+pub use pairing_queue::ComparisonClient;
+use pairing_queue::{FilehandleOrigins, MAX_UNPAIRED, PairingQueue, WaitingRecord};
+use record_comparison::{ComparedCounts, RecordComparer, difference_side};
+
+use identity_map::IdentityMap;
+use options::ComparisonOptions;
+use record::ComparisonRecord;
+
+/// Maximum number of waiting records per side.
+pub const MAX_WAITING_RECORDS: usize = 16_384;
+/// Maximum number of clients kept without waiting records.
+const MAX_IDLE_CLIENTS: usize = 16_384;
+/// Maximum number of operations that are counted separately.
+const OPERATIONS: usize = 1_024;
+
+/// One of two captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparisonSide {
+    /// The first: the recording, or the earlier capture.
+    A,
+    /// The second: the replay, or the later capture.
+    B,
+}
+
+/// Extent to which a queue is processed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PairingUrgency {
+    /// Some records are left, to be aligned with later ones.
+    Steady,
+    /// While both sides are equal.
+    WhileEqual,
+    /// All records, because too many wait.
+    Full,
+    /// All records: none follow.
+    Last,
+}
+
+/// Counts of an operation on both sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationSideCounts {
+    /// Number of occurrences in A and B.
+    pub counts: [u64; 2],
+    /// Number of differences.
+    pub differences: u64,
+}
+
+/// Number of records, and their memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RecordTotals {
+    count: usize,
+    bytes: usize,
+}
+
+impl RecordTotals {
+    fn add(&mut self, record: &WaitingRecord) {
+        self.count += 1;
+        self.bytes += record.bytes;
+    }
+
+    fn subtract(&mut self, record: &WaitingRecord) {
+        self.count -= 1;
+        self.bytes -= record.bytes;
+    }
+}
+
+/// Receiver of the differences of a comparison, called when they have filled their share of the memory.
+type DifferenceReceiver<'r> = dyn FnMut(&mut Comparison) + 'r;
+
+/// Comparison of two captures.
+#[derive(Debug)]
+pub struct Comparison {
+    options: ComparisonOptions,
+    identities: IdentityMap,
+    /// Origins of the filehandles of each side.
+    origins: [FilehandleOrigins; 2],
+    queues: Vec<PairingQueue>,
+    /// Queue of each client, by side.
+    clients: [HashMap<ComparisonClient, usize>; 2],
+    waiting: [RecordTotals; 2],
+    /// Records that came after their successors, of all queues.
+    late: [RecordTotals; 2],
+    /// Records without partners, of all queues.
+    unpaired: RecordTotals,
+    memory: ComparisonMemoryShares,
+    /// The differences with the lowest frames, up to `most`.
+    differences: Vec<Difference>,
+    difference_bytes: usize,
+    max_differences: usize,
+    counts: BTreeMap<DifferenceKind, u64>,
+    /// Number of differences that the options exclude.
+    filtered: u64,
+    operation_counts: BTreeMap<Rc<str>, OperationSideCounts>,
+    compared: ComparedCounts,
+    pairs: u64,
+    reordered: u64,
+    setup_calls: u64,
+    /// Number of clients visited by passes over all of them.
+    #[cfg(test)]
+    visited: u64,
+}
+
+impl Comparison {
+    /// Creates a comparison with at most `most` differences that uses up to `memory_bytes` bytes.
+    pub fn new(selection: ComparisonOptions, most: usize, memory_bytes: usize) -> Self {
+        let memory = ComparisonMemoryShares::new(memory_bytes);
+        Self {
+            options: selection,
+            identities: IdentityMap::for_memory(memory.identity_bytes),
+            origins: [(); 2].map(|()| FilehandleOrigins::new(memory.filehandles)),
+            queues: Vec::new(),
+            clients: Default::default(),
+            waiting: Default::default(),
+            late: Default::default(),
+            unpaired: RecordTotals::default(),
+            memory,
+            differences: Vec::new(),
+            difference_bytes: 0,
+            max_differences: most.max(1),
+            counts: BTreeMap::new(),
+            filtered: 0,
+            operation_counts: BTreeMap::new(),
+            compared: ComparedCounts::default(),
+            pairs: 0,
+            reordered: 0,
+            setup_calls: 0,
+            #[cfg(test)]
+            visited: 0,
+        }
+    }
+
+    /// Adds a record of a side.
+    pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
+        let at = side as usize;
+        let name = self.counted_name(&record.class);
+        self.operation_counts.entry(name).or_default().counts[at] += 1;
+        let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
+            let mut lane = PairingQueue::default();
+            lane.sides[at].client = Some(client.clone());
+            self.queues.push(lane);
+            self.queues.len() - 1
+        });
+        let key = self.origins[at].key(&record);
+        let record = WaitingRecord::new(record, key);
+        if self.queues[lane].sides[at].is_late(&record) {
+            self.late[at].add(&record);
+        } else {
+            self.waiting[at].add(&record);
+        }
+        self.queues[lane].sides[at].push(record);
+    }
+
+    /// Limits the number of names: a malformed capture can have any number of operations.
+    fn counted_name(&self, class: &Rc<str>) -> Rc<str> {
+        if self.operation_counts.contains_key(class) || self.operation_counts.len() < OPERATIONS {
+            Rc::clone(class)
+        } else {
+            "other operations".into()
+        }
+    }
+
+    /// Returns `true` if a side has enough records for [`Self::advance`].
+    pub fn has_enough(&self, side: ComparisonSide) -> bool {
+        self.has_waiting(side, MAX_WAITING_RECORDS)
+    }
+
+    /// Pairs waiting records, except some that later ones may still need; `are_over` is `true` for captures that have
+    /// ended. Calls `receive` if the differences have filled their memory.
+    fn advance(&mut self, are_over: [bool; 2], receive: &mut DifferenceReceiver<'_>) {
+        if are_over == [true; 2] {
+            return;
+        }
+        self.pair_clients(false);
+        for at in 0..self.queues.len() {
+            self.with_queue(at, |this, lane| this.match_queue(lane, PairingUrgency::Steady, receive));
+        }
+        for side in [ComparisonSide::A, ComparisonSide::B]
+            .into_iter()
+            .filter(|side| self.has_enough(*side))
+            .collect::<Vec<_>>()
+        {
+            self.drop_unmatched(side);
+        }
+        self.settle_late_records(receive);
+        // Many clients have few waiting records each, and too many in total. Equal records need no look-ahead. Half of
+        // the records are removed, so that the next record does not start over.
+        for pace in [PairingUrgency::WhileEqual, PairingUrgency::Full] {
+            if !self.is_full(MAX_WAITING_RECORDS) {
+                return;
+            }
+            for at in 0..self.queues.len() {
+                if self.is_full(MAX_WAITING_RECORDS / 2) {
+                    self.with_queue(at, |this, lane| this.match_queue(lane, pace, receive));
+                }
+            }
+        }
+    }
+
+    fn with_queue(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut PairingQueue)) {
+        #[cfg(test)]
+        {
+            self.visited += 1;
+        }
+        let Some(mut lane) = self.queues.get_mut(at).map(std::mem::take) else { return };
+        work(self, &mut lane);
+        self.queues[at] = lane;
+    }
+
+    /// Returns `true` if this many records wait on either side, or as many bytes in proportion.
+    fn is_full(&self, records: usize) -> bool {
+        [ComparisonSide::A, ComparisonSide::B].into_iter().any(|side| self.has_waiting(side, records))
+    }
+
+    /// Returns `true` if this many records of a side wait, late ones included, or as many bytes in proportion.
+    fn has_waiting(&self, side: ComparisonSide, records: usize) -> bool {
+        let at = side as usize;
+        let [waiting, late] = [self.waiting[at], self.late[at]];
+        waiting.count + late.count >= records
+            || waiting.bytes + late.bytes >= self.memory.waiting_bytes / MAX_WAITING_RECORDS * records
+    }
+
+    /// Returns `true` if there are too many clients. A pass over all of them must free about as many records, so that
+    /// the limit scales with the memory.
+    fn has_too_many_clients(&self) -> bool {
+        self.queues.len() > self.memory.clients
+    }
+
+    /// Limits the number of records without partners that wait for a late one, and their memory.
+    fn evict(&mut self, lane: &mut PairingQueue) {
+        let across = differs_in_rdma(lane);
+        for side in 0..2 {
+            while (self.unpaired.count > MAX_UNPAIRED || self.unpaired.bytes > self.memory.unpaired_bytes)
+                && let Some(waiting) = lane.sides[side].unpaired.pop_front()
+            {
+                self.unpaired.subtract(&waiting);
+                self.report_unpaired(&waiting.record, side, across);
+            }
+        }
+    }
+
+    /// Finishes the comparison at the end of both captures. Calls `receive` if the differences have filled their memory.
+    fn finish(&mut self, receive: &mut DifferenceReceiver<'_>) {
+        self.pair_clients(true);
+        for mut lane in std::mem::take(&mut self.queues) {
+            self.match_queue(&mut lane, PairingUrgency::Last, receive);
+            self.finish_queue(&mut lane, receive);
+        }
+        self.report_identity_differences(true);
+        self.sort();
+    }
+
+    /// Adds a difference unless the options exclude it; returns `true` if it was added.
+    fn add_difference(
+        selection: &ComparisonOptions,
+        counts: &mut BTreeMap<DifferenceKind, u64>,
+        mix: &mut BTreeMap<Rc<str>, OperationSideCounts>,
+        differences: &mut Vec<Difference>,
+        difference: Difference,
+    ) -> bool {
+        if !selection.includes(&difference) {
+            return false;
+        }
+        *counts.entry(difference.kind).or_default() += 1;
+        if let Some(mix) = mix.get_mut(class(&difference.operation).as_str()) {
+            mix.differences += 1;
+        }
+        differences.push(difference);
+        true
+    }
+
+    fn report(&mut self, difference: Difference) {
+        self.difference_bytes += difference.memory_bytes();
+        let (counts, mix) = (&mut self.counts, &mut self.operation_counts);
+        let is_told = Self::add_difference(&self.options, counts, mix, &mut self.differences, difference);
+        self.filtered += u64::from(!is_told);
+        if self.differences.len() >= self.max_differences.saturating_mul(2).max(1024) {
+            self.sort();
+        }
+    }
+
+    /// Sorts the differences, and keeps the first.
+    fn sort(&mut self) {
+        self.differences.sort_by_key(Difference::sort_key);
+        self.differences.truncate(self.max_differences);
+        self.difference_bytes = self.differences.iter().map(Difference::memory_bytes).sum();
+    }
+
+    /// Compares two records, and passes the differences on if they have filled their memory.
+    fn compare(
+        &mut self,
+        a: &ComparisonRecord,
+        b: &ComparisonRecord,
+        is_across: bool,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
+        self.compare_records(a, b, is_across);
+        if self.difference_bytes > self.memory.difference_bytes {
+            receive(self);
+        }
+    }
+
+    fn compare_records(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, is_across: bool) {
+        self.pairs += 1;
+        if is_across && a.is_connection_setup && !a.is_null {
+            self.setup_calls += 1;
+            return;
+        }
+        let differences = RecordComparer {
+            options: &self.options,
+            identities: &mut self.identities,
+            compared: &mut self.compared,
+        }
+        .compare(a, b);
+        for difference in differences {
+            self.report(difference);
+        }
+        self.report_identity_differences(false);
+    }
+
+    /// Reports wrong pairs of names, which are known later than the records.
+    fn report_identity_differences(&mut self, is_last: bool) {
+        for difference in self.identities.take_differences(is_last) {
+            self.report(difference);
+        }
+    }
+
+    fn subtract_waiting(&mut self, side: usize, records: &[WaitingRecord]) {
+        records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
+    }
+
+    /// Reports a record on one side only.
+    fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, is_across: bool) {
+        // The number of connection attempts is up to the transport.
+        if is_across && record.is_connection_setup {
+            self.setup_calls += 1;
+            return;
+        }
+        let here = difference_side(record, true, Some(record.summary()));
+        let (kind, a, b) = if side == 0 {
+            (DifferenceKind::Missing, here, DifferenceSide::default())
+        } else {
+            (DifferenceKind::Extra, DifferenceSide::default(), here)
+        };
+        let operation = record.title.to_string();
+        self.report(Difference { kind, operation, path: String::new(), field: "", count: 1, a, b });
+    }
+
+    /// Reports a difference of the whole captures.
+    pub fn report_capture_difference(
+        &mut self,
+        kind: DifferenceKind,
+        what: &str,
+        a: impl ToString,
+        b: impl ToString,
+    ) {
+        let side = |value: String| DifferenceSide { location: None, frame: None, value: Some(value) };
+        self.report(Difference {
+            kind,
+            operation: "capture".to_owned(),
+            path: what.to_owned(),
+            field: "",
+            count: 1,
+            a: side(a.to_string()),
+            b: side(b.to_string()),
+        });
+    }
+
+    /// Returns `true` if two counts of the whole captures are within their tolerance.
+    pub fn tolerates(&self, key: &str, a: u64, b: u64) -> bool {
+        self.options
+            .tolerances
+            .iter()
+            .any(|tolerance| tolerance.fields == key && tolerance.max_difference.allows(a, b))
+    }
+
+    /// Returns the number of differences excluded by `--ignore`, `--only` or the settings of a baseline.
+    pub fn filtered(&self) -> u64 {
+        self.filtered
+    }
+
+    /// Returns the differences with the lowest frames, in order, without those taken before.
+    pub fn differences(&self) -> &[Difference] {
+        &self.differences
+    }
+
+    /// Returns the number of differences by kind.
+    pub fn counts(&self) -> &BTreeMap<DifferenceKind, u64> {
+        &self.counts
+    }
+
+    /// Returns the number of differences.
+    pub fn total(&self) -> u64 {
+        self.counts.values().sum()
+    }
+
+    /// Returns the counts of the operations on both sides.
+    pub fn operation_counts(&self) -> &BTreeMap<Rc<str>, OperationSideCounts> {
+        &self.operation_counts
+    }
+
+    /// Returns the counts of compared fields.
+    pub fn compared(&self) -> ComparedCounts {
+        self.compared
+    }
+
+    /// Returns the number of pairs of identities that were forgotten because of the memory limit.
+    pub fn forgotten_identities(&self) -> u64 {
+        self.identities.forgotten()
+    }
+
+    /// Returns the memory in bytes with which the comparison would have forgotten no identities.
+    pub fn memory_for_identities(&self) -> u64 {
+        ComparisonMemoryShares::memory_for_identities(self.identities.needed_bytes())
+    }
+
+    /// Returns the number of paired Transactions.
+    pub fn pairs(&self) -> u64 {
+        self.pairs
+    }
+
+    /// Returns the number of Transactions in different order that did not depend on each other.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// Returns the number of connection setup Calls (NULL, PORTMAP) where only one side uses RDMA.
+    pub fn setup_calls(&self) -> u64 {
+        self.setup_calls
+    }
+}
+
+/// Returns the class of a title: `NFS 4 READ` of `NFS 4.2 READ`.
+pub fn class(title: &str) -> String {
+    let words = title.split(' ').map(|word| match word.split_once('.') {
+        Some((major, minor)) if [major, minor].iter().all(|part| part.parse::<u32>().is_ok()) => major,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns `true` if exactly one side of a queue uses RDMA.
+fn differs_in_rdma(lane: &PairingQueue) -> bool {
+    let is_rdma = |side: usize| {
+        let row = &lane.sides[side];
+        row.is_rdma
+    };
+    lane.sides.iter().all(|row| row.client.is_some()) && is_rdma(0) != is_rdma(1)
+}

@@ -1,0 +1,428 @@
+//! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
+//! records are small.
+
+use std::fmt::{self, Write};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::FlagName;
+use twox_hash::XxHash3_128;
+
+use super::compare_class::{CompareClass, IdentityType};
+use super::difference::{DifferenceKind, DifferenceLocation};
+use super::identity_map::IdentityName;
+
+use nfsrdma_dissectors::escape;
+
+/// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
+pub(super) const MAX_VALUE_BYTES: usize = 64;
+
+/// Returns the hash for file data and other long values: XXH3 with 128 bits, which is specified, independent of the
+/// platform, and faster than memory. It is not cryptographic, but detects accidental changes.
+pub fn hash(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+/// Filter name for two different fields at one path of a baseline.
+pub const AMBIGUOUS_FIELD: &str = "?";
+
+/// Path and class of a field. Records share the paths.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FieldPath {
+    /// The RFC names, from the operation down: `obj_attributes.size`.
+    pub text: Box<str>,
+    /// The filter name; empty if there is none, as in an old baseline.
+    pub field: &'static str,
+    /// Compare class of the field.
+    pub class: CompareClass,
+    /// Offset of the field's own name in `text`.
+    leaf: usize,
+}
+
+impl FieldPath {
+    /// Creates a path.
+    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: CompareClass) -> Self {
+        let text = text.into();
+        let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
+        Self { text, field, class: role, leaf }
+    }
+
+    /// Returns the names of the parents with their final dot, or an empty text.
+    pub fn parent_path(&self) -> &str {
+        self.text.get(..self.leaf).unwrap_or_default()
+    }
+
+    /// Returns the RFC name of the field itself.
+    pub fn leaf(&self) -> &str {
+        self.text.get(self.leaf..).unwrap_or_default()
+    }
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComparedValue {
+    /// A number.
+    Number(u64),
+    /// A signed number.
+    Signed(i64),
+    /// A boolean.
+    Bool(bool),
+    /// The name of an enum value.
+    Named(&'static str),
+    /// A mask.
+    Flags(u64, MaskBitNames),
+    /// Text of at most [`MAX_VALUE_BYTES`] bytes.
+    Text(Box<[u8]>),
+    /// At most [`MAX_VALUE_BYTES`] bytes.
+    Bytes(Box<[u8]>),
+    /// Length and hash of longer bytes, and of file data.
+    Digest(u64, u128),
+    /// Number of bytes that are not in the capture.
+    Unknown(u64),
+    /// An identity with the first 32 bits of its hash, in baselines: `filehandle:62d40c52`.
+    Name(IdentityType, u32),
+    /// Count and hash of the values of a field in a long list.
+    Fold(u64, u64),
+    /// The name of an enum value in a baseline that this program does not know.
+    UnknownName(Box<str>),
+}
+
+/// The names of the bits of a mask, which are ignored in comparisons.
+#[derive(Clone, Copy, Debug)]
+pub struct MaskBitNames(pub &'static [FlagName]);
+
+impl PartialEq for MaskBitNames {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+impl Eq for MaskBitNames {}
+
+impl ComparedValue {
+    /// Creates a value of bytes, hashed if they are long.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        match bytes.len() > MAX_VALUE_BYTES {
+            true => Self::Digest(bytes.len() as u64, hash(bytes)),
+            false => Self::Bytes(bytes.into()),
+        }
+    }
+
+    /// Returns `true` if both are the same value. Values of two types are equal if their texts are, such as enum values
+    /// that one side cannot name.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self == other
+            || std::mem::discriminant(self) != std::mem::discriminant(other)
+                && self.to_string() == other.to_string()
+    }
+
+    /// Returns `true` if the value can decide which other fields exist: an enum, a boolean, a mask of attributes.
+    pub fn is_discriminant(&self) -> bool {
+        matches!(self, Self::Named(_) | Self::Bool(_) | Self::Flags(..))
+    }
+
+    /// Returns `true` if both are masks that are equal in these bits.
+    pub fn is_same_in(&self, other: &Self, bits: u64) -> bool {
+        match (self, other) {
+            (Self::Flags(one, _), Self::Flags(other, _)) => one & bits == other & bits,
+            _ => false,
+        }
+    }
+
+    /// Returns the bytes allocated for the value besides itself, without those of the allocator.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Text(bytes) | Self::Bytes(bytes) => bytes.len(),
+            Self::UnknownName(name) => name.len(),
+            _ => 0,
+        }
+    }
+
+    /// Returns `true` if the bytes are unknown.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_))
+    }
+
+    /// Returns `true` if it is a folded list.
+    pub fn is_fold(&self) -> bool {
+        matches!(self, Self::Fold(..))
+    }
+
+    /// Returns the text for people: a mask with the names of its bits.
+    pub fn display_text(&self) -> String {
+        match self {
+            Self::Flags(mask, names) => {
+                let set: Vec<_> = names
+                    .0
+                    .iter()
+                    .filter(|(bit, _)| *bit != 0 && mask & bit == *bit)
+                    .map(|(_, name)| *name)
+                    .collect();
+                if set.is_empty() { format!("{mask:#x}") } else { format!("{mask:#x} ({})", set.join(", ")) }
+            }
+            Self::Digest(length, hash) => format!("{length} bytes, hash {:08x}", (hash >> 96) as u32),
+            Self::Unknown(length) => format!("{length} bytes that are not in the capture"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+/// Writes the text for baselines, without spaces outside quotes.
+impl fmt::Display for ComparedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Signed(number) => write!(f, "{number}"),
+            Self::Bool(yes) => write!(f, "{yes}"),
+            Self::Named(name) => f.write_str(name),
+            Self::Flags(mask, _) => write!(f, "{mask:#x}"),
+            Self::Text(text) => quoted(f, text),
+            Self::Bytes(bytes) => {
+                f.write_str("x")?;
+                bytes.chunks(32).try_for_each(|bytes| hexadecimal(f, bytes))
+            }
+            Self::Digest(length, hash) => write!(f, "{length}:{hash:032x}"),
+            Self::Unknown(length) => write!(f, "{length}:?"),
+            Self::Name(identity, number) => write!(f, "{}:{number:08x}", identity.name()),
+            Self::Fold(count, hash) => write!(f, "{count}*{hash:016x}"),
+            Self::UnknownName(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Writes at most 32 bytes as hexadecimal digits.
+fn hexadecimal(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    let written = text.get(..2 * bytes.len()).unwrap_or_default();
+    f.write_str(std::str::from_utf8(written).unwrap_or_default())
+}
+
+/// Writes quoted text, with escapes for invalid UTF-8 and letters without width.
+fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
+    f.write_char('"')?;
+    for chunk in text.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '"' | '\\' => write!(f, "\\{letter}")?,
+                letter => escape::write_escaped(letter, f)?,
+            }
+        }
+        chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))?;
+    }
+    f.write_char('"')
+}
+
+/// A field with its value.
+#[derive(Clone, Debug)]
+pub struct ComparedField {
+    /// Path of the field.
+    pub path: Rc<FieldPath>,
+    /// Value of the field.
+    pub datum: ComparedValue,
+}
+
+/// An operation of a COMPOUND, or the procedure of a Call; or the headers.
+#[derive(Clone, Debug, Default)]
+pub struct ComparedSection {
+    /// The name of the operation; empty for the headers.
+    pub name: Rc<str>,
+    /// Its fields.
+    pub entries: Vec<ComparedField>,
+}
+
+/// Extent to which a message could be decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MessageCompleteness {
+    /// To its end.
+    #[default]
+    Complete,
+    /// To the end of the captured bytes.
+    Truncated,
+    /// To bytes that are malformed or not described.
+    Undecoded,
+}
+
+/// A conformance finding.
+#[derive(Clone, Debug)]
+pub struct ComparedFinding {
+    /// Rule.
+    pub rule: Rc<str>,
+    /// `true` if the Requester broke the rule, so that the Call shows it; unknown in a baseline.
+    pub is_call: bool,
+}
+
+/// A Call or a Reply.
+#[derive(Clone, Debug, Default)]
+pub struct ComparedMessage {
+    /// The headers, then the operations.
+    pub sections: Vec<ComparedSection>,
+    /// Extent of the decoding.
+    pub completeness: MessageCompleteness,
+    /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
+    pub proc: Option<Rc<str>>,
+    /// Number of inline bytes.
+    pub length: u64,
+    /// Number of bytes of identities and varying fields with padding, on which lengths depend.
+    pub varying: u64,
+}
+
+impl ComparedMessage {
+    /// Returns the memory in bytes besides the message itself.
+    fn heap_bytes(&self) -> usize {
+        let entry = |entry: &ComparedField| allocated::<u8>(entry.datum.heap_bytes());
+        let section = |section: &ComparedSection| {
+            allocated::<ComparedField>(section.entries.capacity())
+                + section.entries.iter().map(entry).sum::<usize>()
+        };
+        allocated::<ComparedSection>(self.sections.capacity())
+            + self.sections.iter().map(section).sum::<usize>()
+    }
+}
+
+/// The lengths of a segment in the Call and in the Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComparedSegment {
+    /// Bytes offered.
+    pub length: u64,
+    /// Bytes returned.
+    pub returned: Option<u64>,
+}
+
+/// Kind of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparedChunkKind {
+    /// A Read chunk: its Position, and the number of varying bytes before it.
+    Read(u64, u64),
+    /// A Write chunk.
+    Write,
+    /// A Reply chunk.
+    Reply,
+    /// A Read chunk of a Reply, with its Position.
+    ReplyRead(u64),
+}
+
+impl ComparedChunkKind {
+    /// Returns the letter in the list of Transactions.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Read(..) => 'R',
+            Self::Write => 'W',
+            Self::Reply => 'r',
+            Self::ReplyRead(_) => 'D',
+        }
+    }
+}
+
+/// A chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComparedChunk {
+    /// Kind of the chunk.
+    pub kind: ComparedChunkKind,
+    /// Segments of the chunk.
+    pub segments: Vec<ComparedSegment>,
+    /// Number of varying bytes of the message that it carries, if any.
+    pub varying: u64,
+}
+
+/// A record of a Transaction.
+#[derive(Clone, Debug, Default)]
+pub struct ComparisonRecord {
+    /// Location in the capture.
+    pub location: DifferenceLocation,
+    /// Last frame of the Reply, or of the Call if there is no Reply: the end of its time in flight.
+    pub end_frame: u64,
+    /// Title: `NFS 4.2 READ`. It differs between minor versions.
+    pub title: Rc<str>,
+    /// The title without the minor version: records of one class are one operation.
+    pub class: Rc<str>,
+    /// The minor version of NFSv4.
+    pub minor_version: Option<u32>,
+    /// In the recording of a replay, the step: index of its Transaction in the capture.
+    pub replayed_step: Option<u64>,
+    /// `true` if another operation of the same client was in flight at the same time.
+    pub is_racing: bool,
+    /// Hash of program, version, procedure and operation: only records with equal signatures are pairs.
+    pub signature: u64,
+    /// Hash of everything in the Call that must be equal.
+    pub arguments: u64,
+    /// Hash of the names, offsets and counts of the Call.
+    pub subject_hash: u64,
+    /// `true` for a NULL.
+    pub is_null: bool,
+    /// `true` for connection setup: a NULL, or a Call of PORTMAP.
+    pub is_connection_setup: bool,
+    /// The Call.
+    pub call: Option<ComparedMessage>,
+    /// The Reply.
+    pub reply: Option<ComparedMessage>,
+    /// Chunks of the Transaction.
+    pub chunks: Vec<ComparedChunk>,
+    /// Missing parts of the messages (`call:46-195`).
+    pub missing: Vec<String>,
+    /// Conformance findings of severity error or warning, in the alphabetical order of their rules. Only in records of `check`.
+    pub findings: Vec<ComparedFinding>,
+    /// The status as one word.
+    pub status: Rc<str>,
+}
+
+impl ComparisonRecord {
+    /// Returns `true` if it used RPC-over-RDMA.
+    pub fn is_rdma(&self) -> bool {
+        self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())
+    }
+
+    /// Returns `true` if the Reply reports success.
+    pub fn is_ok(&self) -> bool {
+        self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
+    }
+
+    /// Returns the filehandle whose directory the cookies belong to.
+    pub fn scope(&self) -> Option<IdentityName> {
+        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
+        let is_filehandle =
+            |entry: &&ComparedField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
+        entries
+            .filter(is_filehandle)
+            .find_map(|entry| IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None))
+    }
+
+    /// Returns up to four names, offsets and counts of the Call, and the status.
+    pub fn summary(&self) -> String {
+        let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
+        let main = |entry: &&ComparedField| {
+            let is_main = matches!(
+                entry.path.class,
+                CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+            );
+            is_main && entry.path.field != "nfs.ops.count"
+        };
+        let mut words: Vec<_> = entries
+            .filter(main)
+            .take(4)
+            .map(|entry| format!("{} {}", entry.path.leaf(), entry.datum.display_text()))
+            .collect();
+        words.push(self.status.to_string());
+        words.join(", ")
+    }
+
+    /// Returns the memory of the record in bytes, with that of the allocator.
+    pub fn memory_bytes(&self) -> usize {
+        let messages = self.call.iter().chain(&self.reply).map(ComparedMessage::heap_bytes);
+        let segments = |chunk: &ComparedChunk| allocated::<ComparedSegment>(chunk.segments.capacity());
+        size_of::<Self>()
+            + messages.sum::<usize>()
+            + allocated::<ComparedChunk>(self.chunks.capacity())
+            + self.chunks.iter().map(segments).sum::<usize>()
+            + allocated::<String>(self.missing.capacity())
+            + self.missing.iter().map(|code| allocated::<u8>(code.capacity())).sum::<usize>()
+            + allocated::<ComparedFinding>(self.findings.capacity())
+    }
+}
+
+/// Returns the memory in bytes of an allocation of `count` values, with that of the allocator.
+pub(super) const fn allocated<T>(count: usize) -> usize {
+    const OVERHEAD_BYTES: usize = 16;
+    if count == 0 { 0 } else { OVERHEAD_BYTES + count * size_of::<T>() }
+}

@@ -1,0 +1,692 @@
+//! Comparison of two paired records, field by field.
+
+use std::ops::AddAssign;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use super::compare_class::{CompareClass, IdentityType};
+use super::compare_policy::{ComparePolicy, FieldTreatment};
+use super::difference::{Difference, DifferenceKind, DifferenceSide};
+use super::directory_listing::{ComparisonListing, ListingMatch};
+use super::exact_comparison::{compare_exactly, compare_findings};
+use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
+use super::options::ComparisonOptions;
+use super::record::{
+    AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,
+    MessageCompleteness,
+};
+
+/// Maximum distance at which a field is searched on the other side.
+const MAX_LOOKAHEAD: usize = 64;
+
+/// The operation count of a COMPOUND, which is not compared because the operations are.
+pub const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
+
+/// Counts of a comparison besides differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComparedCounts {
+    /// Number of fields whose values were compared.
+    pub fields: u64,
+    /// Number of bytes of file data whose hashes were compared.
+    pub data_bytes: u64,
+    /// Number of fields missing in one of the captures.
+    pub unknown: u64,
+    /// Number of arguments and results left out because they depend on the minor version.
+    pub version_dependent_fields: u64,
+}
+
+impl ComparedCounts {
+    /// Returns the increase since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            fields: self.fields - before.fields,
+            data_bytes: self.data_bytes - before.data_bytes,
+            unknown: self.unknown - before.unknown,
+            version_dependent_fields: self.version_dependent_fields - before.version_dependent_fields,
+        }
+    }
+}
+
+impl AddAssign for ComparedCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.fields += more.fields;
+        self.data_bytes += more.data_bytes;
+        self.unknown += more.unknown;
+        self.version_dependent_fields += more.version_dependent_fields;
+    }
+}
+
+/// A comparer of two records.
+pub struct RecordComparer<'c> {
+    /// Options of the comparison.
+    pub options: &'c ComparisonOptions,
+    /// Identity map of both sides.
+    pub identities: &'c mut IdentityMap,
+    /// Counts of the comparison.
+    pub compared: &'c mut ComparedCounts,
+}
+
+/// Two records, and their differences so far.
+pub(super) struct PairComparison<'r> {
+    pub(super) a: &'r ComparisonRecord,
+    pub(super) b: &'r ComparisonRecord,
+    pub(super) policy: ComparePolicy,
+    /// Filehandles of the directories that the cookies belong to.
+    scopes: [Option<IdentityName>; 2],
+    /// Differences with their operations.
+    differences: Vec<(OperationPosition, Difference)>,
+}
+
+/// A message and the index of an operation in it; repeated differences of one field there are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OperationPosition {
+    is_call: bool,
+    section: usize,
+}
+
+/// Two paired operations.
+struct SectionPair<'s> {
+    spot: OperationPosition,
+    a: &'s ComparedSection,
+    b: &'s ComparedSection,
+    /// `true` if both messages are complete.
+    is_whole: bool,
+    /// `true` if one is a READ and the other a READ_PLUS.
+    is_plus: bool,
+    /// `true` after a status differs: the following fields are of different union arms.
+    differs_in_union_arm: bool,
+    /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
+    differing_unions: Vec<String>,
+    /// The group of fields on one side only that the last field belongs to.
+    group: Option<DifferenceGroup>,
+}
+
+/// Adjacent fields on one side only, which are one difference.
+struct DifferenceGroup {
+    is_a: bool,
+    above: String,
+    /// Path of the first field.
+    path: String,
+    kind: DifferenceKind,
+}
+
+impl SectionPair<'_> {
+    fn path(&self, entry: &ComparedField) -> String {
+        let dot = if self.a.name.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.a.name, entry.path.text)
+    }
+
+    /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
+    fn umask(&self, a: &ComparedField, b: &ComparedField) -> u64 {
+        let of = |section: &ComparedSection, entry: &ComparedField| {
+            let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
+            let is_umask =
+                |other: &&ComparedField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
+            match section.entries.iter().find(is_umask)?.datum {
+                ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(!mask),
+                _ => None,
+            }
+        };
+        if a.path.text == b.path.text {
+            return u64::MAX;
+        }
+        of(self.a, a).or_else(|| of(self.b, b)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Returns the frame of the Call or of the Reply.
+pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
+    let place = record.location;
+    if is_call { place.call.or(place.reply) } else { place.reply.or(place.call) }
+}
+
+/// Returns one side of a difference in a message.
+pub(super) fn difference_side(
+    record: &ComparisonRecord,
+    is_call: bool,
+    value: Option<String>,
+) -> DifferenceSide {
+    DifferenceSide { location: Some(record.location), frame: frame(record, is_call), value }
+}
+
+impl PairComparison<'_> {
+    fn add(
+        &mut self,
+        kind: DifferenceKind,
+        spot: OperationPosition,
+        path: String,
+        field: &'static str,
+        values: [Option<String>; 2],
+    ) {
+        // A field may be repeated in a list.
+        let known = self
+            .differences
+            .iter_mut()
+            .find(|(at, known)| !path.is_empty() && *at == spot && known.path == path && known.kind == kind);
+        if let Some((_, known)) = known {
+            known.count += 1;
+            return;
+        }
+        let [a, b] = values;
+        let difference = Difference {
+            kind,
+            operation: if self.a.call.is_some() { &self.a.title } else { &self.b.title }.to_string(),
+            path,
+            field,
+            count: 1,
+            a: difference_side(self.a, spot.is_call, a),
+            b: difference_side(self.b, spot.is_call, b),
+        };
+        self.differences.push((spot, difference));
+    }
+
+    /// Counts another occurrence of a known difference.
+    fn count_repeated(&mut self, kind: DifferenceKind, spot: OperationPosition, path: &str) {
+        let is_it = |(at, known): &&mut (OperationPosition, Difference)| {
+            *at == spot && known.path == path && known.kind == kind
+        };
+        if let Some((_, known)) = self.differences.iter_mut().find(is_it) {
+            known.count += 1;
+        }
+    }
+
+    /// Adds a difference that is in no field.
+    pub(super) fn add_length_difference(
+        &mut self,
+        kind: DifferenceKind,
+        is_call: bool,
+        path: String,
+        a: impl ToString,
+        b: impl ToString,
+    ) {
+        self.add(
+            kind,
+            OperationPosition { is_call, section: 0 },
+            path,
+            "",
+            [Some(a.to_string()), Some(b.to_string())],
+        );
+    }
+
+    /// Returns `true` if a field of the Call or of the Reply differs, which explains different lengths. Undecoded bytes
+    /// explain none.
+    pub(super) fn has_field_difference(&self, is_call: bool) -> bool {
+        let of = |spot: &OperationPosition, kind: DifferenceKind| {
+            spot.is_call == is_call && kind != DifferenceKind::Undecoded
+        };
+        self.differences.iter().any(|(spot, known)| of(spot, known.kind))
+    }
+
+    /// Returns `true` if there is a difference.
+    pub(super) fn has_difference(&self) -> bool {
+        !self.differences.is_empty()
+    }
+
+    /// Returns `true` if a status differs.
+    pub(super) fn has_status_difference(&self) -> bool {
+        self.differences.iter().any(|(_, known)| known.kind == DifferenceKind::Status)
+    }
+
+    /// Reduces the differences to one per cause.
+    fn into_differences(mut self) -> Vec<Difference> {
+        // An operation in one COMPOUND only has a result there only.
+        let alone: Vec<_> = self.differences.iter().filter(|(spot, _)| spot.is_call).map(key).collect();
+        self.differences.retain(|known| {
+            known.0.is_call || !is_missing_or_extra(known.1.kind) || !alone.contains(&key(known))
+        });
+        // The status of a COMPOUND is that of its last operation.
+        let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
+        let last: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(spot, known)| spot.section > 0 && known.kind == DifferenceKind::Status)
+            .map(|(_, known)| values(known))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            spot.section > 0 || known.kind != DifferenceKind::Status || !last.contains(&values(known))
+        });
+        // A special stateid has no seqid.
+        let others: Vec<_> = self
+            .differences
+            .iter()
+            .filter(|(_, known)| known.kind == DifferenceKind::Identity)
+            .filter_map(|(spot, known)| Some((*spot, known.path.strip_suffix("other")?.to_owned())))
+            .collect();
+        self.differences.retain(|(spot, known)| {
+            let above = known.path.strip_suffix("seqid");
+            !above.is_some_and(|above| others.iter().any(|(at, other)| at == spot && other == above))
+        });
+        self.differences.into_iter().map(|(_, difference)| difference).collect()
+    }
+}
+
+fn key((_, difference): &(OperationPosition, Difference)) -> (DifferenceKind, String) {
+    (difference.kind, difference.path.clone())
+}
+
+fn is_missing_or_extra(kind: DifferenceKind) -> bool {
+    matches!(kind, DifferenceKind::Missing | DifferenceKind::Extra)
+}
+
+impl RecordComparer<'_> {
+    /// Compares two records. [`IdentityMap::differences`] reports identities that map to different objects when all pairs are
+    /// known.
+    pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
+        let terms = ComparePolicy::new(self.options, a, b);
+        let mut found =
+            PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
+        for is_call in [true, false] {
+            let of = |record: &'_ ComparisonRecord| {
+                if is_call { record.call.is_some() } else { record.reply.is_some() }
+            };
+            let (in_a, in_b) = (of(a), of(b));
+            if in_a != in_b {
+                let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
+                let word = |is_there| if is_there { "there" } else { "not in the capture" };
+                found.add_length_difference(kind, is_call, String::new(), word(in_a), word(in_b));
+                // The Reply alone does not identify the operation.
+                if is_call {
+                    return found.into_differences();
+                }
+                continue;
+            }
+            let messages = if is_call { (&a.call, &b.call) } else { (&a.reply, &b.reply) };
+            let (Some(of_a), Some(of_b)) = messages else { continue };
+            self.messages(&mut found, is_call, of_a, of_b);
+            if terms.compares_lengths() {
+                self.compare_lengths(&mut found, is_call, of_a, of_b);
+            }
+        }
+        if terms.compares_lengths() {
+            self.compare_chunks(&mut found);
+        }
+        if a.missing != b.missing
+            && a.call.is_some() == b.call.is_some()
+            && a.reply.is_some() == b.reply.is_some()
+        {
+            let is_call =
+                |record: &ComparisonRecord| record.missing.iter().any(|code| code.starts_with("call"));
+            let text = |record: &ComparisonRecord| {
+                if record.missing.is_empty() {
+                    "complete".to_owned()
+                } else {
+                    "missing ".to_owned() + &record.missing.join(" ")
+                }
+            };
+            let in_call = is_call(a) || is_call(b);
+            found.add_length_difference(DifferenceKind::Incomplete, in_call, String::new(), text(a), text(b));
+        }
+        if terms.is_exact && !terms.is_strict {
+            compare_exactly(&mut found);
+        }
+        compare_findings(&mut found);
+        found.into_differences()
+    }
+
+    fn messages(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        is_call: bool,
+        a: &ComparedMessage,
+        b: &ComparedMessage,
+    ) {
+        let is_whole = a.completeness == MessageCompleteness::Complete
+            && b.completeness == MessageCompleteness::Complete;
+        let mut at = (0, 0);
+        let pairs = pair_sections(&a.sections, &b.sections, found.policy.differs_in_rdma);
+        for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
+            // After a failure no operation follows.
+            if is_whole && (is_call || !found.has_status_difference()) {
+                let part = |sections: &'_ [ComparedSection], from, to| {
+                    sections.get(from..to).unwrap_or_default().to_vec()
+                };
+                report_unpaired_sections(
+                    found,
+                    is_call,
+                    at,
+                    &part(&a.sections, at.0, i),
+                    &part(&b.sections, at.1, j),
+                );
+            }
+            if let (Some(a), Some(b)) = (a.sections.get(i), b.sections.get(j)) {
+                let is_plus = found.policy.differs_in_rdma && a.name != b.name;
+                let spot = OperationPosition { is_call, section: i };
+                // An operation without a status is in the union of the previous one.
+                let mut entries = a.entries.iter().chain(&b.entries);
+                let has_status =
+                    entries.any(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Status));
+                let is_other_arm = !is_call && found.has_status_difference() && !has_status;
+                let (arms, group) = (Vec::new(), None);
+                let sections = SectionPair {
+                    spot,
+                    a,
+                    b,
+                    is_whole,
+                    is_plus,
+                    differs_in_union_arm: is_other_arm,
+                    differing_unions: arms,
+                    group,
+                };
+                self.sections(found, sections);
+            }
+            at = (i + 1, j + 1);
+        }
+        // Different union arms may decode differently.
+        if (a.completeness == MessageCompleteness::Undecoded)
+            != (b.completeness == MessageCompleteness::Undecoded)
+            && !found.has_status_difference()
+        {
+            let word = |message: &ComparedMessage| {
+                if message.completeness == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
+            };
+            found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
+        }
+    }
+
+    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: SectionPair<'_>) {
+        let SectionPair { a, b, is_plus, .. } = sections;
+        // READ_PLUS has its data in parts; their hash is that of a READ.
+        let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
+        let is_skipped = |entry: &&ComparedField| {
+            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
+                || is_both_plus && &*entry.path.text == "data"
+                || entry.path.field == OPERATION_COUNT_FIELD
+        };
+        let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
+        if !sections.spot.is_call
+            && let (Some(one), Some(other)) = (ComparisonListing::find(&of_a), ComparisonListing::find(&of_b))
+            && !one.is_same(&other)
+        {
+            self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
+        } else {
+            self.fields(found, &mut sections, &of_a, &of_b);
+        }
+    }
+
+    /// Compares two listings of one directory with different names.
+    fn listings(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        (of_a, a): (&[&ComparedField], ComparisonListing<'_>),
+        (of_b, b): (&[&ComparedField], ComparisonListing<'_>),
+    ) {
+        let part = |of: &'_ [&ComparedField], range: std::ops::Range<usize>| {
+            of.get(range)
+                .unwrap_or_default()
+                .iter()
+                .map(|entry| (*entry).clone())
+                .collect::<Vec<ComparedField>>()
+        };
+        let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
+            let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
+            this.fields(found, sections, &in_a.iter().collect::<Vec<_>>(), &in_b.iter().collect::<Vec<_>>());
+        };
+        fields(self, found, 0..a.fields.start, 0..b.fields.start);
+        let mut alone = Vec::new();
+        for met in a.match_entries(&b) {
+            match met {
+                ListingMatch::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
+                ListingMatch::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
+                ListingMatch::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
+                ListingMatch::Moved(name, from, to) => {
+                    let word = |place| Some(format!("{} in place {place}", name.display_text()));
+                    alone.push([word(from), word(to)]);
+                }
+            }
+        }
+        fields(self, found, a.fields.end..of_a.len(), b.fields.end..of_b.len());
+        let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
+        let (path, field) = match name {
+            Some(entry) => (sections.path(entry), entry.path.field),
+            None => (String::new(), ""),
+        };
+        for values in alone {
+            found.add(DifferenceKind::Name, sections.spot, path.clone(), field, values);
+        }
+    }
+
+    fn fields(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        a: &[&ComparedField],
+        b: &[&ComparedField],
+    ) {
+        let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
+        let alike = OperationRelation {
+            is_plus: sections.is_plus,
+            is_other_minor: found.policy.differs_in_minor_version,
+        };
+        let is_place = |a: &ComparedField, b: &ComparedField| has_same_path(a, b, alike);
+        loop {
+            match (of_a.peek().copied(), of_b.peek().copied()) {
+                (Some(one), Some(other)) if is_place(one, other) => {
+                    self.entries(found, sections, one, other);
+                    of_a.next();
+                    of_b.next();
+                }
+                (Some(one), Some(other)) => {
+                    let find = |entries: &mut dyn Iterator<Item = &ComparedField>, wanted: &ComparedField| {
+                        entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
+                    };
+                    let in_b = find(&mut of_b.clone(), one);
+                    let in_a = find(&mut of_a.clone(), other);
+                    if in_b.is_none() || in_a.is_some_and(|far| Some(far) < in_b) {
+                        if let Some(entry) = of_a.next() {
+                            self.compare_unpaired_field(found, sections, entry, true);
+                        }
+                    } else if let Some(entry) = of_b.next() {
+                        self.compare_unpaired_field(found, sections, entry, false);
+                    }
+                }
+                (Some(_), None) | (None, Some(_)) => {
+                    // Fields missing in an incomplete message are unknown.
+                    let is_a = of_a.peek().is_some();
+                    let Some(entry) = of_a.next().or_else(|| of_b.next()) else { break };
+                    if sections.is_whole {
+                        self.compare_unpaired_field(found, sections, entry, is_a);
+                    } else {
+                        self.compared.unknown += 1;
+                    }
+                }
+                (None, None) => break,
+            }
+        }
+    }
+
+    /// Handles a field on one side only.
+    fn compare_unpaired_field(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        entry: &ComparedField,
+        is_a: bool,
+    ) {
+        let is_below = |above: &str| entry.path.text.starts_with(above);
+        if sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm)) {
+            return;
+        }
+        let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
+            FieldTreatment::Equal(kind) | FieldTreatment::EqualBits(kind, _) => kind,
+            FieldTreatment::MinorVersionDependent => {
+                self.compared.version_dependent_fields += 1;
+                return;
+            }
+            FieldTreatment::Ignored | FieldTreatment::IdentityNames(_) => return,
+        };
+        if let Some(group) = &sections.group
+            && group.is_a == is_a
+            && is_below(&group.above)
+        {
+            found.count_repeated(group.kind, sections.spot, &group.path);
+            return;
+        }
+        let value = Some(entry.datum.display_text());
+        let values = if is_a { [value, None] } else { [None, value] };
+        let path = sections.path(entry);
+        let above = entry.path.parent_path().to_owned();
+        sections.group =
+            (!above.is_empty()).then(|| DifferenceGroup { is_a, above, path: path.clone(), kind });
+        found.add(kind, sections.spot, path, entry.path.field, values);
+    }
+
+    fn entries(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &mut SectionPair<'_>,
+        a: &ComparedField,
+        b: &ComparedField,
+    ) {
+        let path = &a.path;
+        if path.field == OPERATION_COUNT_FIELD {
+            return;
+        }
+        sections.group = None;
+        if sections.differs_in_union_arm {
+            return;
+        }
+        if a.datum.is_unknown() || b.datum.is_unknown() {
+            self.compared.unknown += 1;
+            return;
+        }
+        let is_same = a.datum.is_same(&b.datum);
+        if !is_same
+            && (a.datum.is_discriminant() || b.datum.is_discriminant())
+            && !path.parent_path().is_empty()
+        {
+            sections.differing_unions.push(path.parent_path().to_owned());
+        }
+        let (kind, bits) =
+            match found.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
+                FieldTreatment::Ignored => return,
+                FieldTreatment::MinorVersionDependent => {
+                    self.compared.version_dependent_fields += 1;
+                    return;
+                }
+                FieldTreatment::IdentityNames(identity) => {
+                    return self.identities(found, sections, identity, a, b);
+                }
+                FieldTreatment::Equal(kind) => (kind, sections.umask(a, b)),
+                FieldTreatment::EqualBits(kind, bits) => (kind, bits),
+            };
+        // Another field at the same path; one without a name is not compared.
+        let is_other =
+            a.path.field != b.path.field && a.path.field != AMBIGUOUS_FIELD && b.path.field.contains('.');
+        if found.policy.is_exact && !found.policy.is_strict && is_other {
+            let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
+            return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
+        }
+        self.compared.fields += 1;
+        if let (DifferenceKind::Data, ComparedValue::Digest(length, _)) = (kind, &a.datum) {
+            self.compared.data_bytes += length;
+        }
+        let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
+        if !is_same && !self.options.tolerates(path.field, &a.datum, &b.datum) {
+            let values = [Some(a.datum.display_text()), Some(b.datum.display_text())];
+            sections.differs_in_union_arm |= kind == DifferenceKind::Status;
+            found.add(kind, sections.spot, sections.path(a), path.field, values);
+        }
+    }
+
+    fn identities(
+        &mut self,
+        found: &mut PairComparison<'_>,
+        sections: &SectionPair<'_>,
+        identity: IdentityType,
+        a: &ComparedField,
+        b: &ComparedField,
+    ) {
+        self.compared.fields += 1;
+        let [scope_a, scope_b] = found.scopes;
+        let names = (
+            IdentityName::from_value(identity, &a.datum, scope_a),
+            IdentityName::from_value(identity, &b.datum, scope_b),
+        );
+        let path = &a.path;
+        match names {
+            (None, None) if a.datum.is_same(&b.datum) => {}
+            (Some(one), Some(other)) => self.identities.record_pair(one, other, || FirstIdentityPairing {
+                operation: Rc::clone(&found.a.title),
+                section: Rc::clone(&sections.a.name),
+                path: Rc::clone(path),
+                identity,
+                places: [found.a.location, found.b.location],
+                frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
+                values: [a.datum.clone(), b.datum.clone()],
+            }),
+            _ => {
+                let shown =
+                    |datum: &ComparedValue| Some(format!("{} {}", identity.name(), datum.display_text()));
+                let values = [shown(&a.datum), shown(&b.datum)];
+                found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
+            }
+        }
+    }
+}
+
+/// Relation of two operations, on which the paths of their fields depend.
+#[derive(Clone, Copy)]
+struct OperationRelation {
+    is_plus: bool,
+    is_other_minor: bool,
+}
+
+/// Returns `true` if two fields have equivalent paths.
+fn has_same_path(a: &ComparedField, b: &ComparedField, alike: OperationRelation) -> bool {
+    if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
+        return true;
+    }
+    // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
+    if alike.is_other_minor {
+        let plain = |entry: &ComparedField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        return plain(a) == plain(b);
+    }
+    // READ and READ_PLUS have the same fields with different prefixes.
+    let last = |entry: &ComparedField| {
+        let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
+        text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
+    };
+    alike.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+}
+
+fn report_unpaired_sections(
+    found: &mut PairComparison<'_>,
+    is_call: bool,
+    at: (usize, usize),
+    a: &[ComparedSection],
+    b: &[ComparedSection],
+) {
+    // NFSv4.0 has no sessions (RFC 8881 section 2.10).
+    let is_version = |name: &str| name == "SEQUENCE" && found.policy.differs_in_minor_version;
+    let alone = |sections: &'_ [ComparedSection], at: usize| -> Vec<(usize, Rc<str>)> {
+        let names = sections.iter().map(|section| Rc::clone(&section.name));
+        (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
+    };
+    let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
+    for (section, name) in of_a {
+        let spot = OperationPosition { is_call, section };
+        found.add(DifferenceKind::Missing, spot, name.to_string(), "", [Some("there".to_owned()), None]);
+    }
+    for (section, name) in of_b {
+        let spot = OperationPosition { is_call, section };
+        found.add(DifferenceKind::Extra, spot, name.to_string(), "", [None, Some("there".to_owned())]);
+    }
+}
+
+/// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
+fn pair_sections(a: &[ComparedSection], b: &[ComparedSection], is_across: bool) -> Vec<(usize, usize)> {
+    let is_same = |a: &ComparedSection, b: &ComparedSection| {
+        let plain =
+            |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
+        a.name == b.name || plain(&a.name) == plain(&b.name)
+    };
+    if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
+        return (0..a.len()).map(|at| (at, at)).collect();
+    }
+    super::alignment::heaviest_subsequence(a.len().min(MAX_LOOKAHEAD), b.len().min(MAX_LOOKAHEAD), |i, j| {
+        u32::from(a.get(i).zip(b.get(j)).is_some_and(|(a, b)| is_same(a, b)))
+    })
+}

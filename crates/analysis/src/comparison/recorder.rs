@@ -1,0 +1,550 @@
+//! The recorder makes a [`ComparisonRecord`] of a Transaction, with every field of its Call and Reply.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer};
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk;
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
+use nfsrdma_dissectors::frame::FrameNumber;
+
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::compare_class::{self, CompareClass, class_of_field};
+use super::difference::{DifferenceKind, DifferenceLocation};
+use super::record::{
+    ComparedChunk, ComparedChunkKind, ComparedField, ComparedMessage, ComparedSection, ComparedSegment,
+    ComparedValue, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, hash,
+};
+
+/// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
+const MAX_SHARED_WORDS: usize = 4_096;
+
+/// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
+const MAX_HASHED_HOLE_BYTES: u64 = 16 << 20;
+
+/// A field of a message with its location.
+#[derive(Clone, Debug)]
+pub struct LocatedField<'a> {
+    /// Index and name of its section.
+    pub section: (usize, Rc<str>),
+    /// Path of the field.
+    pub path: Rc<FieldPath>,
+    /// Byte range in the message.
+    pub bytes: Range<usize>,
+    /// Value of the field.
+    pub value: FieldValue<'a>,
+}
+
+/// A recorder of Transactions. Records share the paths of fields and the names of operations.
+#[derive(Debug)]
+pub struct ComparisonRecorder {
+    /// Each path in the descriptions of messages, by parent and field; the first two are the roots of Calls and
+    /// Replies.
+    paths: Vec<Rc<FieldPath>>,
+    children: FxHashMap<(u32, *const Field), u32>,
+    words: FxHashMap<Box<str>, Rc<str>>,
+    data: Rc<FieldPath>,
+    fill: Rc<FieldPath>,
+    other_xid: Rc<FieldPath>,
+}
+
+/// Reason why padding may differ.
+const PADDING_REASON: &str = "fill has no meaning";
+
+/// The root paths of Calls and of Replies.
+const ROOT_PATHS: [u32; 2] = [0, 1];
+
+impl Default for ComparisonRecorder {
+    fn default() -> Self {
+        let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
+        let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(DifferenceKind::Data)));
+        let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(PADDING_REASON)));
+        let other_xid =
+            Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(DifferenceKind::Header)));
+        Self {
+            paths: vec![Rc::clone(&root), root],
+            children: FxHashMap::default(),
+            words: FxHashMap::default(),
+            data,
+            fill,
+            other_xid,
+        }
+    }
+}
+
+impl ComparisonRecorder {
+    /// Returns the index of the path of a field below another. The descriptions limit their number.
+    fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
+        let next = self.paths.len() as u32;
+        let id = *self.children.entry((parent, std::ptr::from_ref(field))).or_insert(next);
+        if id == next {
+            let above = self.paths.get(parent as usize).map_or("", |path| &path.text);
+            let dot = if above.is_empty() { "" } else { "." };
+            let text = format!("{above}{dot}{}", field.label);
+            let name = if field.name.is_empty() { field.label } else { field.name };
+            let role = class_of_field(name, above, is_call);
+            self.paths.push(Rc::new(FieldPath::new(text, name, role)));
+        }
+        id
+    }
+
+    /// Returns the word, shared.
+    pub fn word(&mut self, word: &str) -> Rc<str> {
+        if let Some(known) = self.words.get(word) {
+            return Rc::clone(known);
+        }
+        let new: Rc<str> = word.into();
+        if self.words.len() < MAX_SHARED_WORDS {
+            self.words.insert(word.into(), Rc::clone(&new));
+        }
+        new
+    }
+
+    /// Returns the record of a Transaction.
+    pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
+        transaction.with_messages(|reading| {
+            let facts = reading.summary();
+            let (call, call_spans) = self.message(transaction, reading, RpcMessageKind::Call, &facts);
+            let (reply, _) = self.message(transaction, reading, RpcMessageKind::Reply, &facts);
+            let first = |message: &CapturedMessage| message.frames.first().copied();
+            let last = |message: &CapturedMessage| message.frames.last().copied();
+            let record = |which| transaction.message(which);
+            let until =
+                record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
+            let (title, class) = (title(&facts, true), title(&facts, false));
+            ComparisonRecord {
+                location: DifferenceLocation {
+                    index: transaction.index,
+                    call: record(RpcMessageKind::Call).and_then(first),
+                    reply: record(RpcMessageKind::Reply).and_then(first),
+                },
+                end_frame: until.unwrap_or(FrameNumber(0)).0,
+                title: self.word(&title),
+                class: self.word(&class),
+                minor_version: facts.minor_version,
+                replayed_step: None,
+                is_racing: false,
+                signature: signature(&class),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, CallHashScope::All)),
+                subject_hash: call
+                    .as_ref()
+                    .map_or(0, |call| arguments(call, CallHashScope::NamesOffsetsCounts)),
+                is_null: facts.procedure == Some(0),
+                is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
+                chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
+                call,
+                reply,
+                missing: facts.missing(transaction).iter().map(ToString::to_string).collect(),
+                findings: Vec::new(),
+                status: self.word(&status(&facts)),
+            }
+        })
+    }
+
+    /// Returns the record of a Reply outside a capture, as in a replay. `cursor` is at the beginning of the RPC
+    /// message, with its chunks; field locations go to `places`.
+    pub fn reply<'a>(
+        &mut self,
+        procedure: Option<Procedure>,
+        mut cursor: Cursor<'a>,
+        places: Option<&mut Vec<LocatedField<'a>>>,
+    ) -> ComparedMessage {
+        let length = cursor.length() as u64;
+        let mut listener = RecordListener::new(self, false, cursor.rest());
+        listener.places = places;
+        let heard = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
+            let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
+            match procedure.filter(|_| is_done) {
+                Some(procedure) => procedure.results(&mut cursor, &mut listener),
+                None => Ok(()),
+            }
+        });
+        let (sections, spans) = listener.finish();
+        let end = match heard {
+            Ok(()) => MessageCompleteness::Complete,
+            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
+            Err(_) => MessageCompleteness::Undecoded,
+        };
+        let varying = spans.iter().map(|(_, length)| length).sum();
+        ComparedMessage { sections, completeness: end, proc: None, length, varying }
+    }
+
+    fn message(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        which: RpcMessageKind,
+        facts: &RpcSummary,
+    ) -> (Option<ComparedMessage>, Vec<(usize, u64)>) {
+        let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
+        let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
+        let mut listener = RecordListener::new(self, which == RpcMessageKind::Call, rpc);
+        // A damaged header has no chunks to compare.
+        let _ = reading.observe_rpcrdma(which, &mut listener);
+        let heard = reading.observe_rpc(which, &mut listener);
+        let (sections, mut spans) = listener.finish();
+        let is_described =
+            facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
+        let end = match heard {
+            Ok(()) if is_described => MessageCompleteness::Complete,
+            Ok(()) => MessageCompleteness::Undecoded,
+            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
+            Err(_) => MessageCompleteness::Undecoded,
+        };
+        let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
+        let varying = spans.iter().map(|(_, length)| length).sum();
+        // Positions count from the start of the RPC message.
+        let base = if sent.is_nomsg() { 0 } else { sent.rpc_offset.unwrap_or(0) };
+        spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
+        let message = ComparedMessage {
+            sections,
+            completeness: end,
+            proc,
+            length: sent.inline_length().unwrap_or(0) as u64,
+            varying,
+        };
+        (Some(message), spans)
+    }
+}
+
+/// Returns the title with or without the minor version: `NFS 4.2 READ`.
+fn title(facts: &RpcSummary, has_minor: bool) -> String {
+    let mut title = match (facts.program_name(), facts.program) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(program)) => format!("program {}", program.0),
+        (None, None) => return "Reply without its Call".to_owned(),
+    };
+    if let Some(version) = facts.version {
+        let _ = write!(title, " {version}");
+    }
+    if let Some(minor) = facts.minor_version.filter(|_| has_minor) {
+        let _ = write!(title, ".{minor}");
+    }
+    match (facts.operation, facts.procedure) {
+        (Some(CallOperation::Named(name)), _) => title + " " + name,
+        (Some(CallOperation::Number(number)), _) => format!("{title} operation {number}"),
+        (None, Some(number)) => format!("{title} procedure {number}"),
+        (None, None) => title,
+    }
+}
+
+fn status(facts: &RpcSummary) -> String {
+    match (facts.rpc_status, facts.status) {
+        (Some(RpcStatus::Rpc(status)), Some(procedure)) if status.is_success() => {
+            procedure.name.map_or_else(|| procedure.number.to_string(), str::to_owned)
+        }
+        (Some(RpcStatus::Rpc(status)), _) => status.to_string(),
+        (Some(RpcStatus::RdmaError(code)), _) => format!("RDMA_ERROR:{code}"),
+        (None, _) => "-".to_owned(),
+    }
+}
+
+/// Returns the signature of a class; READ_PLUS has that of READ, as they may be paired.
+pub fn signature(class: &str) -> u64 {
+    hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
+}
+
+/// The fields of a Call in a hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallHashScope {
+    /// All fields that must be equal.
+    All,
+    /// The fields that must also be equal between minor versions of NFSv4.
+    InAnyMinorVersion,
+    /// Names, offsets and counts.
+    NamesOffsetsCounts,
+}
+
+/// Returns the hash of the arguments of a Call.
+pub(super) fn arguments(call: &ComparedMessage, asked: CallHashScope) -> u64 {
+    let mut text = String::new();
+    for entry in call.sections.iter().flat_map(|section| &section.entries) {
+        let counts = match entry.path.class {
+            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count) => {
+                true
+            }
+            CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::TransportDependent(_) => {
+                match asked {
+                    CallHashScope::All => true,
+                    CallHashScope::InAnyMinorVersion => {
+                        compare_class::follows_minor_version(entry.path.field).is_none()
+                    }
+                    CallHashScope::NamesOffsetsCounts => false,
+                }
+            }
+            CompareClass::Identity(_) | CompareClass::Varies(_) => false,
+        };
+        if counts {
+            let _ = write!(text, "{} ", entry.datum);
+        }
+    }
+    hash(text.as_bytes()) as u64
+}
+
+fn chunks(
+    transaction: &Transaction,
+    call: Option<&ComparedMessage>,
+    reply: Option<&ComparedMessage>,
+    call_spans: &[(usize, u64)],
+) -> Vec<ComparedChunk> {
+    let of = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
+        kind,
+        segments: chunk
+            .segments
+            .iter()
+            .map(|segment| ComparedSegment {
+                length: segment.length.into(),
+                returned: segment.returned_length.map(u64::from),
+            })
+            .collect(),
+        varying,
+    };
+    let whole = |record: Option<&CapturedMessage>, message: Option<&ComparedMessage>| {
+        message.filter(|_| record.is_some_and(CapturedMessage::is_nomsg)).map_or(0, |message| message.varying)
+    };
+    let mut chunks = Vec::new();
+    for chunk in &transaction.read_chunks {
+        let position = chunk.position.unwrap_or(0);
+        let before =
+            call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
+        let varying = if position == 0 { whole(transaction.call.as_ref(), call) } else { 0 };
+        chunks.push(of(ComparedChunkKind::Read(position.into(), before), chunk, varying));
+    }
+    chunks.extend(transaction.write_chunks.iter().map(|chunk| of(ComparedChunkKind::Write, chunk, 0)));
+    let varying = whole(transaction.reply.as_ref(), reply);
+    chunks.extend(transaction.reply_chunk.iter().map(|chunk| of(ComparedChunkKind::Reply, chunk, varying)));
+    chunks.extend(
+        transaction
+            .reply_read_chunks
+            .iter()
+            .map(|chunk| of(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
+    );
+    chunks
+}
+
+/// The data of READ_PLUS parts, hashed like that of a READ.
+struct ReadPlusData {
+    hasher: twox_hash::xxhash3_128::Hasher,
+    length: u64,
+    is_hole: bool,
+}
+
+/// Observer of the fields of a message.
+struct RecordListener<'r, 'a> {
+    is_call: bool,
+    /// Receives the locations of fields, if requested.
+    places: Option<&'r mut Vec<LocatedField<'a>>>,
+    recorder: &'r mut ComparisonRecorder,
+    sections: Vec<ComparedSection>,
+    /// Parent paths of the current path.
+    stack: Vec<u32>,
+    above: u32,
+    /// Positions and lengths of identities and varying fields.
+    spans: Vec<(usize, u64)>,
+    plus: Option<ReadPlusData>,
+    /// The XID of the RPC-over-RDMA header.
+    rdma_xid: Option<u64>,
+    /// The RPC message, to check its padding.
+    rpc: &'a [u8],
+}
+
+impl<'r, 'a> RecordListener<'r, 'a> {
+    fn new(recorder: &'r mut ComparisonRecorder, is_call: bool, rpc: &'a [u8]) -> Self {
+        Self {
+            is_call,
+            places: None,
+            sections: vec![ComparedSection::default()],
+            stack: Vec::new(),
+            above: ROOT_PATHS[usize::from(!is_call)],
+            spans: Vec::new(),
+            plus: None,
+            rdma_xid: None,
+            rpc,
+            recorder,
+        }
+    }
+
+    fn finish(mut self) -> (Vec<ComparedSection>, Vec<(usize, u64)>) {
+        self.finish_read_plus();
+        (self.sections, self.spans)
+    }
+
+    /// Adds the data of a READ_PLUS as one hash, like that of a READ.
+    fn finish_read_plus(&mut self) {
+        let Some(plus) = self.plus.take() else { return };
+        let entry = ComparedField {
+            path: Rc::clone(&self.recorder.data),
+            datum: ComparedValue::Digest(plus.length, plus.hasher.finish_128()),
+        };
+        if let Some(section) = self.sections.last_mut() {
+            section.entries.push(entry);
+        }
+    }
+
+    fn visit_read_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
+        if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
+            return;
+        }
+        let plus = self.plus.get_or_insert_with(|| ReadPlusData {
+            hasher: twox_hash::xxhash3_128::Hasher::new(),
+            length: 0,
+            is_hole: false,
+        });
+        match (field.name, value) {
+            ("nfs.content.type", FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
+            ("nfs.data", FieldValue::Bytes(bytes)) => {
+                plus.hasher.write(bytes);
+                plus.length += bytes.len() as u64;
+            }
+            ("nfs.length4", FieldValue::Unsigned(length)) if plus.is_hole => {
+                plus.length = plus.length.saturating_add(length);
+                if length <= MAX_HASHED_HOLE_BYTES {
+                    let zeros = [0; 4096];
+                    let mut left = length as usize;
+                    while left > 0 {
+                        let some = left.min(zeros.len());
+                        plus.hasher.write(&zeros[..some]);
+                        left -= some;
+                    }
+                } else {
+                    plus.hasher.write(&length.to_be_bytes());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> ComparedValue {
+        match value {
+            FieldValue::Unsigned(number) => ComparedValue::Number(number),
+            FieldValue::Enum(_, Some(name)) => ComparedValue::Named(name),
+            FieldValue::Enum(number, None) => ComparedValue::Number(number),
+            FieldValue::Signed(number) => ComparedValue::Signed(number),
+            FieldValue::Bool(yes) => ComparedValue::Bool(yes),
+            FieldValue::Flags(mask, names) => ComparedValue::Flags(mask, MaskBitNames(names)),
+            FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
+                let is_data = path.class == CompareClass::Equal(DifferenceKind::Data);
+                if is_data {
+                    ComparedValue::Digest(bytes.len() as u64, hash(bytes))
+                } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
+                    ComparedValue::Text(bytes.into())
+                } else {
+                    ComparedValue::from_bytes(bytes)
+                }
+            }
+            FieldValue::Chunk(length, None) => ComparedValue::Unknown(length.into()),
+            FieldValue::Ipv4(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ipv6(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ethernet(address) => ComparedValue::Bytes(address.into()),
+        }
+    }
+}
+
+impl<'a> Observer<'a> for RecordListener<'_, 'a> {
+    fn enter(&mut self, field: &'static Field, _: usize) {
+        self.stack.push(self.above);
+        let is_outermost = self.stack.len() == 1;
+        if is_outermost && !field.name.starts_with("rpc") {
+            self.finish_read_plus();
+            let name = self.recorder.word(field.label);
+            self.sections.push(ComparedSection { name, entries: Vec::new() });
+        } else if !is_outermost {
+            self.above = self.recorder.child(self.above, field, self.is_call);
+        }
+    }
+
+    fn leave(&mut self, _: usize) {
+        if let Some(above) = self.stack.pop() {
+            self.above = above;
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        if field.name.starts_with("rpcordma.") {
+            self.visit_rpcrdma(field, value);
+        } else {
+            self.visit_rpc(field, bytes, value);
+        }
+    }
+}
+
+impl<'a> RecordListener<'_, 'a> {
+    /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
+    fn visit_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
+        if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {
+            self.rdma_xid = Some(xid);
+        }
+        let place = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
+            let datum = Self::datum(&path, field, value);
+            section.entries.push(ComparedField { path, datum });
+        }
+    }
+
+    /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
+    fn fill(&self, content: &[u8]) -> Option<ComparedValue> {
+        let length = content.len().next_multiple_of(4) - content.len();
+        let at = (content.as_ptr() as usize)
+            .checked_sub(self.rpc.as_ptr() as usize)?
+            .checked_add(content.len())?;
+        let fill = self.rpc.get(at..at.checked_add(length)?)?;
+        fill.iter().any(|byte| *byte != 0).then(|| ComparedValue::Bytes(fill.into()))
+    }
+
+    fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        // The operation number is the name of the section.
+        if field.name == "nfs.opcode" && matches!(value, FieldValue::Enum(_, Some(_))) {
+            return;
+        }
+        if !self.is_call {
+            self.visit_read_plus(field, value);
+        }
+        let place = self.recorder.child(self.above, field, self.is_call);
+        let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
+        if let Some(places) = &mut self.places {
+            let at = if self.stack.is_empty() { 0 } else { self.sections.len().saturating_sub(1) };
+            let name = self.sections.get(at).map(|section| Rc::clone(&section.name)).unwrap_or_default();
+            places.push(LocatedField {
+                section: (at, name),
+                path: Rc::clone(&path),
+                bytes: bytes.clone(),
+                value,
+            });
+        }
+        if let (
+            CompareClass::Identity(_) | CompareClass::Varies(_),
+            FieldValue::Bytes(content) | FieldValue::Text(content),
+        ) = (path.class, value)
+        {
+            self.spans.push((bytes.start, content.len().next_multiple_of(4) as u64));
+        }
+        let datum = Self::datum(&path, field, value);
+        // Fields outside every group belong to the headers.
+        let fill = match value {
+            FieldValue::Bytes(content) | FieldValue::Text(content) => self.fill(content),
+            _ => None,
+        };
+        // RFC 8166 section 4.2.1: both headers have one XID.
+        let other_xid = self.rdma_xid.filter(|_| field.name == "rpc.xid");
+        let is_other = |xid: &u64| !matches!(value, FieldValue::Unsigned(own) if own == *xid);
+        let section =
+            if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
+        let Some(section) = section else { return };
+        section.entries.push(ComparedField { path, datum });
+        if let Some(datum) = fill {
+            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.fill), datum });
+        }
+        if other_xid.is_some_and(|xid| is_other(&xid)) {
+            let datum = ComparedValue::Named("differs-from-rpc-xid");
+            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.other_xid), datum });
+        }
+    }
+}

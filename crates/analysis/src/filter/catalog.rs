@@ -1,0 +1,356 @@
+//! The catalogue of fields: those of all protocol structures, and the [generated fields](super::generated_fields), by
+//! name.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use nfsrdma_dissectors::catalog;
+use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
+
+use super::generated_fields::{ALIASES, FieldAlias, FieldAliasPart, GeneratedField};
+use super::mask_bits::{self, MaskBit};
+use super::procedures::{self, ProcedureField};
+
+pub use super::types::FilterType;
+
+/// Origin of the values of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldOrigin {
+    /// A structure, in one of these layers.
+    Structure(Vec<DecodeLayer>),
+    /// A protocol without a header of its own, present if one of its fields is.
+    Protocol(Vec<DecodeLayer>),
+    /// A generated field of a frame or a Transaction.
+    Generated(GeneratedField),
+    /// An alias for other fields.
+    Alias(&'static FieldAlias),
+    /// A bit of a mask.
+    Bit(&'static MaskBit),
+    /// The procedure of a Call, also available for the Reply.
+    Procedure(&'static ProcedureField),
+}
+
+/// A field, by its name.
+#[derive(Clone, Debug)]
+pub struct CatalogEntry {
+    /// Filter name.
+    pub name: &'static str,
+    /// Type of the values.
+    pub kind: FilterType,
+    /// Description; for a field of several structures, that of the first.
+    pub text: String,
+    /// Sources of the definition in every structure that has it.
+    pub sources: Vec<String>,
+    /// Names of the values, or of the bits of a mask, in the specification.
+    pub names: Vec<FlagName>,
+    /// Origin of the values.
+    pub origin: FieldOrigin,
+}
+
+/// All fields, in the order of names.
+#[derive(Clone, Debug)]
+pub struct Catalog {
+    entries: BTreeMap<&'static str, CatalogEntry>,
+}
+
+impl Catalog {
+    /// Creates the catalogue of all fields.
+    pub fn new() -> Self {
+        let mut entries = BTreeMap::new();
+        for (name, places) in catalog::all_fields().fields() {
+            entries.extend(described(name, places).map(|entry| (name, entry)));
+        }
+        for protocol in protocols(&entries) {
+            entries.insert(protocol.name, protocol);
+        }
+        let (name, _, text, source) = COMBINED_PROTOCOL;
+        let origin = FieldOrigin::Protocol(vec![DecodeLayer::Iwarp]);
+        entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
+        for fact in [
+            GeneratedField::FRAME,
+            GeneratedField::PAYLOAD,
+            GeneratedField::CHUNK_LISTS,
+            GeneratedField::MESSAGE,
+            GeneratedField::TRANSACTION,
+        ]
+        .concat()
+        {
+            let (name, kind, text, source) = fact.description();
+            entries.insert(name, plain(name, kind, text, source, FieldOrigin::Generated(fact)));
+        }
+        for alias in ALIASES {
+            let of: Vec<&CatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
+            let kind = match alias.part {
+                FieldAliasPart::Whole | FieldAliasPart::Bits(..) => {
+                    of.first().map_or(FilterType::Unsigned, |of| of.kind)
+                }
+                FieldAliasPart::Length | FieldAliasPart::Crc32 | FieldAliasPart::Crc16From(_) => {
+                    FilterType::Unsigned
+                }
+            };
+            // A part of a value has the names that fit in it.
+            let is_within = |(bits, _): &&FlagName| match alias.part {
+                FieldAliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                FieldAliasPart::Whole => true,
+                _ => false,
+            };
+            let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
+            let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
+            entries.insert(alias.name, CatalogEntry { names, ..entry });
+        }
+        for bit in mask_bits::all_bits() {
+            let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
+            entries.entry(&bit.name).or_insert(entry);
+        }
+        for of in procedures::all() {
+            let source =
+                TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
+            let entry =
+                plain(&of.name, FilterType::Enumeration, &of.about, source, FieldOrigin::Procedure(of));
+            entries.insert(&of.name, CatalogEntry { names: of.names.clone(), ..entry });
+        }
+        Self { entries }
+    }
+
+    /// Returns the catalogue, created on first use.
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Catalog> = LazyLock::new(Catalog::new);
+        &SHARED
+    }
+
+    /// Returns the field of this name.
+    pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
+        self.entries.get(name)
+    }
+
+    /// Returns all fields, in the order of names.
+    pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
+        self.entries.values()
+    }
+
+    /// Returns the most similar names, closest first; none if no name is similar.
+    pub fn nearest(&self, name: &str) -> Vec<&'static str> {
+        match self.replacements(name) {
+            [] => nearest(name, self.entries.keys().copied()),
+            instead => instead.to_vec(),
+        }
+    }
+
+    /// Returns the fields that replace a field of Wireshark, or are more precise.
+    pub fn replacements(&self, name: &str) -> &'static [&'static str] {
+        REPLACEMENTS.iter().find(|(of, _)| *of == name).map_or(&[], |(_, instead)| instead)
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn plain(
+    name: &'static str,
+    kind: FilterType,
+    text: &str,
+    source: &str,
+    origin: FieldOrigin,
+) -> CatalogEntry {
+    CatalogEntry {
+        name,
+        kind,
+        text: text.to_owned(),
+        sources: vec![source.to_owned()],
+        names: Vec::new(),
+        origin,
+    }
+}
+
+/// Titles of protocols without a header of their own, and their sources.
+const TITLES: [(&str, &str, &str); 9] = [
+    ("nfs", "Network File System", "RFC 1094, RFC 1813, RFC 7530, RFC 8881"),
+    ("mount", "Mount protocol of NFS", "RFC 1813 section 5"),
+    ("nlm", "Network Lock Manager", "RFC 1813 section 6"),
+    ("portmap", "Port mapper and RPCBIND", "RFC 1833"),
+    ("rquota", "Remote quotas", "the Solaris and Linux rquota.x"),
+    ("stat", "Network Status Monitor", "Protocols for Interworking: XNFS, chapter 11"),
+    ("nfsacl", "Access control lists beside NFSv3", "the Solaris and Linux nfs_acl.x"),
+    ("iwarp_rdma", "Remote Direct Memory Access Protocol of iWARP", "RFC 5040"),
+    ("infiniband", "InfiniBand", "InfiniBand Architecture Specification volume 1"),
+];
+
+/// A protocol of Wireshark that is several here: its name, and the prefixes of their fields.
+pub(super) const COMBINED_PROTOCOL: (&str, &[&str], &str, &str) = (
+    "iwarp_ddp_rdmap",
+    &["iwarp_ddp", "iwarp_rdma"],
+    "Direct Data Placement and Remote Direct Memory Access Protocol of iWARP",
+    "RFC 5040, RFC 5041",
+);
+
+/// Returns the protocols that have fields, but no group with their name.
+fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry> {
+    let mut found: BTreeMap<&'static str, CatalogEntry> = BTreeMap::new();
+    for entry in entries.values() {
+        let Some((protocol, _)) = entry.name.split_once('.') else { continue };
+        let FieldOrigin::Structure(layers) = &entry.origin else { continue };
+        if entries.contains_key(protocol) {
+            continue;
+        }
+        let (text, source) = match TITLES.iter().find(|(name, ..)| *name == protocol) {
+            Some((_, text, source)) => (*text, *source),
+            None => (protocol, entry.sources.first().map_or("", String::as_str)),
+        };
+        let of = found.entry(protocol).or_insert_with(|| {
+            plain(protocol, FilterType::Protocol, text, source, FieldOrigin::Protocol(Vec::new()))
+        });
+        if let FieldOrigin::Protocol(known) = &mut of.origin {
+            known.extend(layers);
+        }
+    }
+    found.into_values().collect()
+}
+
+fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEntry> {
+    // If a structure has the name of one of its values, the value is compared.
+    let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
+    let mut entry = CatalogEntry {
+        name,
+        kind: FilterType::from_field(name, first.field.kind),
+        text: first.doc().text,
+        sources: Vec::new(),
+        names: Vec::new(),
+        origin: FieldOrigin::Structure(places.iter().map(|place| place.layer).collect()),
+    };
+    for place in places {
+        let source = place.doc().source;
+        if !entry.sources.contains(&source) {
+            entry.sources.push(source);
+        }
+        for named in place.names {
+            if !entry.names.contains(named) {
+                entry.names.push(*named);
+            }
+        }
+    }
+    Some(entry)
+}
+
+/// Replacements for fields of Wireshark that do not exist here.
+const REPLACEMENTS: &[(&str, &[&str])] = &[
+    ("nfs.full_name", &["nfsrdma.path"]),
+    ("nfs.main_opcode", &["nfsrdma.operation", "nfs.opcode"]),
+    ("rpc.procedure", &["nfsrdma.procedure", "nfs.procedure_v3"]),
+    ("rpc.call.dup", &["nfsrdma.call.copies"]),
+    ("rpc.reply.dup", &["nfsrdma.reply.copies"]),
+    ("rpc.dup", &["nfsrdma.call.copies", "nfsrdma.reply.copies"]),
+    ("nlm.time", &["rpc.time", "nfsrdma.latency"]),
+    ("nlm.msg_in", &["rpc.repframe"]),
+    ("nlm.res_in", &["rpc.reqframe"]),
+];
+
+/// Maximum number of names proposed.
+const PROPOSALS: usize = 3;
+
+/// Returns the names most similar to `name`.
+pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let most = name.len().div_ceil(4).clamp(1, 4);
+    let mut found: Vec<(usize, &str)> = names
+        .filter(|other| other.len().abs_diff(name.len()) <= most)
+        .map(|other| (distance(name.as_bytes(), other.as_bytes()), other))
+        .filter(|(distance, _)| *distance <= most)
+        .collect();
+    found.sort_unstable();
+    let closest = found.first().map_or(0, |(distance, _)| *distance);
+    found
+        .into_iter()
+        .filter(|(distance, _)| *distance <= closest + 1)
+        .map(|(_, name)| name)
+        .take(PROPOSALS)
+        .collect()
+}
+
+/// Returns the edit distance: insertions, deletions, changes and swaps of neighbours, ignoring case.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let at = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
+            let is_same = x.eq_ignore_ascii_case(y);
+            let mut cost =
+                (at(&last, j) + usize::from(!is_same)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let (x_before, y_before) =
+                (i.checked_sub(1).and_then(|i| a.get(i)), j.checked_sub(1).and_then(|j| b.get(j)));
+            if y_before == Some(x) && x_before == Some(y) {
+                cost = cost.min(at(&before, j - 1) + 1);
+            }
+            row.push(cost);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_many_structures_is_one_entry_with_all_their_sources() {
+        let catalog = Catalog::new();
+        let offset = catalog.get("nfs.offset4").unwrap();
+        assert_eq!(offset.kind, FilterType::Unsigned);
+        assert!(offset.sources.contains(&"RFC 8881 section 18.32.1".to_owned()), "{:?}", offset.sources);
+        assert!(offset.sources.contains(&"RFC 7862 section 15.10.1".to_owned()), "{:?}", offset.sources);
+    }
+
+    #[test]
+    fn enumerations_bring_the_names_of_their_values() {
+        let catalog = Catalog::new();
+        let names = |field: &str| catalog.get(field).unwrap().names.clone();
+        assert!(names("nfs.opcode").contains(&(53, "SEQUENCE")));
+        assert!(names("nfs.status").contains(&(10013, "NFS4ERR_GRACE")));
+        assert!(names("infiniband.bth.opcode").contains(&(4, "RC Send Only")));
+    }
+
+    #[test]
+    fn a_protocol_is_told_from_a_structure() {
+        let catalog = Catalog::new();
+        for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
+            assert_eq!(
+                catalog.get(protocol).map(|entry| entry.kind),
+                Some(FilterType::Protocol),
+                "{protocol}"
+            );
+        }
+        assert_eq!(catalog.get("infiniband.bth").map(|entry| entry.kind), Some(FilterType::Structure));
+        assert_eq!(catalog.get("tcp.flags").map(|entry| entry.kind), Some(FilterType::Flags));
+    }
+
+    #[test]
+    fn what_was_mistyped_is_proposed() {
+        let catalog = Catalog::new();
+        assert_eq!(catalog.nearest("nfs.opcod"), ["nfs.opcode"]);
+        assert_eq!(catalog.nearest("infiniband.bht.destqp"), ["infiniband.bth.destqp"]);
+        assert_eq!(catalog.nearest("RPC.XID").first(), Some(&"rpc.xid"));
+        assert_eq!(catalog.nearest("http.request.method"), [""; 0]);
+    }
+
+    #[test]
+    fn what_there_is_instead_is_proposed() {
+        let catalog = Catalog::new();
+        assert_eq!(catalog.nearest("nfs.full_name"), ["nfsrdma.path"]);
+        for name in REPLACEMENTS.iter().flat_map(|(_, instead)| *instead) {
+            assert!(catalog.get(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_alias_stands_for_a_field_that_there_is() {
+        let catalog = Catalog::new();
+        for alias in ALIASES {
+            assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
+        }
+    }
+}

@@ -1,0 +1,524 @@
+//! A listener for the used fields of one decoder; it adds their values to a [`FieldExtractor`].
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::{self, Field, FieldKind, Observer};
+use nfsrdma_dissectors::net::Sll2;
+
+use super::{FieldExtractor, SlotSet, is_header_length};
+use crate::filter::catalog::FieldOrigin;
+use crate::filter::generated_fields::{FieldAliasPart, GeneratedField};
+use crate::filter::value::{FilterFieldIndex, FilterValue};
+use crate::names;
+
+/// Number of bytes of the UDP header before its length, and after it.
+const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
+
+/// Ether type of ARP, and its length for IPv4 over Ethernet in bytes.
+const ARP: (u64, usize) = (0x0806, 28);
+
+/// Observer of one decoder.
+pub(in crate::filter) struct ExtractorListener<'g, 'b> {
+    extractor: &'g mut FieldExtractor,
+    bytes: &'b [u8],
+    base: usize,
+    depth: usize,
+    /// The fields to extract; `None` for all.
+    only: Option<&'static [&'static str]>,
+    /// Length of the header entered last, if it has a length field.
+    header: Option<usize>,
+}
+
+impl FieldExtractor {
+    /// Creates a listener for decoders of `bytes`, which start at position `base`.
+    pub(in crate::filter) fn listen<'g, 'b>(
+        &'g mut self,
+        bytes: &'b [u8],
+        base: usize,
+    ) -> ExtractorListener<'g, 'b> {
+        self.open.clear();
+        self.searched_starts.clear();
+        ExtractorListener { extractor: self, bytes, base, depth: 0, only: None, header: None }
+    }
+
+    /// Creates a listener for these fields alone; returns `None` if the filter uses none of them.
+    pub(in crate::filter) fn listen_for(
+        &mut self,
+        names: &'static [&'static str],
+    ) -> Option<ExtractorListener<'_, 'static>> {
+        let is_named = self.fields.iter().any(|field| names.contains(&field.name));
+        self.open.clear();
+        is_named.then_some(ExtractorListener {
+            extractor: self,
+            bytes: &[],
+            base: 0,
+            depth: 0,
+            only: Some(names),
+            header: None,
+        })
+    }
+}
+
+impl ExtractorListener<'_, '_> {
+    /// Returns `true` if the set has a slot to extract.
+    #[inline(always)]
+    fn has_slot_for(&self, set: SlotSet) -> bool {
+        set != SlotSet::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
+    }
+
+    #[inline(never)]
+    fn has_listed_slot(&self, set: SlotSet) -> bool {
+        (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
+    }
+
+    fn extracts_slot(&self, slot: FilterFieldIndex) -> bool {
+        let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
+        self.only.is_none_or(|names| names.contains(&name()))
+    }
+
+    /// Returns the slot at an index of a set.
+    fn slot(&self, set: SlotSet, at: usize) -> Option<FilterFieldIndex> {
+        self.extractor.sets.get(set.0 as usize)?.get(at).copied()
+    }
+
+    /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
+    /// of [`FieldExtractor::slot_buffer`].
+    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterFieldIndex> {
+        let mut own = std::mem::take(&mut self.extractor.slot_buffer);
+        own.clear();
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.extractor.traits(slot);
+            if !self.extracts_slot(slot) {
+                continue;
+            }
+            if of.is_searched {
+                // Nested protocols are several values; a protocol without a header starts once.
+                let is_begun = |(known, _): &(FilterFieldIndex, usize)| *known == slot;
+                if !of.has_no_header
+                    || self.extractor.is_current_protocol(slot)
+                        && !self.extractor.searched_starts.iter().any(is_begun)
+                {
+                    self.extractor.searched_starts.push((slot, at));
+                }
+            } else if self.extractor.names == Some(slot) {
+                self.extractor.name_protocol(field);
+            } else if of.has_no_header {
+                if self.extractor.is_current_protocol(slot) && !self.extractor.values.has(slot) {
+                    self.push_bytes(slot, at..usize::MAX);
+                }
+            } else {
+                own.push(slot);
+            }
+        }
+        own
+    }
+
+    fn push_bytes(&mut self, slot: FilterFieldIndex, range: Range<usize>) {
+        if !self.extractor.traits(slot).uses_value {
+            self.extractor.values.push(slot, FilterValue::Unknown);
+            return;
+        }
+        let at = |position: usize| position.saturating_sub(self.base).min(self.bytes.len());
+        let bytes = self.bytes.get(at(range.start)..at(range.end)).unwrap_or_default();
+        self.extractor.values.push(slot, FilterValue::Bytes(bytes));
+    }
+}
+
+impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
+    #[inline(always)]
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.extractor.is_inside(describe) || {
+            let set = self.extractor.slots(field);
+            self.has_slot_for(set)
+        }
+    }
+
+    #[inline(always)]
+    fn is_interested_in_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.extractor.is_inside(describe)
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.depth += 1;
+        let set = self.extractor.slots(field);
+        if self.has_slot_for(set) {
+            self.open(field, set, at);
+        }
+    }
+
+    #[inline]
+    fn leave(&mut self, at: usize) {
+        if self.extractor.open.last().is_some_and(|(depth, ..)| *depth == self.depth) {
+            self.close(at);
+        }
+        self.depth = self.depth.saturating_sub(1);
+    }
+
+    #[inline]
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        let value = if field.kind == FieldKind::Time {
+            FilterValue::Time(nanoseconds)
+        } else {
+            FilterValue::Duration(nanoseconds)
+        };
+        let set = self.extractor.slots(field);
+        let mut place = 0;
+        while let Some(slot) = self.slot(set, place) {
+            place += 1;
+            let of = self.extractor.traits(slot);
+            if self.extracts_slot(slot)
+                && !of.has_no_header
+                && !of.is_part
+                && self.extractor.names != Some(slot)
+            {
+                self.extractor.values.push(slot, if of.uses_value { value } else { FilterValue::Unknown });
+            }
+        }
+    }
+
+    /// Most fields are not used, and cost only this check.
+    #[inline(always)]
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: field::FieldValue<'a>) {
+        let set = self.extractor.slots(field);
+        if self.has_slot_for(set) {
+            self.add_used_value(field, set, &bytes, value);
+        }
+    }
+}
+
+impl ExtractorListener<'_, '_> {
+    /// Finishes decoding: groups left open by an error end with the bytes.
+    pub(in crate::filter) fn finish(self) {
+        self.finish_at(usize::MAX);
+    }
+
+    /// Finishes decoding of data that ends before byte `end`, which link padding may follow.
+    pub(in crate::filter) fn finish_at(mut self, end: usize) {
+        while !self.extractor.open.is_empty() {
+            self.close(usize::MAX);
+        }
+        while let Some((slot, at)) = self.extractor.searched_starts.pop() {
+            // The outermost protocol is the whole frame.
+            let end = if at == 0 { usize::MAX } else { end };
+            self.push_bytes(slot, at..end);
+        }
+    }
+
+    /// Uses the length or ether type of the bytes that follow. Returns `true` if the slot is not the field's own.
+    fn use_following_bytes(
+        &mut self,
+        field: &'static Field,
+        slot: FilterFieldIndex,
+        bytes: &Range<usize>,
+        number: u64,
+    ) -> bool {
+        let Some(named) =
+            self.extractor.fields.get(slot).filter(|_| self.extractor.traits(slot).reads_following_bytes)
+        else {
+            return false;
+        };
+        let length = usize::try_from(number).unwrap_or(usize::MAX);
+        if named.origin == FieldOrigin::Generated(GeneratedField::UdpPayload) {
+            let (before, behind) = AROUND_UDP_LENGTH;
+            let start = bytes.end + behind;
+            // A jumbogram has no length, and ends with the frame.
+            let end = if length == 0 { usize::MAX } else { (bytes.start - before).saturating_add(length) };
+            if start < end {
+                self.push_bytes(slot, start..end);
+            }
+        } else if named.origin == FieldOrigin::Generated(GeneratedField::Arp) {
+            if number == ARP.0 {
+                // It is the first field of the SLL2 header, and the last of all others.
+                let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
+                self.push_bytes(slot, start..start + ARP.1);
+            }
+        } else if is_header_length(named, field) {
+            self.header = Some(length);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Opens a group that the filter uses.
+    #[inline(never)]
+    fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
+        let own = self.begin(field, set, at);
+        self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
+        // The value of a time follows its parts.
+        if !matches!(field.kind, FieldKind::Time | FieldKind::Duration) {
+            for slot in &own {
+                match self.extractor.traits(*slot) {
+                    of if of.is_part => {}
+                    of if of.uses_value => self.extractor.open_slots.push(*slot),
+                    _ => self.extractor.values.push(*slot, FilterValue::Unknown),
+                }
+            }
+        }
+        self.extractor.slot_buffer = own;
+    }
+
+    /// Adds a value that the filter uses.
+    #[inline(never)]
+    fn add_used_value(
+        &mut self,
+        field: &'static Field,
+        set: SlotSet,
+        bytes: &Range<usize>,
+        value: field::FieldValue<'_>,
+    ) {
+        let mut own = self.begin(field, set, bytes.start);
+        if let field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _) = value {
+            own.retain(|slot| !self.use_following_bytes(field, *slot, bytes, number));
+        }
+        self.add(field, &own, bytes, value);
+        self.extractor.slot_buffer = own;
+    }
+
+    /// Closes the innermost group.
+    fn close(&mut self, end: usize) {
+        let Some((_, outer, at)) = self.extractor.open.pop() else { return };
+        let end = self.header.take().map_or(end, |length| end.max(at.saturating_add(length)));
+        let mut place = outer;
+        while let Some(slot) = self.extractor.open_slots.get(place).copied() {
+            place += 1;
+            self.push_bytes(slot, at..end);
+        }
+        self.extractor.open_slots.truncate(outer);
+    }
+
+    fn add(
+        &mut self,
+        field: &'static Field,
+        slots: &[FilterFieldIndex],
+        bytes: &Range<usize>,
+        value: field::FieldValue<'_>,
+    ) {
+        let value = match &value {
+            field::FieldValue::Unsigned(number)
+            | field::FieldValue::Enum(number, _)
+            | field::FieldValue::Flags(number, _) => FilterValue::Number(i128::from(*number)),
+            field::FieldValue::Signed(number) => FilterValue::Number(i128::from(*number)),
+            field::FieldValue::Bool(value) => FilterValue::Bool(*value),
+            field::FieldValue::Bytes(bytes) => FilterValue::Bytes(bytes),
+            field::FieldValue::Text(bytes) => FilterValue::Text(bytes),
+            field::FieldValue::Ipv4(address) => FilterValue::Ipv4(address.to_bits(), 32),
+            field::FieldValue::Ipv6(address) => FilterValue::Ipv6(address.to_bits(), 128),
+            field::FieldValue::Ethernet(address) => FilterValue::Bytes(address),
+            field::FieldValue::Chunk(_, Some(bytes)) if field.kind == FieldKind::Text => {
+                FilterValue::Text(bytes)
+            }
+            field::FieldValue::Chunk(_, Some(bytes)) => FilterValue::Bytes(bytes),
+            field::FieldValue::Chunk(_, None) => FilterValue::Unknown,
+        };
+        for slot in slots.iter().copied() {
+            let of = self.extractor.traits(slot);
+            let value = match value {
+                FilterValue::Number(number) if of.is_part && self.is_unset_request(slot, field, number) => {
+                    continue;
+                }
+                _ if !of.uses_value => FilterValue::Unknown,
+                value if of.is_part => self.part(slot, value, bytes),
+                value => value,
+            };
+            self.extractor.values.push(slot, value);
+        }
+    }
+
+    /// Returns `true` for an unset bit that has no meaning in its mask.
+    fn is_unset_request(&self, slot: FilterFieldIndex, field: &'static Field, number: i128) -> bool {
+        match self.extractor.fields.get(slot).map(|field| &field.origin) {
+            Some(FieldOrigin::Bit(bit)) => {
+                number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the part of a value, located at `bytes`, that a field has.
+    fn part(
+        &self,
+        slot: FilterFieldIndex,
+        value: FilterValue<'_>,
+        bytes: &Range<usize>,
+    ) -> FilterValue<'static> {
+        let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
+            Some(FieldOrigin::Alias(alias)) => alias.part,
+            Some(FieldOrigin::Bit(bit)) => {
+                return match value {
+                    FilterValue::Number(number) => FilterValue::Bool(number & i128::from(bit.mask) != 0),
+                    _ => FilterValue::Unknown,
+                };
+            }
+            _ => FieldAliasPart::Whole,
+        };
+        FilterValue::Number(match (part, value) {
+            (FieldAliasPart::Bits(shift, mask), FilterValue::Number(number)) => {
+                number >> shift & i128::from(mask)
+            }
+            (FieldAliasPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (FieldAliasPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (FieldAliasPart::Crc16From(before), FilterValue::Bytes(_)) => {
+                let start = bytes.start.saturating_sub(self.base + before);
+                let end = bytes.end.saturating_sub(self.base);
+                crc16(self.bytes.get(start..end).unwrap_or_default()).into()
+            }
+            _ => return FilterValue::Unknown,
+        })
+    }
+}
+
+/// Computes the CRC-16 of HDLC. ITU-T X.25 section 2.2.7.4.
+fn crc16(bytes: &[u8]) -> u16 {
+    const POLYNOMIAL: u16 = 0x8408;
+    !bytes.iter().fold(u16::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { POLYNOMIAL } else { 0 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
+    use nfsrdma_dissectors::net;
+
+    use super::*;
+    use crate::filter::Filter;
+
+    /// Returns an Ethernet frame with an ACK of a reliable connection, from the capture rxe-v42.
+    fn frame(bytes: &[u8]) -> Frame<'_> {
+        Frame {
+            number: FrameNumber(1),
+            time: Timestamp(0),
+            link: LinkType::ETHERNET,
+            bytes,
+            length: bytes.len() as u32,
+        }
+    }
+
+    fn gathered(filter: &str) -> FieldExtractor {
+        let mut bytes = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+        bytes.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+        let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        gatherer.finish_protocols();
+        gatherer
+    }
+
+    fn values(filter: &str) -> Vec<String> {
+        let gatherer = gathered(filter);
+        gatherer.values.values_of(0).map(|value| format!("{value:?}")).collect()
+    }
+
+    #[test]
+    fn a_field_is_gathered_by_its_name() {
+        assert_eq!(values("udp.srcport == 1"), ["Number(7)"]);
+        assert_eq!(values("tcp.srcport == 1"), [""; 0]);
+    }
+
+    #[test]
+    fn an_alias_has_the_values_of_its_fields() {
+        assert_eq!(values("udp.port == 1"), ["Number(7)", "Number(9)"]);
+        assert_eq!(values("ip.dsfield.ecn == 1"), ["Number(2)"]);
+        assert_eq!(values("ip.dsfield.dscp == 1"), ["Number(0)"]);
+    }
+
+    #[test]
+    fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
+        let is_selected =
+            |filter: &str| Filter::parse(filter).unwrap().program.is_true(&gathered(filter).values);
+        assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
+        assert!(
+            is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
+        );
+        let udp = [0, 7, 0, 9, 0, 8, 0, 0];
+        assert_eq!(values("udp contains 00"), [format!("Bytes({udp:?})")]);
+        assert_eq!(values("udp"), ["Unknown"]);
+    }
+
+    #[test]
+    fn a_search_looks_into_all_that_a_protocol_carries() {
+        let bytes = |range: Range<usize>| {
+            let mut all = vec![0x52, 0x54, 0, 9, 0, 1, 0x52, 0x54, 0, 9, 0, 2, 8, 0];
+            all.extend([0x45, 0x02, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+            all.extend([0, 7, 0, 9, 0, 8, 0, 0]);
+            [format!("Bytes({:?})", &all[range])]
+        };
+        assert_eq!(values("eth contains 00"), bytes(0..42));
+        assert_eq!(values("ip contains 00"), bytes(14..42));
+        assert_eq!(values("ip matches \"0\""), bytes(14..42));
+        assert_eq!(values("ip[:] contains 00"), bytes(14..34));
+        assert_eq!(values("len(ip) > 5"), bytes(14..34));
+    }
+
+    /// Returns a UDP datagram in an Ethernet frame, with two bytes and padding.
+    fn padded() -> Vec<u8> {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 10, 0, 0, b'h', b'i']);
+        bytes.resize(60, 0);
+        bytes
+    }
+
+    #[test]
+    fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
+        let bytes = padded();
+        for (filter, expected) in [
+            ("udp.payload == 68", &b"hi"[..]),
+            ("udp contains 00", &bytes[34..44]),
+            ("eth contains 00", &bytes),
+        ] {
+            let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
+            let mut listener = gatherer.listen(&bytes, 0);
+            let datagram = net::decode(&frame(&bytes), &mut listener);
+            listener.finish_at(datagram.payload.end_offset().unwrap());
+            assert_eq!(
+                gatherer.values.values_of(0).collect::<Vec<_>>(),
+                [FilterValue::Bytes(expected)],
+                "{filter}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_options_of_tcp_belong_to_its_header() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
+        bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, b'x']);
+        let mut gatherer =
+            FieldExtractor::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.values_of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..58])]);
+        assert_eq!(gatherer.values.values_of(1).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[34..59])]);
+    }
+
+    #[test]
+    fn address_resolution_follows_its_ether_type() {
+        let mut bytes = vec![0; 12];
+        bytes.extend([8, 6]);
+        bytes.extend(1..=46);
+        let mut gatherer = FieldExtractor::new(Filter::parse("arp[0] == 1").unwrap().fields);
+        let mut listener = gatherer.listen(&bytes, 0);
+        net::decode(&frame(&bytes), &mut listener);
+        listener.finish();
+        assert_eq!(gatherer.values.values_of(0).collect::<Vec<_>>(), [FilterValue::Bytes(&bytes[14..42])]);
+    }
+
+    #[test]
+    fn the_check_value_of_the_crc_of_hdlc() {
+        assert_eq!(crc16(b"123456789"), 0x906e);
+    }
+
+    #[test]
+    fn protocols_are_named_from_outside_to_inside() {
+        assert_eq!(values("frame.protocols == \"\""), [format!("Text({:?})", b"eth:ethertype:ip:udp")]);
+    }
+}

@@ -1,0 +1,77 @@
+//! Display filters in Wireshark's language, over the fields that the protocols describe.
+//!
+//! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
+//! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no
+//! structure, and [`generated_values`] their possible values; [`mask_bits`] and [`procedures`] are derived from masks
+//! and tables.
+//!
+//! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
+//! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
+
+pub mod catalog;
+pub mod generated_fields;
+
+mod columns;
+mod compile;
+mod compiled_program;
+mod error;
+mod extractor;
+mod field_description_cache;
+mod generated_values;
+mod literal;
+mod mask_bits;
+mod procedures;
+mod required_layers;
+mod runner;
+mod syntax;
+mod token;
+mod transaction_fields;
+mod types;
+mod value;
+
+pub use columns::{FilterColumn, FilterColumnValue, OutputFieldValue};
+pub use error::FilterError;
+pub use error::proposal;
+pub use literal::quoted;
+pub use runner::{FilterRunner, FrameTally};
+
+use catalog::{Catalog, FieldOrigin};
+use compile::{FilterCompiler, FilterField};
+use compiled_program::FilterNode;
+use generated_fields::GeneratedField;
+
+/// A compiled display filter.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    program: FilterNode,
+    fields: Vec<FilterField>,
+}
+
+impl Filter {
+    /// Parses a filter.
+    ///
+    /// # Errors
+    /// Returns an error with its column.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
+        let test = syntax::parse(text)?;
+        let mut compiler = FilterCompiler::new(text, Catalog::shared());
+        let program = compiler.test(&test)?;
+        Ok(Self { program, fields: compiler.fields })
+    }
+
+    /// Returns `true` if the filter uses conformance findings.
+    pub fn uses_findings(&self) -> bool {
+        let is_finding = |field: &FilterField| {
+            matches!(
+                field.origin,
+                FieldOrigin::Generated(
+                    GeneratedField::Finding | GeneratedField::FindingSeverity | GeneratedField::FindingSide
+                )
+            )
+        };
+        self.fields.iter().any(is_finding)
+    }
+}
+
+#[cfg(test)]
+mod tests;

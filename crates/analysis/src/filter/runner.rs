@@ -1,0 +1,564 @@
+//! Runs a filter over frames or Transactions.
+//!
+//! In the view of frames each frame is tested separately, as in Wireshark: its headers, and the messages that it
+//! completes. Otherwise a Transaction is tested as a whole: all its frames, both its messages and its generated fields.
+//! The values of its frames are kept until it is complete.
+
+use std::collections::VecDeque;
+
+use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::chunk::ChunkKind;
+use nfsrdma_dissectors::flow::decode::TransactionMessages;
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, observe_segment};
+use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
+use nfsrdma_dissectors::infiniband::mad::Mad;
+use nfsrdma_dissectors::infiniband::{PacketPosition, cm};
+use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use nfsrdma_dissectors::rpcrdma::PrivateData;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::compiled_program::FilterNode;
+use super::extractor::FieldExtractor;
+use super::generated_fields::GeneratedField;
+use super::value::{FilterValue, FilterValues};
+use super::{Filter, FilterColumn, FilterColumnValue, transaction_fields};
+use crate::memory::MemoryBudget;
+use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
+
+/// Maximum number of frames kept for incomplete messages.
+const MAX_PART_FRAMES: usize = 4_096;
+/// Maximum number of value stores kept for reuse, and maximum size of each in bytes.
+const MAX_SPARE_STORES: usize = 1_024;
+const MAX_SPARE_BYTES: usize = 4_096;
+/// Number of open Transactions above which stale entries are removed.
+const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
+
+/// Values of the frames of a Transaction.
+#[derive(Debug)]
+struct TransactionFrames {
+    tally: FrameTally,
+    values: FilterValues,
+}
+
+/// Counts of frames selected together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FrameTally {
+    /// Number of frames.
+    pub frames: u64,
+    /// Bytes on the wire.
+    pub bytes: u64,
+    /// Earliest and latest time.
+    pub times: Option<(Timestamp, Timestamp)>,
+}
+
+impl FrameTally {
+    fn add(&mut self, length: u32, time: Timestamp) {
+        self.frames += 1;
+        self.bytes += u64::from(length);
+        self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+    }
+}
+
+/// A frame with a part of a message.
+#[derive(Debug)]
+struct PartFrame {
+    number: FrameNumber,
+    length: u32,
+    time: Timestamp,
+    values: FilterValues,
+}
+
+/// Runs a filter.
+#[derive(Debug)]
+pub struct FilterRunner {
+    program: FilterNode,
+    extractor: FieldExtractor,
+    open: FxHashMap<TransactionKey, TransactionFrames>,
+    /// Value stores for reuse.
+    spare: Vec<FilterValues>,
+    parts: VecDeque<PartFrame>,
+    /// Transactions with a selected frame.
+    selected_transactions: FxHashSet<TransactionKey>,
+    last_selected_transaction: Option<TransactionKey>,
+    kept_bytes: usize,
+    /// Maximum bytes of values of incomplete Transactions.
+    max_kept_bytes: usize,
+    dropped_frames: u64,
+    first: Option<Timestamp>,
+    previous_time: Option<Timestamp>,
+    /// Time of the frame selected last.
+    selected: Option<Timestamp>,
+    /// File names, if the filter uses a path.
+    names: Option<FileNames>,
+    /// Findings of the next Transaction: rule, severity and side.
+    findings: Vec<[&'static str; 3]>,
+}
+
+impl FilterRunner {
+    /// Creates a runner that shows files by path.
+    pub fn new(filter: Filter, memory: &MemoryBudget) -> Self {
+        Self::with_filehandles(filter, FilehandleDisplay::Names, memory)
+    }
+
+    /// Returns `true` if the filter accepts everything, as one that only extracts values.
+    pub fn accepts_all(&self) -> bool {
+        matches!(&self.program, FilterNode::And(all) if all.is_empty())
+    }
+
+    /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
+    pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &MemoryBudget) -> Self {
+        let files = if files == FilehandleDisplay::Off { FilehandleDisplay::Names } else { files };
+        let to = FieldExtractor::new(filter.fields);
+        let is_named =
+            [GeneratedField::Path, GeneratedField::NewPath].iter().any(|fact| to.slot_of(*fact).is_some());
+        Self {
+            program: filter.program,
+            names: is_named.then(|| FileNames::new(files, memory.names_bytes())),
+            selected: None,
+            extractor: to,
+            open: FxHashMap::default(),
+            spare: Vec::new(),
+            parts: VecDeque::new(),
+            selected_transactions: FxHashSet::default(),
+            last_selected_transaction: None,
+            kept_bytes: 0,
+            max_kept_bytes: memory.filter_bytes(),
+            dropped_frames: 0,
+            first: None,
+            previous_time: None,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Sets the conformance findings of the next Transaction.
+    pub fn set_findings(&mut self, findings: &[Finding]) {
+        self.findings.clear();
+        self.findings.extend(
+            findings.iter().map(|finding| [finding.rule.id, finding.severity.name(), finding.side.name()]),
+        );
+    }
+
+    /// Returns the number of frames whose values were dropped at the memory limit.
+    pub fn dropped_frames(&self) -> u64 {
+        self.dropped_frames
+    }
+
+    /// Passes the next frame to the flow; the last value is `true` if the filter selects it.
+    pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind, bool) {
+        let (datagram, meaning) = self.headers(frame, flow);
+        if let Some(names) = &mut self.names {
+            names.infer_from_frame(flow);
+        }
+        let wants = self.extractor.layers;
+        if wants.needs_message() || wants.transaction {
+            for meaning in flow.frame_kinds() {
+                self.extract_message(frame, &datagram, *meaning, flow);
+            }
+        }
+        self.extractor.finish_protocols();
+        let is_selected = self.program.is_true(&self.extractor.values);
+        if is_selected {
+            self.selected = Some(frame.time);
+            for key in flow.frame_kinds().iter().filter_map(|meaning| key_of(*meaning)) {
+                // The packets of a Transaction are often consecutive.
+                if self.last_selected_transaction != Some(key) {
+                    self.last_selected_transaction = Some(key);
+                    self.selected_transactions.insert(key);
+                }
+            }
+            if self.selected_transactions.len() > MAX_OPEN_TRANSACTIONS {
+                self.selected_transactions.retain(|key| flow.transaction(*key).is_some());
+                self.last_selected_transaction = None;
+            }
+        }
+        (datagram, meaning, is_selected)
+    }
+
+    /// Returns the values of a column for the last test.
+    pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = FilterColumnValue<'_>> {
+        self.extractor
+            .values
+            .values_of(column.slot)
+            .map(FilterColumnValue)
+            .filter(|value| value.has_type(column.kind))
+    }
+
+    /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
+    pub fn take_selected(&mut self, key: TransactionKey) -> bool {
+        self.last_selected_transaction = None;
+        self.selected_transactions.remove(&key)
+    }
+
+    /// Passes the next frame to the flow, and keeps the values of the frame for its Transaction.
+    pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
+        let (datagram, _) = self.headers(frame, flow);
+        let names_protocols = self.extractor.names_protocols();
+        let mut is_part = matches!(datagram.payload, DatagramPayload::Tcp(_));
+        for meaning in flow.frame_kinds() {
+            is_part |= matches!(meaning, FrameKind::PartialMessage);
+            if names_protocols {
+                self.name_protocols(frame, &datagram, *meaning, flow);
+            }
+        }
+        self.extractor.finish_protocols();
+        for meaning in flow.frame_kinds() {
+            let Some(key) = key_of(*meaning) else { continue };
+            let Self { open, spare, extractor: to, .. } = self;
+            let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
+            let kept = open
+                .entry(key)
+                .or_insert_with(|| TransactionFrames { tally: FrameTally::default(), values: empty() });
+            kept.tally.add(frame.length, frame.time);
+            let mut grown = 0;
+            if self.extractor.layers.needs_frame() && self.kept_bytes < self.max_kept_bytes {
+                grown += kept.values.merge(&self.extractor.values);
+            } else if self.extractor.layers.needs_frame() {
+                self.dropped_frames += 1;
+            }
+            if let FrameKind::Message { key, which } = meaning
+                && let Some(message) =
+                    flow.transaction(*key).and_then(|transaction| transaction.message(*which))
+            {
+                for number in message.frames.iter().filter(|number| **number != frame.number) {
+                    let found = self.parts.binary_search_by_key(number, |part| part.number);
+                    if let Some(part) = found.ok().and_then(|at| self.parts.get(at)) {
+                        kept.tally.add(part.length, part.time);
+                        grown += kept.values.merge(&part.values);
+                    }
+                }
+            }
+            self.kept_bytes += grown;
+        }
+        if is_part {
+            self.keep_part(frame);
+        }
+        if self.open.len() > MAX_OPEN_TRANSACTIONS {
+            let mut freed = 0;
+            self.open.retain(|key, kept| {
+                let is_there = flow.transaction(*key).is_some();
+                freed += if is_there { 0 } else { kept.values.size() };
+                is_there
+            });
+            self.kept_bytes = self.kept_bytes.saturating_sub(freed);
+        }
+    }
+
+    /// Returns the frames of a completed Transaction if the filter selects it.
+    pub fn transaction(
+        &mut self,
+        key: TransactionKey,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+    ) -> Option<FrameTally> {
+        self.finish_transaction(Some(key), transaction, reading, None)
+    }
+
+    /// Returns `true` if the filter selects a Transaction without frames, such as one of a trace.
+    pub fn test_without_frames(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+    ) -> bool {
+        self.finish_transaction(None, transaction, reading, None).is_some()
+    }
+
+    /// Does the same for a Transaction with known paths, so that names are not inferred twice.
+    pub fn named_transaction(
+        &mut self,
+        key: TransactionKey,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        about: OperationPaths<'_>,
+    ) -> Option<FrameTally> {
+        self.finish_transaction(Some(key), transaction, reading, Some(about))
+    }
+
+    /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
+    /// kept.
+    pub fn pending(
+        &mut self,
+        key: TransactionKey,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        about: OperationPaths<'_>,
+    ) -> bool {
+        self.extractor.clear();
+        if let Some(kept) = self.open.get(&key) {
+            self.extractor.values.copy(&kept.values);
+        }
+        self.test_messages(transaction, reading, Some(about))
+    }
+
+    fn finish_transaction(
+        &mut self,
+        key: Option<TransactionKey>,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        about: Option<OperationPaths<'_>>,
+    ) -> Option<FrameTally> {
+        self.extractor.clear();
+        let mut kept = FrameTally::default();
+        if let Some(TransactionFrames { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
+            kept = tally;
+            self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
+            std::mem::swap(&mut self.extractor.values, &mut values);
+            if self.spare.len() < MAX_SPARE_STORES && values.allocated_bytes() <= MAX_SPARE_BYTES {
+                self.spare.push(values);
+            }
+        }
+        self.test_messages(transaction, reading, about).then_some(kept)
+    }
+
+    /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
+    fn test_messages(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        about: Option<OperationPaths<'_>>,
+    ) -> bool {
+        let wants = self.extractor.layers;
+        if wants.needs_message() {
+            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Call);
+            transaction_fields::message(&mut self.extractor, transaction, reading, RpcMessageKind::Reply);
+        }
+        if wants.transaction {
+            transaction_fields::transaction(&mut self.extractor, transaction);
+            transaction_fields::findings(&mut self.extractor, &self.findings);
+        }
+        if wants.outcome {
+            let facts = reading.summary();
+            transaction_fields::outcome(&mut self.extractor, &facts);
+            if let Some(names) = &mut self.names {
+                let about = about.unwrap_or_else(|| {
+                    names.infer(transaction, reading, &facts);
+                    names.paths()
+                });
+                transaction_fields::files(&mut self.extractor, about);
+            }
+        }
+        self.program.is_true(&self.extractor.values)
+    }
+
+    fn keep_part(&mut self, frame: &Frame<'_>) {
+        let mut values = FilterValues::default();
+        if self.parts.len() >= MAX_PART_FRAMES
+            && let Some(oldest) = self.parts.pop_front()
+        {
+            values = oldest.values;
+        }
+        values.copy(&self.extractor.values);
+        self.parts.push_back(PartFrame {
+            number: frame.number,
+            length: frame.length,
+            time: frame.time,
+            values,
+        });
+    }
+
+    /// Passes a frame to the flow, and extracts the values of the frame itself.
+    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind) {
+        self.extractor.clear();
+        let wants = self.extractor.layers;
+        let (datagram, meaning) = if wants.headers {
+            let mut listener = self.extractor.listen(frame.bytes, 0);
+            let taken = flow.process_frame_observed(frame, &mut listener);
+            listener.finish_at(taken.0.payload.end_offset().unwrap_or(frame.bytes.len()));
+            taken
+        } else {
+            flow.process_frame_observed(frame, &mut NullObserver)
+        };
+        if wants.management
+            && let DatagramPayload::Infiniband(packet) = &datagram.payload
+        {
+            let mut listener = self.extractor.listen(frame.bytes, 0);
+            if let Some(mad) = Mad::from_packet(packet, &mut listener)
+                && let Some(message) = cm::CmMessage::decode(&mad, &mut listener)
+                && let Some(private) = message.private_data()
+            {
+                PrivateData::find(private.bytes, private.at, &mut listener);
+            }
+            listener.finish();
+        }
+        if let DatagramPayload::Tcp(segment) = &datagram.payload
+            && wants.iwarp
+            && flow.is_iwarp()
+        {
+            let mut listener = self.extractor.listen(frame.bytes, 0);
+            observe_segment(segment.payload, &mut listener);
+            listener.finish();
+        }
+        if wants.frame {
+            self.frame_facts(frame, &datagram, flow);
+        }
+        self.previous_time = Some(frame.time);
+        self.first = self.first.or(self.previous_time);
+        (datagram, meaning)
+    }
+
+    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, flow: &Flow) {
+        let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
+        let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
+        let to = &mut self.extractor;
+        to.add_generated(GeneratedField::Frame, || Some(FilterValue::Bytes(frame.bytes)));
+        to.add_generated(GeneratedField::Number, || Some(FilterValue::Number(frame.number.0.into())));
+        to.add_generated(GeneratedField::Time, || Some(FilterValue::Time(frame.time.0.into())));
+        to.add_generated(GeneratedField::TimeEpoch, || Some(FilterValue::Duration(frame.time.0.into())));
+        to.add_generated(GeneratedField::TimeRelative, || Some(FilterValue::Duration(since(first))));
+        to.add_generated(GeneratedField::TimeDelta, || Some(FilterValue::Duration(since(before))));
+        to.add_generated(GeneratedField::TimeDeltaDisplayed, || {
+            Some(FilterValue::Duration(since(self.selected.unwrap_or(frame.time))))
+        });
+        to.add_generated(GeneratedField::Length, || Some(FilterValue::Number(frame.length.into())));
+        to.add_generated(GeneratedField::CapturedLength, || {
+            Some(FilterValue::Number(frame.bytes.len() as i128))
+        });
+        if let DatagramPayload::Tcp(segment) = &datagram.payload {
+            let places = [
+                GeneratedField::TcpStream,
+                GeneratedField::TcpSequence,
+                GeneratedField::TcpNextSequence,
+                GeneratedField::TcpAcknowledgment,
+            ];
+            if places.into_iter().any(|fact| to.slot_of(fact).is_some())
+                && let Some(place) = flow.segment_numbers(datagram, segment)
+            {
+                to.add_generated(GeneratedField::TcpStream, || {
+                    Some(FilterValue::Number(place.stream.into()))
+                });
+                to.add_generated(GeneratedField::TcpSequence, || {
+                    Some(FilterValue::Number(place.sequence.into()))
+                });
+                to.add_generated(GeneratedField::TcpNextSequence, || {
+                    let (signs, length) = (segment.flags.syn(), segment.payload.length);
+                    let behind = length + usize::from(signs) + usize::from(segment.flags.fin());
+                    Some(FilterValue::Number(place.sequence.wrapping_add(behind as u32).into()))
+                });
+                to.add_generated(GeneratedField::TcpAcknowledgment, || {
+                    Some(FilterValue::Number(place.acknowledgment.into()))
+                });
+            }
+            to.add_generated(GeneratedField::TcpLength, || {
+                Some(FilterValue::Number(segment.payload.length as i128))
+            });
+            if segment.payload.length > 0 {
+                to.add_generated(GeneratedField::TcpPayload, || {
+                    Some(FilterValue::Bytes(segment.payload.bytes))
+                });
+            }
+        }
+        if to.slot_of(GeneratedField::MpaCrc).is_some() {
+            for (verdict, _) in flow.frame_mpa_counts().named_counts() {
+                to.add_generated(GeneratedField::MpaCrc, || Some(FilterValue::Text(verdict.as_bytes())));
+            }
+        }
+    }
+
+    /// Extracts the message that a frame completes, and the fields of its Transaction.
+    fn extract_message(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        meaning: FrameKind,
+        flow: &Flow,
+    ) {
+        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
+        let wants = self.extractor.layers;
+        let completed = completed(frame, datagram, meaning, transaction);
+        if wants.transaction {
+            transaction_fields::transaction(&mut self.extractor, transaction);
+        }
+        if !(wants.outcome || wants.needs_message() && completed.is_some()) {
+            return;
+        }
+        transaction.with_messages(|reading| {
+            match completed.filter(|_| wants.needs_message()) {
+                // The Send of a Long Call had its RPC-over-RDMA header.
+                Some(which) if matches!(meaning, FrameKind::ChunkData { .. }) => {
+                    transaction_fields::rpc_message(&mut self.extractor, transaction, reading, which);
+                }
+                Some(which) => transaction_fields::message(&mut self.extractor, transaction, reading, which),
+                None => {}
+            }
+            if wants.outcome {
+                let facts = reading.summary();
+                transaction_fields::outcome(&mut self.extractor, &facts);
+                if let Some(names) = &mut self.names {
+                    names.resolve(transaction, reading, &facts);
+                    transaction_fields::files(&mut self.extractor, names.paths());
+                }
+            }
+        });
+    }
+
+    /// Adds the protocol names of the message that a frame completes.
+    fn name_protocols(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &Datagram<'_>,
+        meaning: FrameKind,
+        flow: &Flow,
+    ) {
+        let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
+        let Some(which) = completed(frame, datagram, meaning, transaction) else { return };
+        transaction.with_messages(|reading| {
+            if let Some(mut listener) = self.extractor.listen_for(&["frame.protocols"]) {
+                // Protocols before an error are valid.
+                let _ = reading.observe(which, &mut listener);
+            }
+        });
+    }
+}
+
+/// Returns the Transaction of a frame.
+fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
+    match meaning {
+        FrameKind::Message { key, .. }
+        | FrameKind::Retransmission { key, .. }
+        | FrameKind::Done { key }
+        | FrameKind::ChunkData { key, .. }
+        | FrameKind::ReadRequest { key, .. } => Some(key),
+        _ => None,
+    }
+}
+
+/// Returns the message that a frame completes, possibly as a retransmission.
+fn completed(
+    frame: &Frame<'_>,
+    datagram: &Datagram<'_>,
+    meaning: FrameKind,
+    transaction: &Transaction,
+) -> Option<RpcMessageKind> {
+    let which = match meaning {
+        // This frame may fill the gap before a message without carrying any of its bytes.
+        FrameKind::Message { which, .. } => return transaction.message(which).map(|_| which),
+        FrameKind::Retransmission { which, .. } => match &datagram.payload {
+            // The last packet of a message completes it.
+            DatagramPayload::Infiniband(packet)
+                if !matches!(packet.properties.position, PacketPosition::Only | PacketPosition::Last) =>
+            {
+                return None;
+            }
+            _ => which,
+        },
+        FrameKind::ChunkData { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
+            return Some(RpcMessageKind::Call);
+        }
+        _ => return None,
+    };
+    let record = transaction.message(which)?;
+    record.frames.contains(&frame.number).then_some(which)
+}
+
+/// Returns `true` if a frame has the last bytes of a Call in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
+fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
+    let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
+    let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
+    let is_whole = chunk
+        .segments
+        .iter()
+        .all(|segment| segment.moved_coverage.total_bytes() == u64::from(segment.length));
+    let last = chunk.segments.iter().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
+    is_whole && last == Some(frame.number)
+}

@@ -1,0 +1,331 @@
+//! Values of the generated fields of messages and Transactions, for filters that use them.
+
+use std::net::IpAddr;
+use std::ops::Range;
+
+use nfsrdma_dissectors::address::Address;
+use nfsrdma_dissectors::field::{self, Field, Observer};
+use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
+
+use super::extractor::FieldExtractor;
+use super::generated_fields::GeneratedField;
+use super::procedures;
+use super::value::FilterValue;
+use crate::names::OperationPaths;
+
+fn number<'v>(number: impl Into<u64>) -> Option<FilterValue<'v>> {
+    Some(FilterValue::Number(i128::from(number.into())))
+}
+
+fn duration<'v>(nanoseconds: u64) -> Option<FilterValue<'v>> {
+    Some(FilterValue::Duration(i128::from(nanoseconds)))
+}
+
+/// Adds a text that is computed only if the filter uses it.
+fn text(to: &mut FieldExtractor, fact: GeneratedField, text: impl FnOnce() -> Option<String>) {
+    if to.slot_of(fact).is_some()
+        && let Some(text) = text()
+    {
+        to.add_generated(fact, || Some(FilterValue::Text(text.as_bytes())));
+    }
+}
+
+/// Adds an address in its comparable type.
+fn address(to: &mut FieldExtractor, fact: GeneratedField, address: Address) {
+    match address {
+        Address::Ip(IpAddr::V4(address)) => {
+            to.add_generated(fact, || Some(FilterValue::Ipv4(address.to_bits(), 32)))
+        }
+        Address::Ip(IpAddr::V6(address)) => {
+            to.add_generated(fact, || Some(FilterValue::Ipv6(address.to_bits(), 128)))
+        }
+        Address::Lid(_) => text(to, fact, || Some(address.to_string())),
+        Address::Unknown => {}
+    }
+}
+
+/// Adds the paths of a Transaction.
+pub(super) fn files(to: &mut FieldExtractor, about: OperationPaths<'_>) {
+    for (fact, path) in [(GeneratedField::Path, about.path), (GeneratedField::NewPath, about.new_path)] {
+        to.add_generated(fact, || path.map(FilterValue::Text));
+    }
+}
+
+/// Adds the conformance findings of a Transaction: rule, severity and side of each.
+pub(super) fn findings(to: &mut FieldExtractor, findings: &[[&'static str; 3]]) {
+    let fields = [GeneratedField::Finding, GeneratedField::FindingSeverity, GeneratedField::FindingSide];
+    for finding in findings {
+        for (field, value) in fields.into_iter().zip(finding) {
+            to.add_generated(field, || Some(FilterValue::Text(value.as_bytes())));
+        }
+    }
+}
+
+/// Adds the fields of a message, from its RPC-over-RDMA header to its arguments or results.
+pub(super) fn message(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    let Some(record) = transaction.message(which) else { return };
+    let wants = to.layers;
+    if wants.bare_protocols {
+        to.program = FilterCallFields::from_messages(reading).protocol();
+    }
+    if wants.rpcrdma {
+        let mut listener = to.listen(&record.bytes, 0);
+        // Fields before an error are valid.
+        let _ = reading.observe_rpcrdma(which, &mut listener);
+        listener.finish();
+        chunk_lists(to, record);
+    }
+    if !record.is_rdma_error() {
+        rpc_message(to, transaction, reading, which);
+    }
+}
+
+/// Adds the dialect of the RPC-over-RDMA header of a message, and the number of its chunks and segments.
+fn chunk_lists(to: &mut FieldExtractor, record: &CapturedMessage) {
+    if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|fact| to.slot_of(*fact).is_none())
+    {
+        return;
+    }
+    to.add_generated(GeneratedField::Dialect, || {
+        record.dialect().map(|dialect| FilterValue::Text(dialect.key().as_bytes()))
+    });
+    let Some(header) = record.header() else { return };
+    if !matches!(header.transfer_mode(), RpcTransferMode::Inline | RpcTransferMode::InChunk) {
+        return;
+    }
+    to.add_generated(GeneratedField::ReadsCount, || number(header.read_segments().unwrap_or(0) as u64));
+    to.add_generated(GeneratedField::WritesCount, || number(header.writes().len()));
+    to.add_generated(GeneratedField::ReplyCount, || number(u32::from(header.reply_chunk().is_some())));
+    for chunk in header.writes().iter().chain(header.reply_chunk().cloned()) {
+        to.add_generated(GeneratedField::SegmentCount, || number(chunk.target.len()));
+    }
+}
+
+/// Adds the fields of a message from its RPC header on.
+pub(super) fn rpc_message(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    let wants = to.layers;
+    if wants.bare_protocols {
+        to.program = FilterCallFields::from_messages(reading).protocol();
+    }
+    if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
+        let mut listener = to.listen(bytes, base);
+        // Fields before an error are valid.
+        if wants.procedure {
+            let _ = reading.observe_rpc(which, &mut listener);
+        } else if wants.rpc {
+            let _ = reading.observe_rpc_header(which, &mut listener);
+        }
+        listener.finish();
+    }
+    // NULL has neither arguments nor results, but belongs to its program.
+    if let Some(protocol) = to.program {
+        to.protocol(protocol);
+    }
+    if which == RpcMessageKind::Reply {
+        // The procedure of a Reply is in its Call.
+        if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
+            let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
+        }
+    }
+    if wants.message {
+        message_facts(to, transaction, reading, which);
+    }
+}
+
+fn message_facts(
+    to: &mut FieldExtractor,
+    transaction: &Transaction,
+    reading: &TransactionMessages<'_>,
+    which: RpcMessageKind,
+) {
+    if let (RpcMessageKind::Reply, Some(call), Some(reply)) = (which, &transaction.call, &transaction.reply) {
+        let between = reply.end_time.0.checked_sub(call.end_time.0);
+        to.add_generated(GeneratedField::RpcTime, || Some(FilterValue::Duration(i128::from(between?))));
+        to.add_generated(GeneratedField::CallFrameOfReply, || number(completing_frame(call)?.0));
+    }
+    if let (RpcMessageKind::Call, Some(reply)) = (which, &transaction.reply) {
+        to.add_generated(GeneratedField::ReplyFrameOfCall, || number(completing_frame(reply)?.0));
+    }
+    if to.has_procedures() {
+        let FilterCallFields { program, version, procedure } = FilterCallFields::from_messages(reading);
+        if let Some(procedure) = procedure {
+            to.procedure(program, version, procedure);
+        }
+    }
+}
+
+/// Returns the frame that completed the first copy of a message.
+fn completing_frame(record: &CapturedMessage) -> Option<FrameNumber> {
+    let copies = usize::try_from(record.copies).unwrap_or(1).max(1);
+    let first_copy = (record.frames.len() / copies).max(1);
+    record.frames.get(first_copy - 1).copied()
+}
+
+/// Program and procedure of a Call.
+#[derive(Default)]
+struct FilterCallFields {
+    program: Option<u64>,
+    version: Option<u64>,
+    procedure: Option<u64>,
+}
+
+impl FilterCallFields {
+    /// Returns the protocol of the fields of the program.
+    fn protocol(&self) -> Option<&'static str> {
+        u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
+    }
+
+    fn from_messages(reading: &TransactionMessages<'_>) -> Self {
+        let mut words = Self::default();
+        // Fields before an error are valid.
+        let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut words);
+        words
+    }
+}
+
+impl<'a> Observer<'a> for FilterCallFields {
+    fn enter(&mut self, _: &'static Field, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn value(&mut self, field: &'static Field, _: Range<usize>, value: field::FieldValue<'a>) {
+        let (field::FieldValue::Unsigned(number) | field::FieldValue::Enum(number, _)) = value else {
+            return;
+        };
+        match field.name {
+            "rpc.program" => self.program = Some(number),
+            "rpc.programversion" => self.version = Some(number),
+            "rpc.procedure" => self.procedure = Some(number),
+            _ => {}
+        }
+    }
+}
+
+/// Adds the generated fields of a Transaction except its [`outcome`]. An open one has no number and no connection yet.
+pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
+    let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
+    if *index > 0 {
+        to.add_generated(GeneratedField::Index, || number(*index));
+        to.add_generated(GeneratedField::Connection, || number(connection.number));
+        text(to, GeneratedField::Transport, || Some(connection.transport.to_string()));
+        address(to, GeneratedField::Client, connection.client.address);
+        address(to, GeneratedField::Server, connection.server.address);
+        to.add_generated(GeneratedField::ClientPort, || connection.client.port.and_then(number));
+        to.add_generated(GeneratedField::ServerPort, || connection.server.port.and_then(number));
+        connection.tenant.vlan_ids().for_each(|id| to.add_generated(GeneratedField::VlanId, || number(id)));
+        to.add_generated(GeneratedField::Vni, || connection.tenant.network_identifier().and_then(number));
+        let direction = match direction {
+            CallDirection::Forward => "forward",
+            CallDirection::Reverse => "reverse",
+        };
+        to.add_generated(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
+        if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
+            let missing = transaction.with_messages(|reading| reading.summary().missing(transaction));
+            to.add_generated(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
+            for missing in missing {
+                text(to, GeneratedField::Missing, || Some(missing.to_string()));
+            }
+        }
+        to.add_generated(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
+    }
+    to.add_generated(GeneratedField::Xid, || number(xid.0));
+    to.add_generated(GeneratedField::Latency, || transaction.latency_ns().and_then(duration));
+    to.add_generated(GeneratedField::CallTime, || {
+        Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0)))
+    });
+    if let Some(phases) = transaction.phases() {
+        to.add_generated(GeneratedField::PhaseCall, || duration(phases.call_ns));
+        to.add_generated(GeneratedField::PhaseDataIn, || duration(phases.data_in_ns));
+        to.add_generated(GeneratedField::PhaseServer, || duration(phases.server_ns));
+        to.add_generated(GeneratedField::PhaseDataOut, || duration(phases.data_out_ns));
+        to.add_generated(GeneratedField::PhaseReply, || duration(phases.reply_ns));
+        to.add_generated(GeneratedField::PhaseRecovery, || duration(phases.recovery_ns));
+    }
+    let messages = [
+        (
+            call,
+            GeneratedField::CallLength,
+            [GeneratedField::CallCopies, GeneratedField::CallResent],
+            GeneratedField::CallDelivered,
+            GeneratedField::CallFrame,
+        ),
+        (
+            reply,
+            GeneratedField::ReplyLength,
+            [GeneratedField::ReplyCopies, GeneratedField::ReplyResent],
+            GeneratedField::ReplyDelivered,
+            GeneratedField::ReplyFrame,
+        ),
+    ];
+    for (record, length, [copies, resent], delivered, frame) in messages {
+        let Some(record) = record else { continue };
+        to.add_generated(length, || record.inline_length().and_then(|length| number(length as u64)));
+        to.add_generated(copies, || number(record.copies));
+        to.add_generated(resent, || number(record.retransmissions));
+        text(to, delivered, || Some(record.delivery_evidence.to_string()));
+        if to.slot_of(frame).is_some() {
+            record.frames.iter().for_each(|number_of| to.add_generated(frame, || number(number_of.0)));
+        }
+    }
+    text(to, GeneratedField::CallLostCopy, || transaction.lost_copy().map(|lost| lost.key().to_owned()));
+    let kinds = [
+        (ChunkKind::Read, transaction.read_chunks.as_slice()),
+        (ChunkKind::Write, &transaction.write_chunks),
+        (ChunkKind::Reply, transaction.reply_chunk.as_slice()),
+    ];
+    for (kind, chunks) in kinds {
+        chunks.iter().for_each(|of| chunk(to, kind, of));
+    }
+}
+
+/// Adds the fields that come from the decoded messages of a Transaction.
+pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
+    text(to, GeneratedField::Program, || facts.program_name().map(str::to_owned));
+    to.add_generated(GeneratedField::Version, || facts.version.and_then(number));
+    to.add_generated(GeneratedField::MinorVersion, || facts.minor_version.and_then(number));
+    text(to, GeneratedField::Procedure, || facts.procedure_name.map(str::to_owned));
+    text(to, GeneratedField::Operation, || {
+        facts.operation.map(|operation| match operation {
+            CallOperation::Named(name) => name.to_owned(),
+            CallOperation::Number(number) => number.to_string(),
+        })
+    });
+    text(to, GeneratedField::Status, || {
+        facts.status.map(|status| status.name.map_or_else(|| status.number.to_string(), str::to_owned))
+    });
+    text(to, GeneratedField::RpcStatus, || {
+        facts.rpc_status.map(|status| match status {
+            RpcStatus::Rpc(status) => status.to_string(),
+            RpcStatus::RdmaError(code) => format!("RDMA_ERROR:{code}"),
+        })
+    });
+}
+
+fn chunk(to: &mut FieldExtractor, kind: ChunkKind, chunk: &Chunk) {
+    let name = match kind {
+        ChunkKind::Read => "read",
+        ChunkKind::Write => "write",
+        ChunkKind::Reply => "reply",
+    };
+    to.add_generated(GeneratedField::ChunkKind, || Some(FilterValue::Text(name.as_bytes())));
+    to.add_generated(GeneratedField::ChunkPosition, || chunk.position.and_then(number));
+    to.add_generated(GeneratedField::ChunkSegments, || number(chunk.segments.len() as u64));
+    to.add_generated(GeneratedField::ChunkOffered, || number(chunk.offered_bytes()));
+    to.add_generated(GeneratedField::ChunkReturned, || chunk.returned_bytes().and_then(number));
+    to.add_generated(GeneratedField::ChunkMoved, || number(chunk.moved_bytes()));
+}

@@ -1,0 +1,25 @@
+//! Analysis of many Transactions: display filters, names of files, statistics, comparison and baselines.
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+
+pub mod baseline;
+pub mod comparison;
+pub mod conformance;
+pub mod connection_lifetimes;
+pub mod connections;
+pub mod files;
+pub mod filter;
+pub mod histogram;
+pub mod load;
+pub mod memory;
+pub mod names;
+pub mod operations;
+pub mod pending_calls;
+pub mod rates;
+pub mod second_chance_map;
+pub mod session_slots;
+pub mod sessions;
+pub mod statistics;
+pub mod time_series;
+
+#[cfg(test)]
+mod testing;

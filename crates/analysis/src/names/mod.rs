@@ -1,0 +1,339 @@
+//! File names: the paths of filehandles, inferred from Transactions.
+//!
+//! A filehandle is opaque to everyone except its server. Calls and Replies name it: LOOKUP, OPEN, CREATE and similar
+//! operations name a file in a directory, READDIRPLUS names all of them, MNT and PUTROOTFH are the roots of paths, and
+//! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
+//! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
+//!
+//! - [`filename_tokens`]: the tokens of a message;
+//! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
+//! - [`store`]: the names, in bounded memory.
+
+mod filename_tokens;
+mod path_inference;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
+use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey};
+use rustc_hash::FxHashSet;
+
+use crate::memory::MemoryBudget;
+
+use filename_tokens::FilenameTokens;
+use store::{FileNameStore, FileNodeId, Host, PathComponent};
+
+/// The name of every field that is a filehandle.
+pub const FILEHANDLE: &str = "nfs.fhandle";
+/// Maximum number of Transactions whose Replies may be completed by later copies.
+const MAX_PARTIAL_REPLIES: usize = 4_096;
+/// Prefix of a path whose beginning is unknown.
+pub const UNKNOWN_PREFIX: &str = "…";
+
+/// Display of filehandles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FilehandleDisplay {
+    /// Path, or hash if no name was captured.
+    #[default]
+    Names,
+    /// CRC-32 of the filehandle (`nfs.fh.hash` in Wireshark).
+    Hash,
+    /// All bytes of the filehandle.
+    Hex,
+    /// Filehandles and paths are omitted.
+    Off,
+}
+
+/// Paths of a Transaction or of one of its operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OperationPaths<'n> {
+    /// The path of the file: `/data/db/log.1`, or `…/log.1` if the directory is unknown, or the hash of its filehandle,
+    /// `0x62d40c52`, if no name is known. Names are bytes, usually UTF-8.
+    pub path: Option<&'n [u8]>,
+    /// The new path of RENAME and LINK; the destination of COPY and CLONE.
+    pub new_path: Option<&'n [u8]>,
+    /// The path of the file that the operation starts from, a directory if it names a file, if the capture truncates the Call
+    /// and `path` is therefore unknown.
+    pub start: Option<&'n [u8]>,
+}
+
+/// The same as ranges of [`ResolvedPaths::text`].
+#[derive(Clone, Debug, Default)]
+struct PathRanges {
+    path: Option<Range<usize>>,
+    new_path: Option<Range<usize>>,
+    start: Option<Range<usize>>,
+}
+
+/// The paths of one Transaction.
+#[derive(Debug, Default)]
+struct ResolvedPaths {
+    text: Vec<u8>,
+    transaction: PathRanges,
+    operations: Vec<PathRanges>,
+    /// `true` if the paths of every operation are needed.
+    wants_all: bool,
+}
+
+impl ResolvedPaths {
+    fn clear(&mut self) {
+        self.text.clear();
+        self.operations.clear();
+        self.transaction = PathRanges::default();
+    }
+
+    fn paths(&self, ranges: &PathRanges) -> OperationPaths<'_> {
+        let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
+        OperationPaths {
+            path: bytes(&ranges.path),
+            new_path: bytes(&ranges.new_path),
+            start: bytes(&ranges.start),
+        }
+    }
+}
+
+/// The names of files.
+#[derive(Debug)]
+pub struct FileNames {
+    display: FilehandleDisplay,
+    store: FileNameStore,
+    call: FilenameTokens,
+    reply: FilenameTokens,
+    resolved: ResolvedPaths,
+    /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
+    partial_replies: FxHashSet<TransactionKey>,
+}
+
+impl Default for FileNames {
+    fn default() -> Self {
+        Self::new(FilehandleDisplay::default(), MemoryBudget::default().names_bytes())
+    }
+}
+
+impl FileNames {
+    /// Creates an empty table that uses up to `room_bytes` bytes. With [`FilehandleDisplay::Off`] it stays empty.
+    pub fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
+        Self {
+            display: how,
+            store: FileNameStore::new(room_bytes),
+            call: FilenameTokens::default(),
+            reply: FilenameTokens::default(),
+            resolved: ResolvedPaths::default(),
+            partial_replies: FxHashSet::default(),
+        }
+    }
+
+    /// Enables paths for every operation of a COMPOUND.
+    #[must_use]
+    pub fn with_operations(mut self) -> Self {
+        self.resolved.wants_all = true;
+        self
+    }
+
+    /// Returns `true` unless names are off.
+    pub fn is_enabled(&self) -> bool {
+        self.display != FilehandleDisplay::Off
+    }
+
+    /// Adds the names of a completed Transaction, and resolves its paths.
+    pub fn infer(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+    ) {
+        self.infer_paths(transaction, reading, facts, true);
+    }
+
+    /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data of
+    /// its Reply chunk; then a later copy has the names.
+    pub fn infer_from_frame(&mut self, flow: &Flow) {
+        if !self.is_enabled() {
+            return;
+        }
+        for meaning in flow.frame_kinds() {
+            let key = match *meaning {
+                FrameKind::Message { key, which: RpcMessageKind::Reply } => key,
+                FrameKind::Retransmission { key, which: RpcMessageKind::Reply }
+                    if self.partial_replies.remove(&key) =>
+                {
+                    key
+                }
+                _ => continue,
+            };
+            let Some(transaction) = flow.transaction(key) else { continue };
+            transaction.with_messages(|reading| {
+                let facts = reading.summary();
+                self.infer(transaction, reading, &facts);
+                if facts.reply_error.is_some() {
+                    // Most are of Transactions without later copies.
+                    if self.partial_replies.len() >= MAX_PARTIAL_REPLIES {
+                        self.partial_replies.clear();
+                    }
+                    self.partial_replies.insert(key);
+                }
+            });
+        }
+    }
+
+    /// Resolves the paths of a Transaction that is incomplete or was added before.
+    pub fn resolve(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+    ) {
+        self.infer_paths(transaction, reading, facts, false);
+    }
+
+    fn infer_paths(
+        &mut self,
+        transaction: &Transaction,
+        reading: &TransactionMessages<'_>,
+        facts: &RpcSummary,
+        is_new: bool,
+    ) {
+        if !self.is_enabled() {
+            return;
+        }
+        self.resolved.clear();
+        self.call.clear();
+        self.reply.clear();
+        if !path_inference::has_files(facts) {
+            return;
+        }
+        // Tokens before a decoding error are valid.
+        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
+        if is_new {
+            let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
+        }
+        let Self { display: how, store, call, reply, resolved: told, .. } = self;
+        let server = server(transaction, facts);
+        path_inference::TransactionPathInference {
+            display: *how,
+            store,
+            call,
+            reply,
+            resolved: told,
+            server,
+            uses_reply: is_new,
+        }
+        .transaction(facts);
+    }
+
+    /// Returns the paths of the Transaction resolved last.
+    pub fn paths(&self) -> OperationPaths<'_> {
+        self.resolved.paths(&self.resolved.transaction)
+    }
+
+    /// Returns the paths of an operation of it, counted from 0 in its Call.
+    pub fn operation_paths(&self, at: usize) -> OperationPaths<'_> {
+        self.resolved.operations.get(at).map(|ranges| self.resolved.paths(ranges)).unwrap_or_default()
+    }
+
+    /// Writes the path or hash of a filehandle, or of an owner that is one; returns `false` if there is none to show.
+    pub fn write_annotation(
+        &self,
+        transaction: &Transaction,
+        facts: &RpcSummary,
+        handle: &[u8],
+        text: &mut Vec<u8>,
+    ) -> bool {
+        match self.display {
+            FilehandleDisplay::Off | FilehandleDisplay::Hex => false,
+            FilehandleDisplay::Hash => {
+                number(FilehandleDisplay::Hash, handle, text);
+                true
+            }
+            FilehandleDisplay::Names => {
+                let id = self.store.find(server(transaction, facts), handle);
+                let is_named = |id: &FileNodeId| {
+                    self.store
+                        .components_up(*id)
+                        .next()
+                        .is_some_and(|(_, step)| step != PathComponent::Unknown)
+                };
+                let is_told = id.filter(is_named).is_some_and(|id| path(self.display, &self.store, id, text));
+                if !is_told {
+                    // The same text as in the list of Transactions.
+                    number(FilehandleDisplay::Hash, handle, text);
+                }
+                true
+            }
+        }
+    }
+
+    /// Returns the number of evicted files and of dropped tokens.
+    pub fn dropped_count(&self) -> u64 {
+        self.store.evicted + self.call.dropped + self.reply.dropped
+    }
+}
+
+/// Returns the server of the filehandles of a Transaction. A callback comes from it.
+fn server(transaction: &Transaction, facts: &RpcSummary) -> Host {
+    let is_callback = facts.program.is_some_and(|program| program.is_transient());
+    let name = &transaction.connection;
+    let address = match is_callback == (transaction.direction == CallDirection::Reverse) {
+        true => name.server.address,
+        false => name.client.address,
+    };
+    Host { address, tenant: name.tenant }
+}
+
+/// Writes a filehandle without a name.
+fn number(how: FilehandleDisplay, handle: &[u8], text: &mut Vec<u8>) {
+    let mut digits = String::with_capacity(2 + 2 * handle.len());
+    digits.push_str("0x");
+    let _ = match how {
+        FilehandleDisplay::Hex => handle.iter().try_for_each(|byte| write!(digits, "{byte:02x}")),
+        _ => write!(digits, "{:08x}", hash(handle)),
+    };
+    text.extend_from_slice(digits.as_bytes());
+}
+
+/// Returns the short hash of a filehandle, Wireshark's `nfs.fh.hash`: its CRC-32 as in Ethernet.
+pub fn hash(handle: &[u8]) -> u32 {
+    crc32fast::hash(handle)
+}
+
+/// Writes the path of a file; returns `false` if nothing is known.
+fn path(how: FilehandleDisplay, store: &FileNameStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
+    let start = text.len();
+    let mut names: Vec<&[u8]> = Vec::new();
+    for (at, step) in store.components_up(id) {
+        let handle = store.handle_of(at);
+        match (step, handle) {
+            (_, Some(handle)) if how != FilehandleDisplay::Names => {
+                number(how, handle, text);
+                break;
+            }
+            (PathComponent::Name(name), _) => names.push(name),
+            (PathComponent::Root(path), _) => {
+                text.extend_from_slice(path.strip_suffix(b"/").unwrap_or(path));
+                if names.is_empty() && text.len() == start {
+                    text.push(b'/');
+                }
+                break;
+            }
+            (PathComponent::Unknown, Some(handle)) if names.is_empty() => {
+                number(how, handle, text);
+                break;
+            }
+            (PathComponent::Unknown, None) if names.is_empty() => return false,
+            (PathComponent::Unknown, _) => {
+                text.extend_from_slice(UNKNOWN_PREFIX.as_bytes());
+                break;
+            }
+        }
+    }
+    for name in names.iter().rev() {
+        text.push(b'/');
+        text.extend_from_slice(name);
+    }
+    true
+}

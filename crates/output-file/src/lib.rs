@@ -1,0 +1,837 @@
+//! Output files of the program. Each is complete under its name, or does not exist.
+//!
+//! An [`OutputFile`] is written under another name in the same directory, `.NAME.RANDOM.unfinished`.
+//! [`OutputFile::commit`] flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file
+//! or the new one, whatever happens in between. A file dropped without a commit is removed, also when a signal ends the
+//! program and it calls [`remove_unfinished`]; SIGKILL and a crash of the machine leave the unfinished file.
+//!
+//! - An input of the command is never replaced: [`InputFiles`] identifies inputs by device and inode, whatever their
+//!   names.
+//! - A symbolic link is not followed, so that the file that is replaced is the named one.
+//! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
+//!   are standard output.
+//! - A file that replaces another has its permissions, and its owner and group if the system allows that.
+//! - A capture that grows for hours gets its name as soon as it has its header: [`OutputFile::publish`].
+
+#![expect(clippy::disallowed_methods, reason = "what writes files is here, and nowhere else")]
+
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nfsrdma_capture_file::os_error_text;
+use nfsrdma_dissectors::escape;
+use rustix::fs::{FlockOperation, flock};
+use tempfile::{Builder, TempPath};
+
+/// Size of the write buffer in bytes.
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
+/// Suffix of unfinished files.
+const SUFFIX: &str = ".unfinished";
+/// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
+const NAME_BYTES: usize = 200;
+/// Permissions of a file that replaces none, before the umask.
+const NEW_FILE_MODE: u32 = 0o666;
+
+/// Returns `true` if an output is standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    matches!(path.as_os_str().as_bytes(), b"-" | b"/dev/stdout")
+}
+
+/// Identity of a file, equal for all its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileIdentity {
+    File { device: u64, inode: u64 },
+    BlockDevice { number: u64 },
+}
+
+impl FileIdentity {
+    /// Returns the identity of a file that writing could destroy or wait for; `None` for a character device.
+    fn of(about: &Metadata) -> Option<Self> {
+        match about.file_type() {
+            kind if kind.is_char_device() => None,
+            kind if kind.is_block_device() => Some(Self::BlockDevice { number: about.rdev() }),
+            _ => Some(Self::File { device: about.dev(), inode: about.ino() }),
+        }
+    }
+}
+
+/// Files that a command reads, which none of its outputs may replace.
+#[derive(Clone, Debug, Default)]
+pub struct InputFiles {
+    files: Vec<(FileIdentity, String)>,
+    /// Directory and name of files that do not exist.
+    absent: Vec<(PathBuf, OsString)>,
+}
+
+impl InputFiles {
+    /// Creates the set of the files with these names. `-` is standard input. A name without a file is reserved.
+    pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
+        let mut this = Self::default();
+        paths.into_iter().for_each(|path| this.add(path.as_ref()));
+        this
+    }
+
+    /// Adds the file with this name.
+    pub fn add(&mut self, path: &Path) {
+        let (about, name) = if path.as_os_str() == "-" {
+            (descriptor_metadata(io::stdin()), "standard input".to_owned())
+        } else {
+            (fs::metadata(path), path.to_string_lossy().into_owned())
+        };
+        let identity = about.ok().as_ref().and_then(FileIdentity::of);
+        match identity {
+            Some(identity) => self.files.push((identity, name)),
+            None if !path.exists() => self.absent.extend(directory_and_name(path)),
+            None => {}
+        }
+    }
+
+    /// Returns the name of the input with this identity.
+    fn find(&self, about: &Metadata) -> Option<&str> {
+        let identity = FileIdentity::of(about)?;
+        self.files.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
+    }
+
+    /// Returns an error if the name of an output without a file is reserved.
+    fn check_absent(&self, path: &Path) -> Result<(), OutputError> {
+        let place = directory_and_name(path);
+        let is_reserved = place.is_some_and(|place| self.absent.contains(&place));
+        let name = || OutputErrorKind::Input(path.to_string_lossy().into_owned());
+        if is_reserved { Err(OutputError::new(path, name())) } else { Ok(()) }
+    }
+
+    fn check(&self, path: &Path, about: &Metadata) -> Result<(), OutputError> {
+        let input = self.find(about).map(str::to_owned);
+        input.map_or(Ok(()), |input| Err(OutputError::new(path, OutputErrorKind::Input(input))))
+    }
+}
+
+/// Checks that standard output is not redirected to a file that one of these arguments names, as with `>> capture.pcap`.
+///
+/// # Errors
+/// Returns [`OutputErrorKind::Input`].
+pub fn check_standard_output<P: AsRef<Path>>(
+    arguments: impl IntoIterator<Item = P>,
+) -> Result<(), OutputError> {
+    match descriptor_metadata(io::stdout()) {
+        Ok(about) if about.is_file() => InputFiles::new(arguments).check(Path::new("-"), &about),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the canonical directory of a path and its name in it, whether the file exists or not.
+pub fn directory_and_name(path: &Path) -> Option<(PathBuf, OsString)> {
+    Some((directory(path).canonicalize().ok()?, path.file_name()?.to_owned()))
+}
+
+fn descriptor_metadata(of: impl AsFd) -> io::Result<Metadata> {
+    duplicate(of)?.metadata()
+}
+
+/// Duplicates the handle of an open file.
+fn duplicate(of: impl AsFd) -> io::Result<File> {
+    Ok(of.as_fd().try_clone_to_owned()?.into())
+}
+
+/// Error of an output. `Display` writes one line with the remedy.
+#[derive(Debug)]
+pub struct OutputError {
+    name: String,
+    kind: OutputErrorKind,
+}
+
+/// Reason of an output error.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OutputErrorKind {
+    /// The output is an input of the command, with this name.
+    Input(String),
+    /// The output is a symbolic link to this target.
+    Link(PathBuf),
+    /// The output is a directory.
+    Directory,
+    /// The output is a block device, a socket, or another file that cannot be written from its beginning; the text
+    /// describes it.
+    Special(&'static str),
+    /// The output exists and must not be replaced.
+    Exists,
+    /// The file cannot be created.
+    Create(io::Error),
+    /// The file cannot be written.
+    Write(io::Error),
+    /// The file is complete, but cannot be renamed; it remains under this name.
+    Rename(PathBuf, io::Error),
+}
+
+impl OutputError {
+    fn new(path: &Path, kind: OutputErrorKind) -> Self {
+        let name = if is_standard_output(path) { "standard output".into() } else { path.to_string_lossy() };
+        Self { name: name.into_owned(), kind }
+    }
+
+    /// Creates the error of writing to the output of this name.
+    pub fn write_error(path: &Path, error: io::Error) -> Self {
+        Self::new(path, OutputErrorKind::Write(error))
+    }
+
+    /// Returns the reason.
+    pub fn kind(&self) -> &OutputErrorKind {
+        &self.kind
+    }
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", escape::escape_line(&self.name))?;
+        match &self.kind {
+            OutputErrorKind::Input(input) => {
+                write!(
+                    f,
+                    "is read as {}, and cannot be written too; name another file",
+                    escape::escape_line(input)
+                )
+            }
+            OutputErrorKind::Link(to) => {
+                write!(
+                    f,
+                    "is a symbolic link to {}; name that file to replace it",
+                    escape::display_line(to.display())
+                )
+            }
+            OutputErrorKind::Directory => f.write_str("is a directory; name a file in it"),
+            OutputErrorKind::Special(what) => {
+                write!(f, "is {what}, and cannot be written to; name a file")
+            }
+            OutputErrorKind::Exists => f.write_str("cannot write: file exists; name another file"),
+            OutputErrorKind::Create(error) => {
+                if let Some(directory) = missing_directory(Path::new(&self.name)) {
+                    let directory = escape::display_line(directory.display());
+                    return write!(
+                        f,
+                        "cannot write: no such directory {directory}; create it, or name another file"
+                    );
+                }
+                write!(f, "cannot write: {}; ", os_error_text(error))?;
+                f.write_str(write_advice(error))
+            }
+            OutputErrorKind::Write(error) => {
+                write!(f, "cannot write: {}; {}", os_error_text(error), write_advice(error))
+            }
+            OutputErrorKind::Rename(temporary, error) => {
+                let file = escape::display_line(temporary.display());
+                write!(f, "cannot be replaced: {}; the new file is {file}", os_error_text(error))
+            }
+        }
+    }
+}
+
+/// Returns the directory of a file, if it does not exist.
+pub fn missing_directory(file: &Path) -> Option<&Path> {
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty())?;
+    let is_missing = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+    directory.symlink_metadata().is_err_and(is_missing).then_some(directory)
+}
+
+/// Returns the remedy for an output that cannot be written.
+pub fn write_advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "check the permissions of the file and its directory, in which it is written before it is renamed"
+        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
+            "check the path"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            "make room or write elsewhere"
+        }
+        _ => "write elsewhere",
+    }
+}
+
+impl Error for OutputError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.kind {
+            OutputErrorKind::Create(error)
+            | OutputErrorKind::Write(error)
+            | OutputErrorKind::Rename(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<OutputError> for io::Error {
+    fn from(error: OutputError) -> Self {
+        match error.kind {
+            OutputErrorKind::Create(error) | OutputErrorKind::Write(error) => error,
+            _ => io::Error::other(error),
+        }
+    }
+}
+
+/// Unfinished files of the program.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all unfinished files. No other is created while the returned guard exists.
+pub fn remove_unfinished() -> impl Sized {
+    let mut paths = unfinished();
+    for path in paths.drain(..) {
+        // It may have been removed already.
+        let _ = fs::remove_file(path);
+    }
+    paths
+}
+
+/// File that is removed when it is dropped or the program ends.
+#[derive(Debug)]
+struct UnfinishedFile(Option<TempPath>);
+
+impl UnfinishedFile {
+    fn new(builder: &Builder<'_, '_>, directory: &Path) -> io::Result<(File, Self)> {
+        // The lock delays the end of the program until the file is registered.
+        let mut paths = unfinished();
+        let (file, path) = builder.tempfile_in(directory)?.into_parts();
+        // Marks the file as in use for other processes. Not every file system supports it.
+        let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        paths.push(path.to_path_buf());
+        Ok((file, Self(Some(path))))
+    }
+
+    fn unregister(path: &Path) {
+        unfinished().retain(|known| known != path);
+    }
+
+    /// Renames the file; `replaces` allows it to replace another one.
+    fn rename(mut self, to: &Path, replaces: bool) -> Result<(), OutputErrorKind> {
+        let Some(path) = self.0.take() else { return Ok(()) };
+        let known = path.to_path_buf();
+        let renamed = if replaces { path.persist(to) } else { path.persist_noclobber(to) };
+        Self::unregister(&known);
+        match renamed {
+            Ok(()) => Ok(()),
+            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(OutputErrorKind::Exists)
+            }
+            // A complete file is kept.
+            Err(refused) => match refused.path.keep() {
+                Ok(path) => Err(OutputErrorKind::Rename(path, refused.error)),
+                Err(_) => Err(OutputErrorKind::Write(refused.error)),
+            },
+        }
+    }
+}
+
+impl Drop for UnfinishedFile {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            let known = path.to_path_buf();
+            drop(path);
+            Self::unregister(&known);
+        }
+    }
+}
+
+/// Private temporary file, removed when it is dropped.
+#[derive(Debug)]
+pub struct ScratchFile {
+    path: PathBuf,
+    _unfinished: UnfinishedFile,
+}
+
+impl ScratchFile {
+    /// Creates a file whose name begins with `name` and ends with `suffix`, in the directory for temporary files
+    /// (`TMPDIR`).
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Create`] if the file cannot be created.
+    pub fn new(name: &str, suffix: &str) -> Result<(Self, BufWriter<File>), OutputError> {
+        let directory = std::env::temp_dir();
+        let prefix = format!("{}.", name.replace('/', "_"));
+        let made = UnfinishedFile::new(Builder::new().prefix(&prefix).suffix(suffix), &directory);
+        let (file, unfinished) =
+            made.map_err(|error| OutputError::new(&directory, OutputErrorKind::Create(error)))?;
+        let path = unfinished.0.as_ref().map(|path| path.to_path_buf()).unwrap_or_default();
+        Ok((Self { path, _unfinished: unfinished }, BufWriter::new(file)))
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even by
+/// SIGKILL.
+#[derive(Debug)]
+pub struct UnnamedFile {
+    directory: PathBuf,
+    to: BufWriter<File>,
+}
+
+impl UnnamedFile {
+    /// Creates a file.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Create`] if the file cannot be created.
+    pub fn new() -> Result<Self, OutputError> {
+        let directory = std::env::temp_dir();
+        match tempfile::tempfile_in(&directory) {
+            Ok(file) => Ok(Self { directory, to: BufWriter::with_capacity(WRITE_BUFFER_BYTES, file) }),
+            Err(error) => Err(OutputError::new(&directory, OutputErrorKind::Create(error))),
+        }
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        self.to.write_all(bytes).map_err(|error| OutputError::write_error(&self.directory, error))
+    }
+
+    /// Makes appended bytes readable.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
+    pub fn flush(&mut self) -> Result<(), OutputError> {
+        self.to.flush().map_err(|error| OutputError::write_error(&self.directory, error))
+    }
+
+    /// Fills `into` with the flushed bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails, or if there are fewer bytes.
+    pub fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.to.get_ref().read_exact_at(into, offset)
+    }
+}
+
+/// Writer to a file. In a published file, each write succeeds completely or is undone.
+#[derive(Debug)]
+struct OutputSink {
+    file: File,
+    /// Bytes of a published file; `None` before.
+    growing_bytes: Option<u64>,
+}
+
+impl Write for OutputSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(length) = self.growing_bytes else { return self.file.write(bytes) };
+        match self.file.write_all(bytes) {
+            Ok(()) => {
+                self.growing_bytes = Some(length + bytes.len() as u64);
+                Ok(bytes.len())
+            }
+            Err(error) => {
+                // A partial record would damage the file. If it cannot be truncated, its reader reports the damage.
+                let _ = self.file.set_len(length);
+                let _ = self.file.seek(SeekFrom::Start(length));
+                Err(error)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for OutputSink {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// Location of an output.
+#[derive(Debug)]
+enum OutputLocation {
+    /// Temporary file, renamed when it is complete.
+    Temporary(UnfinishedFile),
+    /// File under its final name.
+    Published,
+    /// Device, FIFO or standard output.
+    Stream,
+}
+
+/// File being written. See the [module](self).
+#[derive(Debug)]
+pub struct OutputFile {
+    path: PathBuf,
+    to: BufWriter<OutputSink>,
+    place: OutputLocation,
+    /// `true` if it may replace another file.
+    replaces: bool,
+}
+
+impl OutputFile {
+    /// Creates a file that replaces the one with this name when it is committed.
+    ///
+    /// # Errors
+    /// Returns an error if `path` cannot be replaced or the file cannot be created.
+    pub fn create(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
+        Self::open(path, inputs, true)
+    }
+
+    /// Creates a file whose name must not exist. A device and a FIFO are written directly.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Exists`], and the errors of [`OutputFile::create`].
+    pub fn create_new(path: &Path) -> Result<Self, OutputError> {
+        Self::open(path, &InputFiles::default(), false)
+    }
+
+    /// Creates a file whose header is written last.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Special`] for an output that cannot seek, and the errors of [`OutputFile::create`].
+    pub fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
+        let refused = |what| Err(OutputError::new(path, OutputErrorKind::Special(what)));
+        if is_standard_output(path) {
+            return refused("a stream, while the beginning of this file is written last");
+        }
+        let about = fs::symlink_metadata(path).ok();
+        if about.is_some_and(|about| about.file_type().is_fifo()) {
+            return refused("a FIFO, while the beginning of this file is written last");
+        }
+        let mut this = Self::create(path, inputs)?;
+        if matches!(this.place, OutputLocation::Stream) && this.to.stream_position().is_err() {
+            return refused("a device that cannot seek, while the beginning of this file is written last");
+        }
+        Ok(this)
+    }
+
+    fn open(path: &Path, inputs: &InputFiles, replaces: bool) -> Result<Self, OutputError> {
+        let failed = |kind| OutputError::new(path, kind);
+        let unmade = |error| failed(OutputErrorKind::Create(error));
+        let new = |file, place| {
+            let to = BufWriter::with_capacity(WRITE_BUFFER_BYTES, OutputSink { file, growing_bytes: None });
+            Self { path: path.to_owned(), to, place, replaces }
+        };
+        if is_standard_output(path) {
+            let file = duplicate(io::stdout()).map_err(unmade)?;
+            inputs.check(path, &file.metadata().map_err(unmade)?)?;
+            return Ok(new(file, OutputLocation::Stream));
+        }
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(failed(OutputErrorKind::Directory));
+        }
+        let about = match output_metadata(path) {
+            Ok(about) => Some(about),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unmade(error)),
+        };
+        if about.is_none() {
+            inputs.check_absent(path)?;
+        }
+        if let Some(about) = &about {
+            inputs.check(path, about)?;
+            let kind = about.file_type();
+            match () {
+                () if kind.is_symlink() => {
+                    // A link to an input is an input, too.
+                    if let Ok(about) = fs::metadata(path) {
+                        inputs.check(path, &about)?;
+                    }
+                    return Err(failed(OutputErrorKind::Link(fs::read_link(path).unwrap_or_default())));
+                }
+                () if kind.is_dir() => return Err(failed(OutputErrorKind::Directory)),
+                () if kind.is_char_device() || kind.is_fifo() => {
+                    return Ok(new(open_stream(path).map_err(unmade)?, OutputLocation::Stream));
+                }
+                () if kind.is_block_device() => {
+                    return Err(failed(OutputErrorKind::Special("a block device")));
+                }
+                () if !kind.is_file() => return Err(failed(OutputErrorKind::Special("a socket"))),
+                () if !replaces => return Err(failed(OutputErrorKind::Exists)),
+                // A file that may not be written may not be replaced either.
+                () => _ = open_existing(path).map_err(unmade)?,
+            }
+        }
+        // Whoever may not read the old file may not read the new one while it is written.
+        let mode = about.map_or(NEW_FILE_MODE, |about| about.mode() & 0o600);
+        let name = path.file_name().ok_or_else(|| failed(OutputErrorKind::Directory))?;
+        let mut builder = Builder::new();
+        let prefix = prefix(name);
+        builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
+        let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
+        Ok(new(file, OutputLocation::Temporary(unfinished)))
+    }
+
+    /// Returns the name of the output, as given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Flushes, syncs and renames the file.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
+    pub fn commit(self) -> Result<(), OutputError> {
+        self.close()?.publish()
+    }
+
+    /// Flushes and syncs the file, the first half of a commit, without renaming it.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`] if writing fails.
+    pub fn close(self) -> Result<ClosedOutputFile, OutputError> {
+        let Self { path, to, place, replaces } = self;
+        let unwritten = |error| OutputError::write_error(&path, error);
+        let OutputSink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        if let OutputLocation::Temporary(_) = &place {
+            copy_access(&file, &path).map_err(unwritten)?;
+        }
+        if !matches!(place, OutputLocation::Stream) {
+            file.sync_all().map_err(unwritten)?;
+        }
+        Ok(ClosedOutputFile { path, place, replaces })
+    }
+
+    /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
+    /// content so far must be a valid file. After this, a failed write leaves the file as it was before.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
+    pub fn publish(&mut self) -> Result<(), OutputError> {
+        let unwritten = |path: &Path, error| OutputError::write_error(path, error);
+        self.to.flush().map_err(|error| unwritten(&self.path, error))?;
+        let OutputLocation::Temporary(_) = &self.place else { return Ok(()) };
+        let OutputLocation::Temporary(unfinished) =
+            std::mem::replace(&mut self.place, OutputLocation::Published)
+        else {
+            return Ok(());
+        };
+        let sink = self.to.get_mut();
+        let published = copy_access(&sink.file, &self.path).and_then(|()| {
+            sink.file.sync_all()?;
+            sink.file.stream_position()
+        });
+        sink.growing_bytes = Some(published.map_err(|error| unwritten(&self.path, error))?);
+        let named = unfinished.rename(&self.path, self.replaces);
+        named.map_err(|kind| OutputError::new(&self.path, kind))?;
+        sync_directory(&self.path);
+        Ok(())
+    }
+
+    /// Returns `true` if this file was published and still has its name.
+    fn is_published_as(&self, path: &Path) -> bool {
+        let same = |one: &Metadata, other: &Metadata| FileIdentity::of(one) == FileIdentity::of(other);
+        let mine = self.to.get_ref().file.metadata().ok();
+        mine.zip(fs::symlink_metadata(path).ok()).is_some_and(|(mine, there)| same(&mine, &there))
+    }
+
+    /// Ends a published file without waiting for the disk, and returns its identity.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    pub fn end_published(mut self) -> io::Result<WrittenFile> {
+        self.to.flush()?;
+        let identity = if self.is_published_as(&self.path) {
+            FileIdentity::of(&self.to.get_ref().file.metadata()?)
+        } else {
+            None
+        };
+        Ok(WrittenFile { path: self.path, identity })
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.to.write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+impl Seek for OutputFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.to.seek(to)
+    }
+}
+
+/// Complete file that is not renamed yet. Removed when it is dropped.
+#[derive(Debug)]
+pub struct ClosedOutputFile {
+    path: PathBuf,
+    place: OutputLocation,
+    replaces: bool,
+}
+
+impl ClosedOutputFile {
+    /// Renames the file.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Rename`] if the file cannot be renamed.
+    pub fn publish(self) -> Result<(), OutputError> {
+        let Self { path, place, replaces } = self;
+        if let OutputLocation::Temporary(unfinished) = place {
+            unfinished.rename(&path, replaces).map_err(|kind| OutputError::new(&path, kind))?;
+            sync_directory(&path);
+        }
+        Ok(())
+    }
+}
+
+/// File written by this program, which may remove it.
+#[derive(Debug)]
+pub struct WrittenFile {
+    path: PathBuf,
+    identity: Option<FileIdentity>,
+}
+
+impl WrittenFile {
+    /// Removes the file, unless another one has its name now.
+    pub fn remove(self) {
+        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(FileIdentity::of);
+        if self.identity.is_some() && there == self.identity {
+            // It may have been removed already.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a file of an earlier run, unless it is an input.
+///
+/// # Errors
+/// Returns [`OutputErrorKind::Input`] or [`OutputErrorKind::Write`].
+pub fn remove_old(path: &Path, inputs: &InputFiles) -> Result<(), OutputError> {
+    let unwritten = |error| OutputError::write_error(path, error);
+    inputs.check(path, &fs::symlink_metadata(path).map_err(unwritten)?)?;
+    fs::remove_file(path).map_err(unwritten)
+}
+
+/// Removes unfinished files of killed processes in a directory. Files that cannot be opened stay.
+pub fn remove_abandoned(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        let is_unfinished = name.starts_with(b".") && name.ends_with(SUFFIX.as_bytes());
+        if is_unfinished
+            && let Ok(file) = open_existing(&path)
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            // Another process may have removed it.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Returns the metadata of a path without following links, except for names of open descriptors.
+fn output_metadata(path: &Path) -> io::Result<Metadata> {
+    let is_descriptor = ["/dev/fd/", "/proc/self/fd/", "/dev/stderr"]
+        .iter()
+        .any(|start| path.as_os_str().as_bytes().starts_with(start.as_bytes()));
+    let about = fs::symlink_metadata(path)?;
+    if is_descriptor && about.is_symlink() {
+        let behind = fs::metadata(path)?;
+        let kind = behind.file_type();
+        if kind.is_fifo() || kind.is_char_device() {
+            return Ok(behind);
+        }
+    }
+    Ok(about)
+}
+
+/// Returns the directory of a file.
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Returns the prefix of the name of an unfinished file.
+fn prefix(name: &OsStr) -> OsString {
+    let bytes = name.as_bytes();
+    let mut prefix = OsString::from(".");
+    prefix.push(OsStr::from_bytes(bytes.get(..NAME_BYTES).unwrap_or(bytes)));
+    prefix.push(".");
+    prefix
+}
+
+fn open_existing(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).custom_flags(no_follow()).open(path)
+}
+
+/// Opens a device or a FIFO; a FIFO waits for a reader.
+fn open_stream(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).custom_flags(no_controlling_tty()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_char_device() || kind.is_fifo() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it became another file meanwhile"))
+    }
+}
+
+/// Returns O_NOFOLLOW.
+fn no_follow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits() as i32
+}
+
+/// Returns O_NOCTTY: a terminal written to does not become the controlling terminal.
+fn no_controlling_tty() -> i32 {
+    rustix::fs::OFlags::NOCTTY.bits() as i32
+}
+
+/// Copies the permissions of the replaced file, and its owner and group if allowed.
+fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
+    let old = match fs::symlink_metadata(replaced) {
+        Ok(old) if old.is_file() => old,
+        // No file is replaced.
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let new = file.metadata()?;
+    let mut mode = old.mode() & 0o7777;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        let keeps_owner = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_ok();
+        let keeps_group = keeps_owner || std::os::unix::fs::fchown(file, None, Some(old.gid())).is_ok();
+        mode = permitted_mode(mode, keeps_owner, keeps_group);
+    }
+    // A file system without permissions refuses to change them.
+    if new.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(mode))
+}
+
+/// Returns the permissions of a file that replaces one of `mode`. For another owner, setuid and setgid are cleared; another group
+/// gets no more rights than everybody.
+fn permitted_mode(mode: u32, keeps_owner: bool, keeps_group: bool) -> u32 {
+    let mode = if keeps_owner { mode } else { mode & !0o6000 };
+    if keeps_group { mode } else { (mode & 0o707) | ((mode & 0o007) << 3) }
+}
+
+/// Makes a rename survive a crash of the machine. Not every file system supports that, and the directory may be
+/// unreadable: in any case the file is either complete under its name or not renamed.
+fn sync_directory(path: &Path) {
+    let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::permitted_mode;
+
+    #[test]
+    fn setuid_does_not_outlive_its_owner_nor_group_rights_their_group() {
+        assert_eq!(permitted_mode(0o6754, true, true), 0o6754);
+        assert_eq!(permitted_mode(0o6754, false, true), 0o754);
+        assert_eq!(permitted_mode(0o6754, false, false), 0o744);
+    }
+}

@@ -1,0 +1,124 @@
+//! Chunk lengths and wire forms of a Transaction, and the size limits of its Reply.
+
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::chunk::Chunk;
+use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::transaction::CapturedMessage;
+use nfsrdma_dissectors::xdr::List;
+
+use crate::trace::field_visitor::VisitedOperation;
+use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
+
+/// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
+/// may return several.
+const REPLY_SIZE_MARGIN_BYTES: u32 = 1_024;
+/// Maximum length of the text of a symbolic link in file systems (PATH_MAX), in bytes.
+const MAX_LINK_TEXT_BYTES: u32 = 4_096;
+/// Assumed length of a Reply that was not captured, in bytes.
+const DEFAULT_REPLY_BYTES: u32 = 4_096;
+
+/// Lengths of the segments of each chunk of a Call, and the lengths returned.
+#[derive(Debug, Default)]
+pub(super) struct CompiledChunkLengths {
+    call: Vec<u32>,
+    reads: Vec<Vec<u32>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+    returned_bytes: Vec<u32>,
+}
+
+impl CompiledChunkLengths {
+    pub(super) fn from_transaction(transaction: &Transaction) -> Self {
+        let of = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
+        let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
+        let mut lengths = Self::default();
+        for chunk in &transaction.read_chunks {
+            match chunk.position {
+                Some(0) if is_long => lengths.call = of(chunk),
+                _ => lengths.reads.push(of(chunk)),
+            }
+        }
+        lengths.writes = transaction.write_chunks.iter().map(of).collect();
+        lengths.reply = transaction.reply_chunk.as_ref().map(of).unwrap_or_default();
+        lengths.returned_bytes = transaction.write_chunks.iter().map(returned_length).collect();
+        lengths
+    }
+
+    /// Returns the Read and Write chunks as lists, for [`Self::to_call_chunks`].
+    pub(super) fn segment_length_lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
+        [&self.reads, &self.writes].map(|chunks| {
+            chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()
+        })
+    }
+
+    pub(super) fn to_call_chunks<'s>(
+        &'s self,
+        [reads, writes]: &'s [Vec<ChunkSegmentLengths<'s>>; 2],
+    ) -> TraceCallChunks<'s> {
+        TraceCallChunks {
+            call: ChunkSegmentLengths { lengths: List::from(&self.call[..]) },
+            reads: List::from(&reads[..]),
+            writes: List::from(&writes[..]),
+            reply: ChunkSegmentLengths { lengths: List::from(&self.reply[..]) },
+        }
+    }
+
+    pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
+        let form = |message: Option<&CapturedMessage>| match message {
+            Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
+            Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
+            Some(CapturedMessage { rpcrdma: Some(_), .. }) => TraceMessageForm::MESSAGE,
+            _ => TraceMessageForm::RECORD,
+        };
+        let credits = |message: Option<&CapturedMessage>| {
+            let words = message.and_then(|message| message.rpcrdma);
+            words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
+        };
+        let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
+        TraceTransfer {
+            call: form(call),
+            reply: form(reply),
+            credits: [credits(call), credits(reply)],
+            rdma_error: match facts.rpc_status {
+                Some(RpcStatus::RdmaError(code)) => code.number(),
+                _ => 0,
+            },
+            returned: List::from(&self.returned_bytes[..]),
+            returned_reply: transaction.reply_chunk.as_ref().map_or(0, returned_length),
+        }
+    }
+
+    /// Returns the maximum number of bytes of the Reply message, and of each DDP-eligible result.
+    pub(super) fn reply_needs(
+        &self,
+        operations: &[VisitedOperation],
+        reply_head: Option<u32>,
+    ) -> (u32, Vec<u32>) {
+        let mut message = reply_head.unwrap_or(DEFAULT_REPLY_BYTES).saturating_add(REPLY_SIZE_MARGIN_BYTES);
+        let mut payloads = Vec::new();
+        for operation in operations {
+            let count = operation.count.unwrap_or(0);
+            match operation.name {
+                "READ" => payloads.push(count),
+                "READLINK" => match self.writes.get(payloads.len()) {
+                    Some(chunk) => payloads.push(
+                        chunk
+                            .iter()
+                            .fold(0_u32, |sum, length| sum.saturating_add(*length))
+                            .max(MAX_LINK_TEXT_BYTES),
+                    ),
+                    None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
+                },
+                "READDIR" | "READDIRPLUS" | "READ_PLUS" | "LISTXATTRS" | "GETDEVICEINFO" | "LAYOUTGET" => {
+                    message = message.saturating_add(count);
+                }
+                _ => {}
+            }
+        }
+        (message, payloads)
+    }
+}
+
+fn returned_length(chunk: &Chunk) -> u32 {
+    chunk.returned_bytes().map_or(0, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX))
+}

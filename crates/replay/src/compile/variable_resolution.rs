@@ -1,0 +1,492 @@
+//! Converts fields to slots: identities get their variable, and counts the variable of their owner.
+
+use nfsrdma_dissectors::nfs::Procedure;
+use rustc_hash::FxHashMap;
+
+use super::variable_table::{VariableDefinition, VariableScope, VariableTable};
+use crate::trace::field_visitor::{MessageSlotField, TraceFieldVisitor, VisitedOperation};
+use crate::trace::variable_binding::field_value;
+use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
+
+/// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
+/// element of the sorted list at the end.
+const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariable)>() + 1) + 16 + 16;
+
+/// A variable that is used before a step defines it.
+#[derive(Debug)]
+pub(super) struct UndefinedVariable {
+    pub(super) holds: MessageSlotKind,
+    pub(super) value: Box<[u8]>,
+    pub(super) step: u64,
+    pub(super) uses: u64,
+    /// For a stateid, the file that it was used with, and (`access`) its use.
+    pub(super) file: u32,
+    pub(super) access: u32,
+}
+
+/// Assigns variables to the identities in messages.
+#[derive(Debug)]
+pub(super) struct VariableResolver {
+    pub(super) variables: VariableTable,
+    pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
+    /// Number of undefined variables that are not recorded because of the limit.
+    pub(super) unrecorded_variables: u64,
+    /// Memory that is left for undefined variables, in bytes.
+    undefined_free_bytes: usize,
+    /// The owner of an open or a lock, by the variable of its stateid.
+    owners: SecondChanceMap<u32, u32>,
+    /// The clientid of a session.
+    clientids: SecondChanceMap<u32, u32>,
+    /// The last Call on a slot of a session: its sequence ID and its step.
+    slots: SecondChanceMap<(u32, u32), (u32, u64)>,
+}
+
+/// A message with the visitor of its fields.
+pub(super) struct VisitedMessage<'m, 'a> {
+    pub(super) visitor: &'m TraceFieldVisitor<'a>,
+    /// The message, and the position of its first byte in the decoder.
+    pub(super) bytes: &'m [u8],
+    pub(super) base_position: usize,
+}
+
+impl VisitedMessage<'_, '_> {
+    fn value(&self, field: &MessageSlotField) -> Option<&[u8]> {
+        let (start, end) = (
+            field.range.start.checked_sub(self.base_position)?,
+            field.range.end.checked_sub(self.base_position)?,
+        );
+        field_value(self.bytes, &MessageSlotField { range: start..end, ..field.clone() })
+    }
+}
+
+/// State of a Transaction while its variables are resolved.
+#[derive(Debug, Default)]
+pub(super) struct VariableResolutionState {
+    /// The current filehandle of each operation, as a variable.
+    files_by_operation: Vec<u32>,
+    /// `true` for operations that change the current filehandle.
+    changes_current_file: Vec<bool>,
+    /// The owners in OPEN and LOCK operations of the Call, by operation.
+    owners: Vec<(u32, u32)>,
+}
+
+impl VariableResolutionState {
+    /// Returns the file of an operation.
+    pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
+        self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
+    }
+
+    fn clear(&mut self) {
+        self.files_by_operation.clear();
+        self.changes_current_file.clear();
+        self.owners.clear();
+    }
+}
+
+/// Returns `true` if the result of an operation determines the new current filehandle.
+fn changes_file(name: &str) -> bool {
+    matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
+}
+
+impl VariableResolver {
+    /// Creates a resolver that uses at most `variable_bytes` bytes for identities, `undefined_bytes` for undefined
+    /// variables, and `caller_bytes` for slots and owners.
+    pub(super) fn new(variable_bytes: usize, undefined_bytes: usize, caller_bytes: usize) -> Self {
+        let part = caller_bytes / 8;
+        Self {
+            variables: VariableTable::new(variable_bytes),
+            undefined: FxHashMap::default(),
+            unrecorded_variables: 0,
+            undefined_free_bytes: undefined_bytes,
+            owners: SecondChanceMap::for_memory(5 * part),
+            clientids: SecondChanceMap::for_memory(part),
+            slots: SecondChanceMap::for_memory(2 * part),
+        }
+    }
+
+    /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
+    pub(super) fn resolve_call(
+        &mut self,
+        visited: &VisitedMessage<'_, '_>,
+        procedure: Option<Procedure>,
+        id: u64,
+        caller: &mut TraceCaller,
+        files: &mut VariableResolutionState,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        files.clear();
+        let is_compound = procedure.is_some_and(Procedure::is_compound);
+        let (mut current, mut saved) = (NONE, NONE);
+        let mut slot_fields = visited.visitor.slot_fields.as_slice();
+        let count = visited.visitor.operations.len().max(1);
+        for at in 0..count {
+            let operation = visited.visitor.operations.get(at);
+            let name = operation.map_or("", |operation| operation.name);
+            let own;
+            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
+            match name {
+                "SAVEFH" => saved = current,
+                "RESTOREFH" => current = saved,
+                _ => {}
+            }
+            let first = slots.len();
+            let mut file = current;
+            for field in own {
+                let scope = VariableScope { server: caller.server, client: caller.client, file };
+                self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
+                if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
+                    && (name == "PUTFH" || !is_compound && file == NONE)
+                {
+                    file = slot.variable;
+                }
+            }
+            self.assign_count_owners(name, first, slots, caller.clientid);
+            self.record_undefined_use(name, file, slots.get(first..).unwrap_or_default());
+            self.record_caller_state(
+                name,
+                at as u32,
+                visited,
+                slots.get(first..).unwrap_or_default(),
+                own,
+                caller,
+                files,
+            );
+            current = if changes_file(name) { NONE } else { file };
+            files.files_by_operation.push(file);
+            files.changes_current_file.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
+        }
+        if caller.clientid == NONE && caller.session != NONE {
+            caller.clientid = self.clientids.get(caller.session).map_or(NONE, |clientid| *clientid);
+        }
+    }
+
+    fn resolve_call_field(
+        &mut self,
+        visited: &VisitedMessage<'_, '_>,
+        field: &MessageSlotField,
+        scope: VariableScope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUse::USED, slots) else {
+            return;
+        };
+        let is_given = field.holds.is_assigned_by_server() == is_reverse;
+        let (known, was_known) =
+            self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
+        let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
+        // A value that the caller chooses may be in several concurrent Calls.
+        let definition = if is_given { id } else { known.definition };
+        // A Call that becomes no step needs no definition.
+        if definition == 0 && !is_given && id != 0 {
+            self.record_undefined(field.holds, scope, known.variable, name, id);
+        }
+        slots.push((field.range.start, slot(field, part, known.variable, definition)));
+    }
+
+    fn record_undefined(
+        &mut self,
+        holds: MessageSlotKind,
+        scope: VariableScope,
+        variable: u32,
+        name: &[u8],
+        id: u64,
+    ) {
+        let bytes = UNDEFINED_VARIABLE_BYTES + name.len();
+        let is_full = self.undefined_free_bytes < bytes;
+        match self.undefined.get_mut(&variable) {
+            Some(missing) => missing.uses += 1,
+            None if is_full => {
+                self.unrecorded_variables += u64::from(self.variables.mark_counted(holds, scope, name));
+            }
+            None => {
+                let missing =
+                    UndefinedVariable { holds, value: name.into(), step: id, uses: 1, file: NONE, access: 0 };
+                self.undefined_free_bytes -= bytes;
+                self.undefined.insert(variable, missing);
+            }
+        }
+    }
+
+    /// Records the file and access of undefined stateids in an operation.
+    fn record_undefined_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
+        let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
+        let access = match name {
+            "READ" | "READ_PLUS" | "SEEK" => 1,
+            "WRITE" | "SETATTR" | "ALLOCATE" | "DEALLOCATE" | "WRITE_SAME" => 2,
+            "COPY" | "CLONE" => 3,
+            "LOCK" if has_owner => 3,
+            "LOCK" | "LOCKU" => 4,
+            "DELEGRETURN" => 8,
+            _ => 0,
+        };
+        for (_, slot) in
+            own.iter().filter(|(_, slot)| slot.holds == MessageSlotKind::STATEID && slot.definition == 0)
+        {
+            if let Some(missing) = self.undefined.get_mut(&slot.variable) {
+                missing.access |= access;
+                if missing.file == NONE {
+                    missing.file = file;
+                }
+            }
+        }
+    }
+
+    /// Assigns the counts of an operation to the variables of their owners.
+    fn assign_count_owners(
+        &mut self,
+        name: &str,
+        first: usize,
+        slots: &mut Vec<(usize, MessageSlot)>,
+        clientid: u32,
+    ) {
+        let Some(own) = slots.get(first..) else { return };
+        if !own.iter().any(|(_, slot)| slot.holds.is_count()) {
+            return;
+        }
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        let session = find(MessageSlotKind::SESSION).unwrap_or(NONE);
+        let clientid = find(MessageSlotKind::CLIENTID).unwrap_or(clientid);
+        let owner = find(MessageSlotKind::OWNER);
+        let stateid = find(MessageSlotKind::STATEID);
+        let behind = match stateid {
+            Some(stateid) => self.owner_of(stateid),
+            None => NONE,
+        };
+        let mut next = NONE;
+        for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
+            match slot.holds {
+                MessageSlotKind::STATEID => next = slot.variable,
+                MessageSlotKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
+                MessageSlotKind::SEQUENCE_ID
+                | MessageSlotKind::SLOT_ID
+                | MessageSlotKind::HIGHEST_SLOT_ID => slot.variable = session,
+                MessageSlotKind::CREATE_SEQUENCE => slot.variable = clientid,
+                MessageSlotKind::OPEN_SEQID if name == "OPEN" => slot.variable = owner.unwrap_or(NONE),
+                MessageSlotKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
+                MessageSlotKind::OPEN_SEQID => slot.variable = behind,
+                _ => {}
+            }
+        }
+        // The seqid of a special stateid is no count.
+        let mut at = 0;
+        slots.retain(|(_, slot)| {
+            at += 1;
+            at <= first || slot.holds != MessageSlotKind::STATEID_SEQID || slot.variable != NONE
+        });
+    }
+
+    /// Returns the owner that serializes the Calls with a stateid; a new one if its OPEN was not captured.
+    fn owner_of(&mut self, stateid: u32) -> u32 {
+        match self.owners.get(stateid) {
+            Some(owner) => *owner,
+            None => {
+                let owner = self.variables.new_anonymous().0;
+                self.owners.insert(stateid, owner);
+                owner
+            }
+        }
+    }
+
+    /// Records the information of an operation about its caller.
+    #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
+    fn record_caller_state(
+        &mut self,
+        name: &str,
+        at: u32,
+        visited: &VisitedMessage<'_, '_>,
+        own: &[(usize, MessageSlot)],
+        slot_fields: &[MessageSlotField],
+        caller: &mut TraceCaller,
+        files: &mut VariableResolutionState,
+    ) {
+        let number = |holds| {
+            let field = slot_fields.iter().find(|field| field.holds == holds)?;
+            visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
+        };
+        for (_, slot) in own {
+            match slot.holds {
+                MessageSlotKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
+                MessageSlotKind::SESSION if matches!(name, "SEQUENCE" | "CB_SEQUENCE") => {
+                    caller.session = slot.variable;
+                    caller.slot = number(MessageSlotKind::SLOT_ID).unwrap_or(NONE);
+                    caller.sequence = number(MessageSlotKind::SEQUENCE_ID).unwrap_or(NONE);
+                }
+                MessageSlotKind::OWNER if matches!(name, "OPEN" | "LOCK") => {
+                    files.owners.push((at, slot.variable))
+                }
+                MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID if caller.owner == NONE => {
+                    caller.owner = slot.variable
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the step whose Call this one repeats: same slot and same sequence ID (RFC 8881 section 2.10.6.2). 0 if
+    /// none.
+    pub(super) fn find_repeated_step(&mut self, id: u64, caller: &TraceCaller) -> u64 {
+        if caller.is_reverse || [caller.session, caller.slot, caller.sequence].contains(&NONE) {
+            return 0;
+        }
+        let place = (caller.session, caller.slot);
+        let before = self.slots.get(place).copied().filter(|(sequence, _)| *sequence == caller.sequence);
+        self.slots.insert(place, (caller.sequence, before.map_or(id, |(_, step)| step)));
+        before.map_or(0, |(_, step)| step)
+    }
+
+    /// Resolves the variables of a Reply.
+    pub(super) fn resolve_reply(
+        &mut self,
+        visited: &VisitedMessage<'_, '_>,
+        id: u64,
+        caller: &TraceCaller,
+        files: &mut VariableResolutionState,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let mut slot_fields = visited.visitor.slot_fields.as_slice();
+        for (at, operation) in visited.visitor.operations.iter().enumerate() {
+            let own;
+            (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
+            let first = slots.len();
+            for field in own {
+                let file = files.file_of_operation(at as u32);
+                let scope = VariableScope { server: caller.server, client: caller.client, file };
+                self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
+                if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
+                    (field.holds, operation.name, slots.last())
+                {
+                    set_current_file(files, at, slot.variable);
+                }
+            }
+            self.assign_count_owners(operation.name, first, slots, caller.clientid);
+            self.record_owners(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
+        }
+    }
+
+    fn resolve_reply_field(
+        &mut self,
+        visited: &VisitedMessage<'_, '_>,
+        field: &MessageSlotField,
+        scope: VariableScope,
+        id: u64,
+        is_reverse: bool,
+        slots: &mut Vec<(usize, MessageSlot)>,
+    ) {
+        let is_of_file = scope.file != NONE && !is_reverse;
+        let Some(name) = identity_value(visited, field, is_of_file, VariableUse::AGAIN, slots) else {
+            return;
+        };
+        let (VariableDefinition { variable, definition, .. }, was_known) =
+            self.variables.resolve(field.holds, scope, name, id);
+        let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
+        slots.push((field.range.start, slot(field, part, variable, definition)));
+    }
+
+    /// Records the owners of new stateids and the clientids of new sessions.
+    fn record_owners(
+        &mut self,
+        operation: &VisitedOperation,
+        at: u32,
+        own: &[(usize, MessageSlot)],
+        caller: &TraceCaller,
+        files: &VariableResolutionState,
+    ) {
+        let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
+        match operation.name {
+            "OPEN" | "LOCK" => {
+                let owner = files.owners.iter().find(|(of, _)| *of == at);
+                if let (Some(stateid), Some((_, owner))) = (find(MessageSlotKind::STATEID), owner) {
+                    self.owners.insert(stateid, *owner);
+                }
+            }
+            "CREATE_SESSION" => {
+                if let Some(session) = find(MessageSlotKind::SESSION)
+                    && caller.clientid != NONE
+                {
+                    self.clientids.insert(session, caller.clientid);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the value of a field if that is an identity. A count has no variable of its own; its slot is added
+/// immediately.
+fn identity_value<'h>(
+    visited: &'h VisitedMessage<'_, '_>,
+    field: &MessageSlotField,
+    is_of_file: bool,
+    part: VariableUse,
+    slots: &mut Vec<(usize, MessageSlot)>,
+) -> Option<&'h [u8]> {
+    if field.holds.is_count() {
+        slots.push((field.range.start, slot(field, part, NONE, 0)));
+        return None;
+    }
+    let is_name = !field.is_constant && (is_of_file || field.holds != MessageSlotKind::CHANGE);
+    visited.value(field).filter(|_| is_name)
+}
+
+/// Splits off the fields of an operation from those after it.
+fn split_operation_fields(
+    slot_fields: &[MessageSlotField],
+    operation: u32,
+) -> (&[MessageSlotField], &[MessageSlotField]) {
+    let end = slot_fields.iter().position(|field| field.operation != operation).unwrap_or(slot_fields.len());
+    slot_fields.split_at_checked(end).unwrap_or((slot_fields, &[]))
+}
+
+/// Sets the file from GETFH for the operations since the last change of the current filehandle.
+fn set_current_file(files: &mut VariableResolutionState, at: usize, file: u32) {
+    let since =
+        files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
+    let until = files
+        .changes_current_file
+        .iter()
+        .skip(at)
+        .position(|changes| *changes)
+        .map_or(files.files_by_operation.len(), |n| at + n);
+    // The operation that changes the current filehandle still applies to the previous one.
+    let until = (until + 1).min(files.files_by_operation.len());
+    if let Some(own) = files.files_by_operation.get_mut(since..until) {
+        own.iter_mut().filter(|own| **own == NONE).for_each(|own| *own = file);
+    }
+}
+
+fn slot(field: &MessageSlotField, part: VariableUse, variable: u32, definition: u64) -> MessageSlot {
+    MessageSlot {
+        at: 0,
+        length: field.range.len() as u32,
+        holds: field.holds,
+        part,
+        is_counted: field.is_counted,
+        operation: field.operation,
+        variable,
+        definition,
+        place: field.place,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_undefined_value_above_the_limit_counts_once_however_often_it_is_used() {
+        // One value of one byte.
+        let mut resolver = VariableResolver::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
+        let scope = VariableScope::default();
+        for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
+            let holds = MessageSlotKind::FILEHANDLE;
+            let (known, _) = resolver.variables.resolve(holds, scope, name, 0);
+            resolver.record_undefined(holds, scope, known.variable, name, id as u64 + 1);
+        }
+        let recorded: Vec<_> = resolver.undefined.values().map(|known| (&*known.value, known.uses)).collect();
+        assert_eq!(recorded, [(&b"a"[..], 2)]);
+        assert_eq!(resolver.unrecorded_variables, 2);
+    }
+}

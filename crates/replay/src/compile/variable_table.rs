@@ -1,0 +1,148 @@
+//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash, and
+//! identifiers of a kind that were not used for long are evicted. An evicted identifier that occurs again becomes a new
+//! variable without definition; evictions are counted.
+
+use twox_hash::XxHash3_128;
+
+use crate::trace::{MessageSlotKind, TraceVariable};
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
+
+/// A variable and the step that defined it; 0 if none did before its first use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VariableDefinition {
+    pub(super) variable: u32,
+    pub(super) definition: u64,
+    /// `true` if its use before any definition is counted as unrecorded.
+    is_counted: bool,
+}
+
+/// Assigns a variable number to each identifier.
+#[derive(Debug)]
+pub(super) struct VariableTable {
+    filehandles: SecondChanceMap<u128, VariableDefinition>,
+    stateids: SecondChanceMap<u128, VariableDefinition>,
+    cookies: SecondChanceMap<u128, VariableDefinition>,
+    changes: SecondChanceMap<u128, VariableDefinition>,
+    others: SecondChanceMap<u128, VariableDefinition>,
+    count: u32,
+}
+
+/// The possible scopes of an identifier: server, client, and file or directory. Its kind decides which of them apply.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct VariableScope {
+    pub(super) server: u32,
+    pub(super) client: u32,
+    pub(super) file: u32,
+}
+
+impl VariableTable {
+    /// Creates a table that uses at most `memory_bytes` bytes.
+    pub(super) fn new(memory_bytes: usize) -> Self {
+        let part = memory_bytes / 16;
+        Self {
+            filehandles: SecondChanceMap::for_memory(8 * part),
+            stateids: SecondChanceMap::for_memory(4 * part),
+            cookies: SecondChanceMap::for_memory(2 * part),
+            changes: SecondChanceMap::for_memory(part),
+            others: SecondChanceMap::for_memory(part),
+            count: 0,
+        }
+    }
+
+    fn cache_for(&mut self, holds: MessageSlotKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
+        match holds {
+            MessageSlotKind::FILEHANDLE => &mut self.filehandles,
+            MessageSlotKind::STATEID => &mut self.stateids,
+            MessageSlotKind::COOKIE => &mut self.cookies,
+            MessageSlotKind::CHANGE => &mut self.changes,
+            _ => &mut self.others,
+        }
+    }
+
+    /// Returns the variable of an identifier, and `true` if it was known. A new variable gets `definition`.
+    pub(super) fn resolve(
+        &mut self,
+        holds: MessageSlotKind,
+        scope: VariableScope,
+        name: &[u8],
+        definition: u64,
+    ) -> (VariableDefinition, bool) {
+        let key = identifier_key(holds, scope, name);
+        if let Some(known) = self.cache_for(holds).get(key) {
+            return (*known, true);
+        }
+        let known = VariableDefinition { variable: self.new_anonymous().0, definition, is_counted: false };
+        self.cache_for(holds).insert(key, known);
+        (known, false)
+    }
+
+    /// Marks an identifier as counted. Returns `true` if it was not marked before.
+    pub(super) fn mark_counted(&mut self, holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> bool {
+        let key = identifier_key(holds, scope, name);
+        let known = self.cache_for(holds).get(key);
+        known.is_some_and(|known| !std::mem::replace(&mut known.is_counted, true))
+    }
+
+    /// Creates a variable without identifier.
+    pub(super) fn new_anonymous(&mut self) -> TraceVariable {
+        let new = TraceVariable(self.count);
+        // The last number is reserved for "none".
+        self.count = self.count.saturating_add(1).min(u32::MAX - 1);
+        new
+    }
+
+    /// Returns the number of variables.
+    pub(super) fn len(&self) -> u64 {
+        self.count.into()
+    }
+
+    /// Returns the number of evicted identifiers, without change values, of which each occurs only a few times.
+    pub(super) fn evicted(&self) -> u64 {
+        [&self.filehandles, &self.stateids, &self.cookies, &self.others]
+            .map(SecondChanceMap::forgotten)
+            .iter()
+            .sum()
+    }
+}
+
+/// Returns the hash of an identifier in its scope.
+fn identifier_key(holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> u128 {
+    let place = match holds {
+        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER | MessageSlotKind::CHANGE => {
+            [scope.server, scope.file]
+        }
+        MessageSlotKind::OWNER
+        | MessageSlotKind::CLIENT_VERIFIER
+        | MessageSlotKind::CREATE_VERIFIER
+        | MessageSlotKind::PROGRAM => [scope.client, u32::MAX],
+        MessageSlotKind::CLIENT_OWNER | MessageSlotKind::HOST => [u32::MAX, u32::MAX],
+        _ => [scope.server, u32::MAX],
+    };
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
+    hasher.write(&place.map(u32::to_be_bytes).concat());
+    hasher.write(name);
+    hasher.finish_128()
+}
+
+/// Returns the 128-bit XXH3 hash of data or of an identifier.
+pub(super) fn hash(bytes: &[u8]) -> u128 {
+    XxHash3_128::oneshot(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
+        let mut variables = VariableTable::new(1 << 16);
+        let mut of = |holds, server, file| {
+            variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
+        };
+        assert_ne!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 2));
+        assert_eq!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 1));
+        assert_eq!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 0, 2));
+        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 1, 1));
+        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::STATEID, 0, 1));
+    }
+}

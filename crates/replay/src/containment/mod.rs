@@ -1,0 +1,528 @@
+//! The containment of a run: the only check that every Call passes before it is sent.
+//!
+//! A trace is hostile input, and so is a Reply. [`Containment::check_call`] decodes the finished Call, after
+//! substitution and as the server will, and is the only constructor of [`ContainedCall`] that takes a message.
+//! [`ContainedTransport`] and [`ContainedRpcClient`] send nothing else. The other constructor,
+//! [`ContainedCall::control`], takes a [`GssControlCall`], which only a security context of the run can create. A Call
+//! passes if it can be decoded to its end, and
+//!
+//! - the server has issued each filehandle, stateid, clientid, session and device in it to this run;
+//! - each name is a plain component, and no operation leads above the trees of the run;
+//! - it names no other server, no other client, and no path except those that were created for MOUNT.
+//!
+//! [`Containment::record_reply`] collects the issued identifiers from Replies and their Calls, not from the slots of
+//! the trace, which may point anywhere.
+//!
+//! - [`compound`]: COMPOUND of NFSv4; [`procedures`]: NFSv3 and the auxiliary programs;
+//! - [`issued_identifiers`]: identifiers that the server has issued;
+//! - [`rpc_client`]: the client that sends one Call at a time.
+
+mod compound;
+mod issued_identifiers;
+mod procedures;
+mod rpc_client;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::rpc::gss::{GssProc, IntegrityBody, IntegrityChecksum, RpcGssService};
+use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
+use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
+use nfsrdma_rpc::gss::GssControlCall;
+use nfsrdma_rpc::rpc_client::{RpcCallError, RpcClient};
+use nfsrdma_rpc::{
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall,
+    TransportCall, TransportCredits, TransportEvent, TransportParams,
+};
+
+use super::seed::SeededTree;
+use crate::root_credential;
+use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
+
+pub use issued_identifiers::ContainmentZone;
+pub use rpc_client::ContainedRpcClient;
+
+/// The reason that a Call is not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContainmentViolation {
+    /// The Call cannot be decoded to its end.
+    Unreadable,
+    /// The program or procedure affects more than the files of a run.
+    Program,
+    /// A step up from a possible root of a tree, PUTROOTFH, or a MOUNT path that was not created for the run.
+    Upward,
+    /// A filehandle that the server has not issued.
+    Filehandle,
+    /// A name that is not a plain component.
+    Name,
+    /// A stateid, clientid, session or device that the server has not issued.
+    State,
+    /// The name of a client that does not belong to the run.
+    Client,
+    /// Another server, or an address at which the run does not listen.
+    Server,
+    /// Layout data, which names devices and filehandles of other servers.
+    Layout,
+}
+
+impl ContainmentViolation {
+    /// All reasons.
+    pub const ALL: &'static [Self] = &[
+        Self::Unreadable,
+        Self::Program,
+        Self::Upward,
+        Self::Filehandle,
+        Self::Name,
+        Self::State,
+        Self::Client,
+        Self::Server,
+        Self::Layout,
+    ];
+
+    /// Returns the stable name in output.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Unreadable => "unreadable-call",
+            Self::Program => "other-procedure",
+            Self::Upward => "outside-export",
+            Self::Filehandle => "foreign-filehandle",
+            Self::Name => "unsafe-name",
+            Self::State => "foreign-state",
+            Self::Client => "foreign-client",
+            Self::Server => "other-server",
+            Self::Layout => "layout-content",
+        }
+    }
+
+    /// Returns the description for display.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Unreadable => "the Call cannot be decoded to its end",
+            Self::Program => "the procedure affects more than the files of the run",
+            Self::Upward => "it may leave the directory of the run",
+            Self::Filehandle => "the filehandle was not returned to this run",
+            Self::Name => "a name is empty, has '/' or NUL, or is \".\" or \"..\"",
+            Self::State => "the stateid, clientid, session or device was not returned to this run",
+            Self::Client => "the client does not belong to this run",
+            Self::Server => "it names another server, or an address on which this run does not listen",
+            Self::Layout => "it carries layout data, which this program does not check",
+        }
+    }
+}
+
+impl fmt::Display for ContainmentViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code(), self.text())
+    }
+}
+
+impl std::error::Error for ContainmentViolation {}
+
+/// The kinds of identifiers in the Reply of a Call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReplyIdentifiers {
+    /// None: the Reply need not be decoded.
+    #[default]
+    Nothing,
+    /// Filehandles.
+    Filehandles,
+    /// Stateids, clientids, sessions or devices.
+    State,
+}
+
+/// A Call that passed the check.
+#[derive(Clone, Copy, Debug)]
+pub struct ContainedCall<'c> {
+    call: TransportCall<'c>,
+    reply_identifiers: ReplyIdentifiers,
+}
+
+impl<'c> ContainedCall<'c> {
+    /// Wraps a Call that sets up or destroys an RPCSEC_GSS context. It needs no check: a context of the run creates a
+    /// [`GssControlCall`], which contains no bytes of a trace.
+    pub fn control(control: &'c GssControlCall, tag: CallTag) -> Self {
+        Self { call: control.transport_call(tag), reply_identifiers: ReplyIdentifiers::Nothing }
+    }
+
+    /// Returns the Call.
+    pub fn call(&self) -> &TransportCall<'c> {
+        &self.call
+    }
+
+    /// Returns the kinds of identifiers that its Reply may contain.
+    pub fn reply_identifiers(&self) -> ReplyIdentifiers {
+        self.reply_identifiers
+    }
+}
+
+/// The identifiers, names and paths of one run, and the check of its Calls against them.
+#[derive(Clone, Debug, Default)]
+pub struct Containment {
+    issued_identifiers: IssuedIdentifiers,
+    /// Components of the export path, which NFSv4 seeding looks up from PUTROOTFH. `None` if PUTROOTFH is not allowed.
+    export_path: Option<Vec<Box<[u8]>>>,
+    /// Name of the run's directory in the export.
+    run_directory: Box<[u8]>,
+    /// `true` if that directory may be removed.
+    allows_run_directory_removal: bool,
+    /// Names of the clients of this program.
+    clients: Vec<Box<[u8]>>,
+    /// Suffix of the names of the other clients of the run.
+    client_name_suffix: Option<Box<[u8]>>,
+    /// Paths that may be mounted.
+    mounts: Vec<Box<[u8]>>,
+    /// Addresses at which the run listens for Calls from the server.
+    callbacks: Vec<SocketAddr>,
+}
+
+impl Containment {
+    /// Creates the containment for seeding: the directory with this name in the export at the path that the user named,
+    /// and everything below it.
+    pub fn for_seeding(export: &str, directory: &str) -> Self {
+        let way = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
+        Self {
+            export_path: Some(way.collect()),
+            run_directory: directory.as_bytes().into(),
+            ..Self::default()
+        }
+    }
+
+    /// Creates the containment for the removal of the directory of a run with its contents.
+    pub fn for_removal(export: &str, directory: &str) -> Self {
+        Self { allows_run_directory_removal: true, ..Self::for_seeding(export, directory) }
+    }
+
+    /// Creates the containment for the steps of a run, its prologue and its final check. The names of its clients end
+    /// with `suffix`.
+    pub fn for_run(seeded: &SeededTree, suffix: &str) -> Self {
+        let mut containment = Self { client_name_suffix: Some(suffix.as_bytes().into()), ..Self::default() };
+        for mount in &seeded.mounts {
+            containment.mounts.push([seeded.path.as_bytes(), mount].concat().into());
+        }
+        for (variable, handle) in &seeded.handles {
+            let is_below = seeded.handles_below_root.contains(variable);
+            containment.issued_identifiers.handle(
+                handle,
+                if is_below { ContainmentZone::BelowTreeRoot } else { ContainmentZone::InTree },
+            );
+        }
+        // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
+        // there.
+        if seeded.mounts.iter().all(Vec::is_empty) {
+            containment.issued_identifiers.handle(&seeded.root, ContainmentZone::TreeRoot);
+        }
+        containment
+    }
+
+    /// Records the filehandle that MOUNT returned for the export.
+    pub fn set_export_handle(&mut self, export: &[u8]) {
+        self.issued_identifiers.handle(export, ContainmentZone::Export);
+    }
+
+    /// Allows this program to act as the client with this name.
+    pub fn add_client_name(&mut self, client: &str) {
+        self.clients.push(client.as_bytes().into());
+    }
+
+    /// Records an address at which the run listens for Calls from the server.
+    pub fn add_callback_address(&mut self, address: SocketAddr) {
+        if !self.callbacks.contains(&address) {
+            self.callbacks.push(address);
+        }
+    }
+
+    /// Returns the number of issued identifiers that were dropped since the last call. Calls that use them are refused.
+    pub fn take_dropped_count(&mut self) -> u64 {
+        std::mem::take(&mut self.issued_identifiers.dropped_entries)
+    }
+
+    /// Checks a finished Call against the identifiers recorded so far by [`record_reply`](Self::record_reply).
+    ///
+    /// # Errors
+    /// Returns the reason that the Call must not be sent.
+    pub fn check_call<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
+        let mut items = [ChunkItem::default(); TransportCall::MAX_PAYLOADS];
+        let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
+        // A payload whose length differs from that in the message would shift the bytes after it.
+        let mut beside = 0;
+        for (item, payload) in items.iter_mut().zip(call.payloads) {
+            let length = u32::try_from(payload.length()).map_err(|_| ContainmentViolation::Unreadable)?;
+            let at =
+                (payload.position as usize).checked_sub(beside).ok_or(ContainmentViolation::Unreadable)?;
+            let said = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
+            if said.map(|said| u32::from_be_bytes(*said)) != Some(length) {
+                return Err(ContainmentViolation::Unreadable);
+            }
+            beside += payload.padded();
+            *item = ChunkItem { position: Some(payload.position), length, bytes: None };
+        }
+        let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
+        Ok(ContainedCall { call, reply_identifiers: gives })
+    }
+
+    /// Checks an RPC message.
+    fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
+        let unreadable = |_| ContainmentViolation::Unreadable;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+        let call = message
+            .call()
+            .filter(|call| call.rpcvers == rpc::VERSION)
+            .ok_or(ContainmentViolation::Unreadable)?;
+        let asked = (call.prog, call.vers, call.proc);
+        let (gives, end) = match call.cred.gss() {
+            Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => {
+                return Err(ContainmentViolation::Program);
+            }
+            Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
+                let protected = IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+                let (gives, end) = self.arguments(asked, protected.body)?;
+                IntegrityChecksum::read(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+                if !end.is_at_end() {
+                    return Err(ContainmentViolation::Unreadable);
+                }
+                (gives, cursor)
+            }
+            Some(gss) if gss.service != RpcGssService::rpc_gss_svc_none => {
+                return Err(ContainmentViolation::Unreadable);
+            }
+            _ => self.arguments(asked, cursor)?,
+        };
+        if end.is_at_end() { Ok(gives) } else { Err(ContainmentViolation::Unreadable) }
+    }
+
+    /// Checks the arguments of a procedure. Returns a cursor at their end.
+    fn arguments<'a>(
+        &self,
+        (program, version, procedure): (Program, u32, u32),
+        cursor: Cursor<'a>,
+    ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
+        match (program, version, procedure) {
+            (Program::NFS | Program::NFSACL | Program::NLM | Program::MOUNT | Program::PORTMAP, _, 0) => {
+                Ok((ReplyIdentifiers::Nothing, cursor))
+            }
+            (Program::NFS, 4, 1) => self.compound(cursor),
+            (Program::NFS, 3, _) => self.nfs3(procedure, cursor),
+            (Program::NFSACL, 3, _) => self.nfsacl3(procedure, cursor),
+            (Program::MOUNT, _, _) => self.mount(version, procedure, cursor),
+            (Program::NLM, 4, _) => self.nlm4(procedure, cursor),
+            (Program::PORTMAP, _, _) => procedures::portmap(version, procedure, cursor),
+            _ => Err(ContainmentViolation::Program),
+        }
+    }
+
+    /// Records the identifiers in the Reply of a Call. The cursor is at the beginning of the Reply message.
+    pub fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
+        let items: Vec<ChunkItem<'_>> = call
+            .payloads
+            .iter()
+            .map(|payload| ChunkItem {
+                position: Some(payload.position),
+                length: payload.length() as u32,
+                bytes: None,
+            })
+            .collect();
+        self.record_decoded_reply(Cursor::new(call.message).with_chunks(&items), reply);
+    }
+
+    /// As [`record_reply`](Self::record_reply), with a cursor at the beginning of the unsigned Call.
+    pub fn record_decoded_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
+        let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
+        let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
+        let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
+        let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
+        let Some(call) = asked.call().filter(|_| is_done) else { return };
+        match (call.prog, call.vers, call.proc) {
+            (Program::NFS, 4, 1) => self.record_compound_reply(sent, reply),
+            (Program::NFS, 3, _) => self.record_nfs3_reply(call.proc, sent, reply),
+            (Program::MOUNT, 3, _) => self.record_mount_reply(call.proc, reply),
+            _ => {}
+        }
+    }
+
+    /// Returns the zone of an issued filehandle.
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+        self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
+    }
+
+    /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
+    fn check_object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+        match self.zone_of_handle(handle)? {
+            ContainmentZone::Export => Err(ContainmentViolation::Upward),
+            standing => Ok(standing),
+        }
+    }
+
+    /// Returns the zone of a name that is looked up, including "..".
+    fn zone_of_lookup(
+        &self,
+        directory: ContainmentZone,
+        name: &[u8],
+    ) -> Result<ContainmentZone, ContainmentViolation> {
+        match name {
+            b".." if directory == ContainmentZone::BelowTreeRoot => Ok(ContainmentZone::InTree),
+            b".." => Err(ContainmentViolation::Upward),
+            _ => self.child(directory, name),
+        }
+    }
+
+    /// Returns the zone of a plain name in a directory.
+    fn child(
+        &self,
+        directory: ContainmentZone,
+        name: &[u8],
+    ) -> Result<ContainmentZone, ContainmentViolation> {
+        check_plain_name(name)?;
+        match directory {
+            ContainmentZone::Export if *name == *self.run_directory => Ok(ContainmentZone::RunDirectory),
+            ContainmentZone::Export => Err(ContainmentViolation::Upward),
+            ContainmentZone::RunDirectory => Ok(ContainmentZone::TreeRoot),
+            ContainmentZone::TreeRoot | ContainmentZone::InTree | ContainmentZone::BelowTreeRoot => {
+                Ok(ContainmentZone::BelowTreeRoot)
+            }
+        }
+    }
+
+    /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
+    fn is_removable_run_directory(&self, directory: ContainmentZone, name: &[u8]) -> bool {
+        self.allows_run_directory_removal
+            && directory == ContainmentZone::Export
+            && !name.is_empty()
+            && *name == *self.run_directory
+    }
+
+    /// Returns an error unless the run has a client with this name.
+    fn check_client_name(&self, name: &[u8]) -> Result<(), ContainmentViolation> {
+        let is_own = self.clients.iter().any(|own| **own == *name)
+            || self.client_name_suffix.as_ref().is_some_and(|suffix| name.ends_with(suffix));
+        if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
+    }
+
+    fn check_issued(&self, kind: StateIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
+        if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
+    }
+}
+
+/// Returns an error unless a name is a plain component, which no server can take for a path.
+fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
+    let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
+    // Windows servers take `\` as a separator.
+    let has_dots = name.contains(&b'\\') && name.split(|byte| *byte == b'\\').any(is_dots);
+    match name {
+        b"" => Err(ContainmentViolation::Name),
+        _ if is_dots(name) || has_dots || name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
+            Err(ContainmentViolation::Name)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A transport that sends only Calls that passed the check.
+pub struct ContainedTransport<'t> {
+    transport: &'t mut dyn RpcTransport,
+}
+
+impl fmt::Debug for ContainedTransport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ContainedTransport").finish_non_exhaustive()
+    }
+}
+
+impl<'t> ContainedTransport<'t> {
+    /// Creates a contained transport on top of `transport`.
+    pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
+        Self { transport }
+    }
+
+    /// Sends a Call. See [`RpcTransport::submit`].
+    ///
+    /// # Errors
+    /// As [`RpcTransport::submit`].
+    pub fn submit(
+        &mut self,
+        connection: ConnectionId,
+        call: &ContainedCall<'_>,
+    ) -> Result<SubmittedCall, SubmitError> {
+        self.transport.submit(connection, &call.call)
+    }
+
+    /// See [`RpcTransport::connect`].
+    ///
+    /// # Errors
+    /// As [`RpcTransport::connect`].
+    pub fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+        self.transport.connect(target)
+    }
+
+    /// See [`RpcTransport::params`].
+    pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
+        self.transport.params(connection)
+    }
+
+    /// See [`RpcTransport::credits`].
+    pub fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+        self.transport.credits(connection)
+    }
+
+    /// Answers a Call of the server. See [`RpcTransport::answer`].
+    ///
+    /// # Errors
+    /// As [`RpcTransport::answer`].
+    pub fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+        self.transport.answer(connection, xid, message)
+    }
+
+    /// See [`RpcTransport::flush`].
+    pub fn flush(&mut self) {
+        self.transport.flush();
+    }
+
+    /// See [`RpcTransport::poll`].
+    ///
+    /// # Errors
+    /// As [`RpcTransport::poll`].
+    pub fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+        self.transport.poll(deadline)
+    }
+
+    /// See [`RpcTransport::disconnect`].
+    pub fn disconnect(&mut self, connection: ConnectionId) {
+        self.transport.disconnect(connection);
+    }
+
+    /// Sends an RPCSEC_GSS control message while nothing else is in flight. `results` also gets the verifier of the
+    /// Reply.
+    ///
+    /// # Errors
+    /// Returns an error if there are no results within the timeout.
+    pub fn control<T>(
+        &mut self,
+        connection: ConnectionId,
+        control: &GssControlCall,
+        timeout: Duration,
+        results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
+    ) -> Result<T, RpcCallError> {
+        RpcClient::new(&mut *self.transport, connection, root_credential(), control.xid(), timeout)
+            .control(control, results)
+    }
+
+    /// Returns a synchronous client with root's credential, whose Calls are checked, and which reconnects after
+    /// connection loss.
+    pub fn rpc_client<'l>(
+        &'l mut self,
+        connection: ConnectionId,
+        xid: Xid,
+        containment: &'l mut Containment,
+        target: &ConnectTarget,
+    ) -> ContainedRpcClient<'l> {
+        let timeout = target.options.timeout;
+        let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
+        ContainedRpcClient::new(client.with_reconnect(target), containment)
+    }
+}

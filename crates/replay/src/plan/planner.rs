@@ -1,0 +1,249 @@
+//! Decides if a step can run, based on the step, the tables of its trace, and the decisions on the steps before it.
+
+use std::io::{Read, Seek};
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::{Procedure, v4};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::{Cursor, XdrError};
+use rustc_hash::FxHashMap;
+
+use super::reason::{PlanReason, PlannedStepState};
+use super::selected_steps::SelectedSteps;
+use crate::auxiliary_programs::is_limited_to_files;
+use crate::trace::file_format::{FileType, ObjectExistence};
+use crate::trace::{
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
+    TraceMessage, TraceMessageForm, TraceProcedure, TraceReader, TraceStep, VariableUse,
+};
+
+/// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
+const MAX_UNAVAILABLE_VARIABLES: usize = 1 << 20;
+
+/// The planned state of a step, and the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanDecision {
+    /// The reason that the step does not run as it was captured; `None` if it does.
+    pub reason: Option<PlanReason>,
+    /// The needed step that does not run, if that is the reason.
+    pub needs: Option<u64>,
+}
+
+impl PlanDecision {
+    /// Returns the planned state of the step.
+    pub fn state(&self) -> PlannedStepState {
+        self.reason.map_or(PlannedStepState::Run, PlanReason::state)
+    }
+}
+
+impl From<Option<PlanReason>> for PlanDecision {
+    fn from(reason: Option<PlanReason>) -> Self {
+        Self { reason, needs: None }
+    }
+}
+
+/// Information from the tables about an object.
+#[derive(Clone, Copy, Debug)]
+struct PlanObjectKnowledge {
+    is_named: bool,
+    has_type: bool,
+}
+
+/// Plans the steps of a trace, in order.
+#[derive(Debug, Default)]
+pub struct StepPlanner {
+    /// The reason for a step to use each undefined variable.
+    undefined: FxHashMap<u32, PlanReason>,
+    /// Variables that a step would define that does not run, with that step.
+    unavailable_variables: FxHashMap<u32, u64>,
+    /// Number of such variables that were dropped at the limit.
+    pub dropped_variables: u64,
+    selected_steps: Option<Rc<SelectedSteps>>,
+    gss: GssPolicy,
+}
+
+/// The treatment of Calls with RPCSEC_GSS whose arguments are not encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GssPolicy {
+    /// Send them with AUTH_SYS.
+    #[default]
+    Sys,
+    /// Sign them with a context of the run.
+    Krb5,
+    /// Do not send them.
+    Skip,
+}
+
+impl StepPlanner {
+    /// Creates a planner from the tables of a trace about undefined variables.
+    ///
+    /// # Errors
+    /// Returns an error if the trace is truncated or damaged.
+    pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+        let mut wanted = FxHashMap::default();
+        trace.for_each_undefined(|line| {
+            if line.object != NONE {
+                wanted.insert(line.object, PlanObjectKnowledge { is_named: false, has_type: false });
+            }
+        })?;
+        trace.for_each_object(|object| {
+            if let Some(known) = wanted.get_mut(&object.number) {
+                known.is_named = object.existence == ObjectExistence::ROOT || !object.names.is_empty();
+                known.has_type = object.file_type != FileType::UNKNOWN;
+            }
+        })?;
+        let mut judge = Self::default();
+        trace.for_each_undefined(|line| {
+            let object = wanted.get(&line.object);
+            judge.undefined.insert(line.variable, reason_for_undefined(line.holds, object, line.access));
+        })?;
+        Ok(judge)
+    }
+
+    /// Restricts the planner to a selection of the steps, with this policy.
+    #[must_use]
+    pub fn with_selection(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
+        Self { selected_steps: chosen, gss, ..self }
+    }
+
+    /// Decides on the next step.
+    pub fn plan_step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
+        let verdict = self.decide(step);
+        // A value in the Reply of a repeated Call is defined by the first Call.
+        if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
+            for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+                if self.unavailable_variables.len() < MAX_UNAVAILABLE_VARIABLES {
+                    self.unavailable_variables.insert(slot.variable, step.origin.id);
+                } else {
+                    self.dropped_variables += 1;
+                }
+            }
+        }
+        verdict
+    }
+
+    fn decide(&self, step: &TraceStep<'_>) -> PlanDecision {
+        let early = match (step.call.seen, step.asked.protection) {
+            _ if step.caller.is_reverse => Some(PlanReason::Callback),
+            _ if self.selected_steps.as_ref().is_some_and(|chosen| !chosen.contains(step.origin.id)) => {
+                Some(PlanReason::Filtered)
+            }
+            (CaptureCompleteness::NOTHING, _) => Some(PlanReason::CallLost),
+            (_, GssProtection::PRIVACY) => Some(PlanReason::Encrypted),
+            (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
+            (CaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
+            _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
+            _ if step.carried.reply == TraceMessageForm::ERROR => Some(PlanReason::TransportError),
+            _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
+            _ => {
+                match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
+                    None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
+                    Some(Err(_)) => Some(PlanReason::Unreadable),
+                    Some(Ok(())) => None,
+                }
+            }
+        };
+        if early.is_some() {
+            return early.into();
+        }
+        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
+        if is_signed && self.gss == GssPolicy::Skip {
+            return Some(PlanReason::SecuredSkipped).into();
+        }
+        let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
+        let mut worst = (is_signed && self.gss == GssPolicy::Sys).then_some(PlanReason::Secured);
+        for slot in used {
+            if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
+                return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };
+            }
+            worst = worse(
+                worst,
+                self.missing_definition_reason(&slot).map(|reason| relax_reason(reason, step, &slot)),
+            );
+        }
+        let lacks_data =
+            step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
+        worst = worse(worst, lacks_data.then_some(PlanReason::DataUnknown));
+        worst =
+            worse(worst, (step.reply.seen != CaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost));
+        worst.into()
+    }
+
+    fn missing_definition_reason(&self, slot: &MessageSlot) -> Option<PlanReason> {
+        let is_missing = slot.definition == 0 && slot.holds.is_assigned_by_server();
+        match self.undefined.get(&slot.variable) {
+            _ if !is_missing => None,
+            Some(reason) => Some(*reason),
+            // The table was too small for the variable.
+            None => Some(reason_for_undefined(slot.holds, None, 0)),
+        }
+    }
+}
+
+/// Returns `true` if Calls of the procedure are replayed.
+fn is_replayed(asked: &TraceProcedure) -> bool {
+    match (Program(asked.program), asked.version) {
+        (Program::NFS, version) => matches!(version, 3 | 4),
+        (Program::NFSACL, version) => version == 3,
+        (program, version) => is_limited_to_files(program, version, asked.procedure),
+    }
+}
+
+/// Returns the more severe reason; of equal ones the first. Reasons shared by all Calls of a client rank lowest.
+fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReason> {
+    let weight = |reason: Option<PlanReason>| {
+        let is_shared = matches!(reason, Some(PlanReason::ClientBefore | PlanReason::Secured));
+        (reason.map_or(PlannedStepState::Run, PlanReason::state), !is_shared)
+    };
+    if weight(other) > weight(one) { other } else { one }
+}
+
+/// Returns the reason for a Call that uses an undefined variable.
+fn reason_for_undefined(
+    holds: MessageSlotKind,
+    object: Option<&PlanObjectKnowledge>,
+    access: u32,
+) -> PlanReason {
+    let is_found = object.is_some_and(|object| object.is_named || object.has_type);
+    match holds {
+        MessageSlotKind::FILEHANDLE => match object {
+            Some(PlanObjectKnowledge { is_named: true, .. }) => PlanReason::NamedBefore,
+            Some(PlanObjectKnowledge { has_type: true, .. }) => PlanReason::Nameless,
+            _ => PlanReason::Unknown,
+        },
+        MessageSlotKind::STATEID if access & 8 != 0 => PlanReason::DelegationBefore,
+        MessageSlotKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
+        MessageSlotKind::STATEID if is_found => PlanReason::OpenBefore,
+        MessageSlotKind::STATEID => PlanReason::StateUnknown,
+        MessageSlotKind::CLIENTID | MessageSlotKind::SESSION => PlanReason::ClientBefore,
+        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER => PlanReason::ListingBefore,
+        MessageSlotKind::CONFIRM_VERIFIER => PlanReason::ConfirmBefore,
+        MessageSlotKind::CHANGE => PlanReason::ChangeBefore,
+        MessageSlotKind::DEVICE => PlanReason::DeviceBefore,
+        _ => PlanReason::StateUnknown,
+    }
+}
+
+/// Replaces lock and delegation reasons by `OpenBefore`, as the run can open the file itself. Operations that return a
+/// delegation or handle locks keep their reason.
+fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
+    if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
+        return reason;
+    }
+    let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
+    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
+    let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
+    match operation.map(|operation| operation.number()) {
+        Some(v4::Operation::DELEGRETURN) => PlanReason::DelegationBefore,
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU) => PlanReason::LockBefore,
+        _ => PlanReason::OpenBefore,
+    }
+}
+
+/// Returns an error if the arguments of a Call cannot be decoded.
+fn check_arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
+    let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullObserver)
+}

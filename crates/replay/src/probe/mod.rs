@@ -1,0 +1,323 @@
+//! Probe of a server: the negotiated parameters, its NFS versions, their limits, and its exports.
+//!
+//! The probe changes nothing on the server. Client IDs and sessions that it needs are destroyed afterwards.
+
+mod mount;
+mod v3;
+mod v4;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
+use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
+use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
+use nfsrdma_rpc::{
+    ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, RdmaFabric, RpcTransport,
+    RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind, TransportParams,
+};
+
+use crate::root_credential;
+
+pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
+pub use v3::Nfs3ProbeReport;
+pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
+
+/// Number of NULL Calls to time.
+const NULL_CALLS: usize = 32;
+/// Maximum number of iWARP connections to abandon because the first Call on them gets no Reply. Linux's siw has a race
+/// in which the server misses data that directly follows connection setup.
+const MAX_ABANDONED_CONNECTIONS: u32 = 1;
+
+/// The result of a probe.
+#[derive(Debug)]
+pub struct ServerProbe {
+    /// The address that answered.
+    pub address: SocketAddr,
+    /// The negotiated parameters.
+    pub terms: TransportParams,
+    /// The requested and granted credits; `None` on TCP.
+    pub credits: Option<TransportCredits>,
+    /// Number of Replies with which the server invalidated a handle remotely, and number of all Replies.
+    pub invalidations: (u64, u64),
+    /// `true` if remote invalidation was requested. `terms` has the negotiated result.
+    pub asked_for_invalidation: bool,
+    /// Number of earlier connections that were abandoned because their first Call got no Reply.
+    pub abandoned_connections: u32,
+    /// The latency of NULL Calls.
+    pub null: NullCallLatency,
+    /// The versions of NFS that answer NULL, in ascending order.
+    pub versions: Vec<u32>,
+    /// A message if the requested version is not available: the version, and those that the server has.
+    pub missing_version_message: Option<String>,
+    /// The results of NFSv3, if available and requested; or the reason that there are none.
+    pub v3: Option<Result<Nfs3ProbeReport, String>>,
+    /// The results of each requested minor version of NFSv4; or the reason that there are none.
+    pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
+    /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.
+    pub exports: Option<Result<ProbedExports, String>>,
+    /// Number of NFS Replies that could not be decoded.
+    pub unreadable: u64,
+}
+
+/// The latency of consecutive NULL Calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NullCallLatency {
+    /// Number of Calls.
+    pub calls: usize,
+    /// The minimum.
+    pub fastest: Duration,
+    /// The median.
+    pub median: Duration,
+}
+
+/// The reason that a probe failed.
+#[derive(Debug)]
+pub enum ProbeError {
+    /// There is no connection.
+    Transport(RpcTransportError),
+    /// The first Call failed: the server, and the error.
+    Call(String, RpcCallError),
+    /// Over iWARP no first Call got a Reply: the server, the number of connections, and the timeout of each.
+    Unanswered(String, u32, Duration),
+}
+
+impl std::fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Transport(error) => error.fmt(f),
+            Self::Call(place, error) => write!(f, "{place}: {error}{}", advice(error)),
+            Self::Unanswered(place, connections, time) => write!(
+                f,
+                "{place}: {connections} iWARP connections were accepted, but none replied to the first Call within {} s; \
+                 check the server's log, or raise --timeout",
+                time.as_secs_f64()
+            ),
+        }
+    }
+}
+
+/// Returns the remedy for a failed first Call, if the error itself has none.
+fn advice(error: &RpcCallError) -> &'static str {
+    match error {
+        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL)) => {
+            "; an RPC server without NFS: check the port and that the NFS server is running"
+        }
+        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
+        RpcCallError::Denied(_) => {
+            "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
+        }
+        RpcCallError::Disconnected(DisconnectReason::Closed | DisconnectReason::Reset) => {
+            "; check that an NFS server listens on this port and allows this host"
+        }
+        _ => "",
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+impl ProbeError {
+    /// Returns the party at fault.
+    pub fn blame(&self) -> nfsrdma_rpc::TransportBlame {
+        match self {
+            Self::Transport(error) => error.blame(),
+            Self::Call(_, error) => error.blame(),
+            Self::Unanswered(..) => nfsrdma_rpc::TransportBlame::Unreachable,
+        }
+    }
+}
+
+/// Probes a server.
+///
+/// # Errors
+/// Returns an error if the server is unreachable, or does not speak NFS. Later errors are part of the result.
+pub fn probe(
+    transport: &mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<ServerProbe, ProbeError> {
+    let (ProbeConnection { client: mut line, address, versions }, given_up) =
+        connect_for_probe(transport, url, wish)?;
+    let connection = line.connection;
+    let place = || format!("{} ({address})", url.host);
+    let newest = versions.iter().max().copied().unwrap_or(4);
+    let null =
+        null_time(&mut line, newest, wish.timeout).map_err(|error| ProbeError::Call(place(), error))?;
+
+    let is_asked = |version| url.version.is_none_or(|asked| asked == version);
+    let (mut v3, mut exports) = (None, None);
+    if versions.contains(&3) && is_asked(NfsVersion::V3) {
+        let (found, mounted) = mount::probe_mount(url, address, wish);
+        exports = Some(found);
+        let mounted = mounted.map_err(|error| error.to_string());
+        v3 = Some(mounted.and_then(|mounted| v3::probe_v3(&mut line, &mounted.root)));
+    }
+    let mut v4 = Vec::new();
+    if versions.contains(&4) {
+        for minor in (0..=2).filter(|minor| is_asked(NfsVersion::V4(*minor))) {
+            v4.push((minor, v4::probe_v4(&mut line, minor, &url.export)));
+        }
+    }
+
+    let absent = url.version.and_then(|asked| absent(asked, &versions, &v4));
+    let unreadable = line.undecodable_replies;
+    let transport = line.transport();
+    let credits = transport.credits(connection);
+    let counts = transport.counts(connection).copied().unwrap_or_default();
+    let terms = transport.params(connection).cloned().ok_or_else(|| connection_lost(url, address))?;
+    transport.disconnect(connection);
+    let invalidations = (counts.invalidations, counts.replies);
+    Ok(ServerProbe {
+        address,
+        terms,
+        credits,
+        invalidations,
+        asked_for_invalidation: wish.remote_invalidation,
+        abandoned_connections: given_up,
+        null,
+        versions,
+        missing_version_message: absent,
+        v3,
+        v4,
+        exports,
+        unreadable,
+    })
+}
+
+/// A connection whose first Calls were answered.
+struct ProbeConnection<'t> {
+    client: RpcClient<'t>,
+    address: SocketAddr,
+    versions: Vec<u32>,
+}
+
+/// Connects, and queries the versions of NFS; abandons an iWARP connection whose first Call gets no Reply, and tries
+/// another. Returns the number of abandoned connections as well.
+fn connect_for_probe<'t>(
+    transport: &'t mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<(ProbeConnection<'t>, u32), ProbeError> {
+    let mut given_up = 0;
+    loop {
+        let (connection, address) = connect(transport, url, wish).map_err(ProbeError::Transport)?;
+        let place = || format!("{} ({address})", url.host);
+        let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ given_up << 12);
+        let mut line = RpcClient::new(&mut *transport, connection, root_credential(), xid, wish.timeout);
+        let error = match versions(&mut line) {
+            Ok(versions) => {
+                // New XIDs, as a server may cache the Replies of the earlier ones.
+                let xid = Xid(xid.0.wrapping_add(16));
+                let line = RpcClient::new(transport, connection, root_credential(), xid, wish.timeout);
+                return Ok((ProbeConnection { client: line, address, versions }, given_up));
+            }
+            Err(error) => error,
+        };
+        let is_iwarp = transport
+            .params(connection)
+            .is_some_and(|terms| terms.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
+        let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
+        match error {
+            RpcCallError::Timeout(time) if is_iwarp && is_silent => {
+                transport.disconnect(connection);
+                given_up += 1;
+                if given_up > MAX_ABANDONED_CONNECTIONS {
+                    return Err(ProbeError::Unanswered(place(), given_up, time));
+                }
+            }
+            error => return Err(ProbeError::Call(place(), error)),
+        }
+    }
+}
+
+/// Returns the message for a requested version that is not available.
+fn absent(
+    asked: NfsVersion,
+    versions: &[u32],
+    v4: &[(u32, Result<Nfs4ProbeReport, String>)],
+) -> Option<String> {
+    let number = match asked {
+        NfsVersion::V3 => 3,
+        NfsVersion::V4(_) => 4,
+    };
+    let has: Vec<String> = versions.iter().map(u32::to_string).collect();
+    let has = has.join(" and ");
+    let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
+    let is_mismatch = |found: &(u32, Result<Nfs4ProbeReport, String>)| {
+        found.1.as_ref().is_err_and(|error| error.contains(&mismatch))
+    };
+    match asked {
+        _ if !versions.contains(&number) => Some(format!("NFSv{asked}: not supported; the server has {has}")),
+        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
+            Some(format!("NFSv{asked}: not supported; the server has {has}, without that minor version"))
+        }
+        _ => None,
+    }
+}
+
+fn connection_lost(url: &ServerUrl, address: SocketAddr) -> ProbeError {
+    ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
+}
+
+/// Connects to the first address of the host that accepts the connection.
+///
+/// # Errors
+/// Returns the error of the last address.
+pub fn connect(
+    transport: &mut dyn RpcTransport,
+    url: &ServerUrl,
+    wish: &ConnectOptions,
+) -> Result<(ConnectionId, SocketAddr), RpcTransportError> {
+    let addresses = url
+        .resolve()
+        .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;
+    let mut last = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
+    for address in addresses {
+        let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
+        match transport.connect(&target) {
+            Ok(connection) => return Ok((connection, address)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Returns the versions of NFS that answer NULL.
+fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
+    let mut found = Vec::new();
+    for version in [4, 3, 2] {
+        match null(line, version) {
+            Ok(()) => found.push(version),
+            // The range that the server reports may have gaps, so each version is tried.
+            Err(RpcCallError::Versions(..) | RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn null(line: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
+    line.call(&ProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
+}
+
+/// Measures the latency of NULL: sequential Calls until `NULLS` are done or `most` has passed, but at least one.
+fn null_time(
+    line: &mut RpcClient<'_>,
+    version: u32,
+    most: Duration,
+) -> Result<NullCallLatency, RpcCallError> {
+    let mut times = Vec::with_capacity(NULL_CALLS);
+    let started = Instant::now();
+    while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < most) {
+        match null(line, version) {
+            Ok(()) => times.push(line.last_latency),
+            Err(error) => return Err(error),
+        }
+    }
+    times.sort_unstable();
+    let at = |index: usize| times.get(index).copied().unwrap_or_default();
+    Ok(NullCallLatency { calls: times.len(), fastest: at(0), median: at(times.len() / 2) })
+}

@@ -1,0 +1,170 @@
+//! MOUNT, which lists the exports of NFSv3 and returns their root filehandles. It is queried over TCP, at the port from
+//! the port mapper (RFC 1833 section 3, RFC 1813 section 5).
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
+use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
+use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
+use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::tcp::TcpTransport;
+use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
+
+use crate::auxiliary_programs::{AuxiliaryCallError, AuxiliaryPorts, query_port_mapper};
+use crate::root_credential;
+use crate::seed::files::advice_for_status;
+
+/// Maximum length of an export list in bytes.
+const EXPORTS: u32 = 1 << 20;
+/// Maximum length of MNT results in bytes: status, filehandle, flavors.
+const MAX_MNT_RESULT_BYTES: u32 = 4 + 4 + 64 + 4 + 4 * 32;
+
+/// The exports of a server according to MOUNT.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProbedExports {
+    /// The port of MOUNT.
+    pub port: u16,
+    /// Exported directories, each with its permitted groups; the groups are empty if everybody may mount it.
+    pub list: Vec<(String, Vec<String>)>,
+}
+
+/// A mounted export.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountedExport {
+    /// The path from the URL; for `/` that of the first export, if there is a list.
+    pub path: String,
+    /// The root filehandle: 1 to 64 bytes. RFC 1813 section 5.2.1.
+    pub root: Vec<u8>,
+}
+
+/// The reason that no export is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountError {
+    /// The server refused: the path, and the status of MNT.
+    Refused(String, String),
+    /// The port mapper or MOUNT is unreachable or missing.
+    Unreachable(String),
+}
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(path, status) => match advice_for_status(status) {
+                Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
+                None => write!(f, "MNT {path}: {status}"),
+            },
+            Self::Unreachable(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Queries the exports, and mounts the one from the URL, or the first one if that is `/`.
+///
+/// # Errors
+/// Both results have their own error: no export list, and no mounted export.
+pub fn probe_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> MountProbeResults {
+    let port = match url.mount_port {
+        Some(port) => Ok(port),
+        None => port_of_mount(url, server, wish),
+    };
+    let port = match port {
+        Ok(port) => port,
+        Err(error) => return (Err(error.clone()), Err(MountError::Unreachable(error))),
+    };
+    match with_tcp_client(url, SocketAddr::new(server.ip(), port), wish, |line| {
+        exports_and_root(line, url, port)
+    }) {
+        Ok(both) => both,
+        Err(error) => (Err(error.clone()), Err(MountError::Unreachable(error))),
+    }
+}
+
+/// Opens a TCP connection, and makes calls over it.
+fn with_tcp_client<T>(
+    url: &ServerUrl,
+    address: SocketAddr,
+    wish: &ConnectOptions,
+    calls: impl FnOnce(&mut RpcClient<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let mut tcp = TcpTransport::new();
+    let target = ConnectTarget { address, name: url.host.clone(), options: wish.clone() };
+    let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
+    let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(address.port()));
+    calls(&mut RpcClient::new(&mut tcp, connection, root_credential(), xid, wish.timeout))
+}
+
+fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
+    let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
+    let ports = AuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
+    query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
+        AuxiliaryCallError::Absent(why) => {
+            format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
+        }
+        AuxiliaryCallError::Silent(why) => {
+            format!("{why}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
+        }
+    })
+}
+
+/// The exports, and the mounted export.
+pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
+
+fn exports_and_root(
+    line: &mut RpcClient<'_>,
+    url: &ServerUrl,
+    port: u16,
+) -> Result<MountProbeResults, String> {
+    let exports = call(line, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
+        Results::EXPORT(exports) => {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            let group = |group: Groupnode<'_>| text(group.gr_name.0);
+            let list = exports.exports.iter();
+            list.map(|node| (text(node.ex_dir.0), node.ex_groups.iter().map(group).collect())).collect()
+        }
+        _ => Vec::new(),
+    });
+    let exports =
+        exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
+    let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
+    let path = match &url.export[..] {
+        "/" => first.map_or("/", |(path, _)| path).to_owned(),
+        path => path.to_owned(),
+    };
+    let arguments = DirpathArgs { dirpath: Text(path.as_bytes()) };
+    let root =
+        call(
+            line,
+            Mount::MNT,
+            MAX_MNT_RESULT_BYTES,
+            &Args::MNT(arguments.clone()),
+            |results| match results {
+                Results::MNT(outcome) => match outcome.ok() {
+                    Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
+                    None => Err(MountError::Refused(path.clone(), outcome.status().to_string())),
+                },
+                _ => Err(MountError::Unreachable("MNT: another result".into())),
+            },
+        );
+    // The server's record of the mount is of no use; a failure to remove it does not matter.
+    let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
+    let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));
+    Ok((exports, root.map(|root| MountedExport { path, root })))
+}
+
+fn call<T>(
+    line: &mut RpcClient<'_>,
+    number: Mount,
+    reply: u32,
+    arguments: &Args<'_>,
+    read: impl FnOnce(Results<'_>) -> T,
+) -> Result<T, RpcCallError> {
+    line.call(
+        &ProcedureCall::new(Program::MOUNT, 3, number.0, reply),
+        |encoder: &mut Encoder| arguments.encode(encoder),
+        |cursor| Results::decode(number, cursor, &mut NullObserver).map(read),
+    )
+}

@@ -1,0 +1,260 @@
+//! Description of a Call: its operations, their effects and the file of each.
+
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Args, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::dependencies::effects::OperationEffect;
+use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceMessage, TraceStep};
+
+/// Maximum number of operations of a COMPOUND that are read.
+const MAX_OPERATIONS: usize = 256;
+
+/// Pseudo variable of the root.
+pub(super) const ROOT: u32 = NONE - 1;
+
+/// Operations and files of a Call.
+#[derive(Debug, Default)]
+pub(super) struct CallDescription {
+    /// Operations of a COMPOUND.
+    pub(super) operations: Vec<Operation>,
+    /// Effect of each operation, or of the procedure if it is no COMPOUND.
+    pub(super) effects: Vec<OperationEffect>,
+    /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
+    pub(super) files: Vec<u32>,
+    /// Title of the Call, for example `NFS 4.2 READ`.
+    pub(super) title: CallTitle,
+    /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
+    attribute_mask: Vec<u32>,
+}
+
+/// Shared title of a Call.
+pub(super) type CallTitle = Option<Rc<str>>;
+
+/// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
+#[derive(Debug, Default)]
+pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
+
+impl CallTitleCache {
+    const MAX_TITLES: usize = 4096;
+
+    fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
+        let asked = &step.asked;
+        let number = operation.map_or(NONE, |operation| operation.0);
+        let key = [asked.program, asked.version, asked.minor_version, asked.procedure, number];
+        if let Some(title) = self.0.get(&key) {
+            return Some(Rc::clone(title));
+        }
+        let title: Rc<str> = title(step, operation).into();
+        if self.0.len() < Self::MAX_TITLES {
+            self.0.insert(key, Rc::clone(&title));
+        }
+        Some(title)
+    }
+}
+
+fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
+    let asked = &step.asked;
+    if asked.program == NONE {
+        return "Reply without its Call".into();
+    }
+    let name = Program(asked.program).name();
+    let name = name.map_or_else(|| format!("program {}", asked.program), str::to_owned);
+    let about = match (operation, asked.find_description()) {
+        (Some(operation), _) => operation.to_string(),
+        (None, Some(procedure)) => procedure.name().to_owned(),
+        (None, None) => format!("procedure {}", asked.procedure),
+    };
+    match asked.minor_version {
+        NONE => format!("{name} {} {about}", asked.version),
+        minor => format!("{name} {}.{minor} {about}", asked.version),
+    }
+}
+
+impl CallDescription {
+    /// Decodes the Call of a step, reusing the buffers.
+    pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
+        self.operations.clear();
+        self.effects.clear();
+        self.attribute_mask.clear();
+        let items = step.call.items();
+        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+        let mut cursor = Cursor::new(body).with_chunks(&items);
+        let mut about = None;
+        match step.asked.find_description() {
+            Some(Procedure::Compound) => {
+                if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) {
+                    for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
+                        let number = operation.number();
+                        if about.is_none_or(|about: Operation| number.class() < about.class()) {
+                            about = Some(number);
+                        }
+                        self.operations.push(number);
+                        self.effects.push(OperationEffect::from_operation(&operation));
+                        self.record_attributes(&operation);
+                    }
+                    if self.operations.len() as u32 != call.count() {
+                        about = call.main_operation().operation;
+                    }
+                }
+            }
+            Some(Procedure::V3(procedure)) => {
+                if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
+                    self.effects.push(OperationEffect::from_v3_args(&arguments));
+                }
+            }
+            Some(Procedure::Nfsacl3(procedure)) => {
+                let sets = procedure == nfsacl::v3::Procedure::SETACL;
+                self.effects.push(if sets {
+                    OperationEffect::ChangeAttributes
+                } else {
+                    OperationEffect::ReadAttributes
+                });
+            }
+            _ => {}
+        }
+        self.title = titles.of(step, about);
+        self.resolve_files(step);
+    }
+
+    fn record_attributes(&mut self, operation: &Args<'_>) {
+        let mask = match operation {
+            Args::GETATTR(args) => args.attr_request,
+            Args::READDIR(args) => args.attr_request,
+            Args::CREATE(args) => args.createattrs.mask,
+            Args::SETATTR(args) => args.obj_attributes.mask,
+            _ => return,
+        };
+        for (at, word) in mask.words().iter().enumerate() {
+            match self.attribute_mask.get_mut(at) {
+                Some(known) => *known |= word,
+                None => self.attribute_mask.push(word),
+            }
+        }
+    }
+
+    /// Returns the title of the Call, for example `NFS 4.2 READ`.
+    pub(super) fn title(&self) -> &str {
+        self.title.as_deref().unwrap_or_default()
+    }
+
+    /// Returns `true` if the Call may change an object.
+    pub(super) fn may_change(&self) -> bool {
+        use OperationEffect::{Lookup, Nothing, Read, ReadAttributes, ReadDirectory};
+        let is_reading = |act: &OperationEffect| {
+            matches!(act, Nothing | ReadAttributes | Lookup(_) | ReadDirectory | Read(..))
+        };
+        self.effects.is_empty() || !self.effects.iter().all(is_reading)
+    }
+
+    /// Returns `true` if the Call reads the text of a symbolic link.
+    pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
+        procedure == Some(Procedure::V3(v3::Procedure::READLINK))
+            || self.operations.contains(&Operation::READLINK)
+    }
+
+    /// Returns `true` if the messages may contain the text of a symbolic link, read or created.
+    pub(super) fn has_link_text(&self, procedure: Option<Procedure>) -> bool {
+        self.reads_link(procedure)
+            || procedure == Some(Procedure::V3(v3::Procedure::SYMLINK))
+            || self.operations.contains(&Operation::CREATE)
+    }
+
+    /// Returns `true` if the Call lists a directory.
+    pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
+        let is_v3 = |of: v3::Procedure| matches!(of, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
+        matches!(procedure, Some(Procedure::V3(of)) if is_v3(of))
+            || self.operations.contains(&Operation::READDIR)
+    }
+
+    /// Returns `true` if the operation of a slot changes or ends the state of its stateid.
+    pub(super) fn ends_state(&self, slot: &MessageSlot) -> bool {
+        let operation = self.operations.get(slot.operation as usize).copied();
+        matches!(
+            operation,
+            Some(
+                Operation::CLOSE
+                    | Operation::OPEN_DOWNGRADE
+                    | Operation::OPEN_CONFIRM
+                    | Operation::LOCK
+                    | Operation::LOCKU
+                    | Operation::DELEGRETURN
+                    | Operation::FREE_STATEID
+                    | Operation::LAYOUTRETURN
+            )
+        )
+    }
+
+    fn resolve_files(&mut self, step: &TraceStep<'_>) {
+        let of = |message: &TraceMessage<'_>, operation: usize| {
+            let slot = message.slots.iter().find(|slot| {
+                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == operation
+            });
+            slot.map_or(NONE, |slot| slot.variable)
+        };
+        let files = &mut self.files;
+        files.clear();
+        files.resize(self.operations.len(), NONE);
+        let (mut current, mut saved, mut since) = (NONE, NONE, 0);
+        for (at, operation) in self.operations.iter().enumerate() {
+            match *operation {
+                Operation::PUTFH => (current, since) = (of(&step.call, at), at),
+                Operation::PUTROOTFH | Operation::PUTPUBFH => (current, since) = (ROOT, at),
+                // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
+                Operation::OPEN if matches!(self.effects.get(at), Some(OperationEffect::Open(None, _))) => {}
+                Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::OPEN
+                | Operation::CREATE
+                | Operation::OPENATTR => {
+                    (current, since) = (NONE, at);
+                }
+                Operation::SAVEFH => saved = current,
+                Operation::RESTOREFH => (current, since) = (saved, at),
+                Operation::GETFH if current == NONE => {
+                    current = of(&step.reply, at);
+                    files.get_mut(since..at).unwrap_or_default().fill(current);
+                }
+                _ => {}
+            }
+            if let Some(file) = files.get_mut(at) {
+                *file = current;
+            }
+        }
+    }
+
+    /// Returns `true` if the COMPOUND may need to be rewritten for a server with these attributes (mask words; `None`
+    /// if unknown). Most need not, which saves decoding them again.
+    pub(super) fn is_adaptable(&self, supported: Option<&[u32]>) -> bool {
+        let is_beyond = |words: &[u32]| {
+            let has = words.iter().copied().chain(std::iter::repeat(0));
+            self.attribute_mask.iter().zip(has).any(|(asked, has)| asked & !has != 0)
+        };
+        supported.is_some_and(is_beyond)
+            || self.has_root()
+            || self
+                .operations
+                .iter()
+                .any(|of| matches!(*of, Operation::EXCHANGE_ID | Operation::OPEN | Operation::SETCLIENTID))
+    }
+
+    /// Returns `true` if an operation sets the root as current filehandle.
+    pub(super) fn has_root(&self) -> bool {
+        self.operations.iter().any(is_root)
+    }
+
+    /// Returns the indices of the operations that set the root, from 0.
+    pub(super) fn roots(&self) -> Vec<u32> {
+        let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
+        roots.map(|(at, _)| at as u32).collect()
+    }
+}
+
+fn is_root(operation: &Operation) -> bool {
+    matches!(*operation, Operation::PUTROOTFH | Operation::PUTPUBFH)
+}

@@ -1,0 +1,169 @@
+//! Options that an OPEN requested, and the state that it was granted in the capture.
+//!
+//! A server's decision to grant a delegation depends on more than the Call: on other clients, a grace period, its
+//! memory. If the captured client was granted none, its later Calls are those of a client without one; with one, the
+//! live server would recall it or wait for its return. Therefore such an OPEN asks for none (RFC 8881 section 18.16.3).
+//! Likewise, an OPEN that was granted an open stateid does not offer to go without it (RFC 9754 section 5).
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::trace::TraceStep;
+
+/// Bits of share_access that request a delegation. RFC 8881 section 18.16.1.
+const DELEGATION_WANT_BITS: u32 = 0xff00
+    | ShareAccess::OPEN4_SHARE_ACCESS_WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL.0
+    | ShareAccess::OPEN4_SHARE_ACCESS_WANT_PUSH_DELEG_WHEN_UNCONTENDED.0;
+
+/// State that a successful OPEN was granted in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CapturedOpenGrant {
+    /// An open stateid and no delegation.
+    Open,
+    /// An open stateid and a delegation.
+    OpenAndDelegation,
+    /// A delegation instead of an open stateid.
+    Delegation,
+}
+
+/// An OPEN of a step that succeeded in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CapturedOpen {
+    /// Index in the COMPOUND, from 0.
+    operation: usize,
+    grant: CapturedOpenGrant,
+    /// Bits of share_access that its delegation covers.
+    access: u32,
+    /// `true` if the server requested OPEN_CONFIRM.
+    must_confirm: bool,
+}
+
+/// Successful OPENs of a captured step.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CapturedOpens(Vec<CapturedOpen>);
+
+impl CapturedOpens {
+    /// Reads the recorded Reply of a step. Empty for NFSv4.0, which has no such options.
+    pub(super) fn wants_of_step(step: &TraceStep<'_>) -> Self {
+        if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
+    }
+
+    /// Reads the recorded Reply of a step of any minor version.
+    pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
+        let reply = &step.reply;
+        let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
+        let items = reply.items();
+        let mut cursor = Cursor::new(results).with_chunks(&items);
+        let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+            return Self::default();
+        };
+        let results = reply.operations().map_while(Result::ok).enumerate();
+        let got = results.filter_map(|(at, results)| match results {
+            Results::OPEN(StatusUnion::Ok(open)) => Some(CapturedOpen {
+                operation: at,
+                grant: CapturedOpenGrant::of(open.rflags, &open.delegation),
+                access: delegation_access(&open.delegation),
+                must_confirm: open.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM),
+            }),
+            _ => None,
+        });
+        Self(got.collect())
+    }
+
+    /// Returns the share_access that requests the state that the OPEN at index `at` was granted.
+    pub(super) fn adjusted_access(&self, at: usize, access: ShareAccess) -> ShareAccess {
+        let instead = ShareAccess::OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION.0;
+        let times = ShareAccess::OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS.0;
+        let none = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
+        match self.at(at).map(|opened| opened.grant) {
+            Some(CapturedOpenGrant::Open) => {
+                ShareAccess(access.0 & !(DELEGATION_WANT_BITS | instead | times) | none)
+            }
+            Some(CapturedOpenGrant::OpenAndDelegation) => ShareAccess(access.0 & !instead),
+            Some(CapturedOpenGrant::Delegation) | None => access,
+        }
+    }
+
+    fn at(&self, operation: usize) -> Option<&CapturedOpen> {
+        self.0.iter().find(|opened| opened.operation == operation)
+    }
+
+    /// Returns `true` if the OPEN at index `at` was granted a delegation and no open stateid.
+    pub(super) fn granted_only_delegation(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
+    }
+
+    /// Returns `true` if any OPEN was granted a delegation and no open stateid.
+    pub(super) fn any_granted_only_delegation(&self) -> bool {
+        self.0.iter().any(|opened| opened.grant == CapturedOpenGrant::Delegation)
+    }
+
+    /// Returns `true` if the OPEN at index `at` had to be confirmed.
+    pub(super) fn must_confirm(&self, at: usize) -> bool {
+        self.at(at).is_some_and(|opened| opened.must_confirm)
+    }
+
+    /// Returns the bits of share_access that the delegation of the OPEN at index `at` covers.
+    pub(super) fn delegated_access(&self, at: usize) -> u32 {
+        self.at(at).map_or(0, |opened| opened.access)
+    }
+}
+
+impl CapturedOpenGrant {
+    fn of(flags: OpenRflags, delegation: &OpenDelegation4<'_>) -> Self {
+        match delegation {
+            OpenDelegation4::None | OpenDelegation4::NoneExt(_) => Self::Open,
+            _ if flags.0 & OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID.0 != 0 => Self::Delegation,
+            _ => Self::OpenAndDelegation,
+        }
+    }
+}
+
+/// Returns the bits of share_access that a delegation covers. RFC 8881 section 10.4.
+fn delegation_access(delegation: &OpenDelegation4<'_>) -> u32 {
+    match delegation {
+        OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,
+        OpenDelegation4::Write(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u32 = 1;
+    const ANY: u32 = 0x300;
+    const OFFERS: u32 = 0x30_0000;
+
+    fn of(got: CapturedOpenGrant) -> CapturedOpens {
+        CapturedOpens(vec![CapturedOpen { operation: 2, grant: got, access: 0, must_confirm: false }])
+    }
+
+    fn asks(got: CapturedOpenGrant, access: u32) -> u32 {
+        of(got).adjusted_access(2, ShareAccess(access)).0
+    }
+
+    #[test]
+    fn an_open_that_got_no_delegation_wants_none() {
+        assert_eq!(asks(CapturedOpenGrant::Open, READ | ANY | OFFERS), READ | 0x400);
+        assert_eq!(asks(CapturedOpenGrant::Open, READ), READ | 0x400);
+    }
+
+    #[test]
+    fn an_open_that_got_a_stateid_does_not_offer_to_go_without() {
+        assert_eq!(asks(CapturedOpenGrant::OpenAndDelegation, READ | ANY | OFFERS), READ | ANY | 0x10_0000);
+    }
+
+    #[test]
+    fn an_open_that_got_a_delegation_instead_asks_as_it_did() {
+        assert_eq!(asks(CapturedOpenGrant::Delegation, READ | OFFERS), READ | OFFERS);
+    }
+
+    #[test]
+    fn other_operations_of_the_compound_stay() {
+        assert_eq!(of(CapturedOpenGrant::Open).adjusted_access(3, ShareAccess(READ)).0, READ);
+    }
+}

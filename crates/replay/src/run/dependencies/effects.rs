@@ -1,0 +1,172 @@
+//! Effects of operations, as far as dependencies between steps follow from them.
+
+use nfsrdma_dissectors::nfs::v3;
+use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
+
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Effect of an operation, or of a procedure that is no COMPOUND. Names are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum OperationEffect {
+    /// Nothing visible to others, and nothing read besides its own file.
+    Nothing,
+    /// Reads attributes or the end of its file.
+    ReadAttributes,
+    /// Changes attributes of its file.
+    ChangeAttributes,
+    /// Looks up a name.
+    Lookup(u64),
+    /// Creates an object with this name, or opens it so that it exists.
+    Create(u64),
+    /// Adds this name in a directory for its file, for NFSv4 the saved one.
+    Link(u64),
+    /// Removes a name.
+    Remove(u64),
+    /// Renames from the first name, in the saved directory for NFSv4, to the second.
+    Rename(u64, u64),
+    /// Lists a directory.
+    ReadDirectory,
+    /// Opens a file, by name if there is one; `true` if it may create it.
+    Open(Option<u64>, bool),
+    /// Changes opens or locks of its file, with their stateids.
+    ChangeFileState,
+    /// Changes open or lock state of a file that it does not name.
+    FreeState,
+    /// Reads: offset and number of bytes.
+    Read(u64, u64),
+    /// Writes: offset and number of bytes, `None` for the length of its payload.
+    Write(u64, Option<u64>),
+    /// Copies from the saved file: source offset, destination offset, number of bytes (0 up to the end).
+    Copy(u64, u64, u64),
+    /// Needs exclusive access to its client.
+    ExclusiveClient,
+}
+
+fn name_hash(bytes: &[u8]) -> u64 {
+    hash(bytes) as u64
+}
+
+impl OperationEffect {
+    /// Returns `true` if the effect creates, removes or renames a name.
+    pub(in crate::run) fn changes_names(self) -> bool {
+        matches!(
+            self,
+            Self::Create(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
+        )
+    }
+
+    /// Returns the effect of an operation of a COMPOUND.
+    pub(in crate::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
+        use v4::Args;
+        match operation {
+            Args::LOOKUP(args) => Self::Lookup(name_hash(args.objname.0)),
+            Args::SECINFO(args) => Self::Lookup(name_hash(args.name.0)),
+            Args::CREATE(args) => Self::Create(name_hash(args.objname.0)),
+            Args::LINK(args) => Self::Link(name_hash(args.newname.0)),
+            Args::REMOVE(args) => Self::Remove(name_hash(args.target.0)),
+            Args::RENAME(args) => Self::Rename(name_hash(args.oldname.0), name_hash(args.newname.0)),
+            Args::READDIR(_) => Self::ReadDirectory,
+            Args::OPEN(args) => {
+                let of = match &args.claim {
+                    OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name_hash(file.0)),
+                    OpenClaim4::DelegateCur(both) => Some(name_hash(both.file.0)),
+                    _ => None,
+                };
+                Self::Open(of, matches!(args.openhow, Openflag4::Create(_)))
+            }
+            Args::READ(args) => Self::Read(args.offset, args.count.into()),
+            Args::READ_PLUS(args) => Self::Read(args.rpa_offset, args.rpa_count.into()),
+            Args::SEEK(args) => Self::Read(args.sa_offset, u64::MAX),
+            Args::WRITE(args) => Self::Write(args.offset, None),
+            Args::ALLOCATE(args) => Self::Write(args.aa_offset, Some(args.aa_length)),
+            Args::DEALLOCATE(args) => Self::Write(args.da_offset, Some(args.da_length)),
+            Args::WRITE_SAME(args) => {
+                let block = &args.wsa_adb;
+                Self::Write(
+                    block.adb_offset,
+                    Some(block.adb_block_size.saturating_mul(block.adb_block_count)),
+                )
+            }
+            Args::COPY(args) => Self::Copy(args.ca_src_offset, args.ca_dst_offset, args.ca_count),
+            Args::CLONE(args) => Self::Copy(args.cl_src_offset, args.cl_dst_offset, args.cl_count),
+            other => Self::from_operation_number(other.number()),
+        }
+    }
+
+    /// Returns `true` if the effect may change the size or the link count of a file. An OPEN that may create can
+    /// truncate.
+    pub(in crate::run) fn may_change_size_or_links(self) -> bool {
+        matches!(
+            self,
+            Self::ChangeAttributes
+                | Self::Create(_)
+                | Self::Link(_)
+                | Self::Remove(_)
+                | Self::Rename(..)
+                | Self::Open(_, true)
+                | Self::Write(..)
+                | Self::Copy(..)
+        )
+    }
+
+    fn from_operation_number(operation: Operation) -> Self {
+        match operation {
+            Operation::GETATTR
+            | Operation::VERIFY
+            | Operation::NVERIFY
+            | Operation::ACCESS
+            | Operation::COMMIT
+            | Operation::READLINK
+            | Operation::GETXATTR
+            | Operation::LISTXATTRS => Self::ReadAttributes,
+            Operation::SETATTR | Operation::SETXATTR | Operation::REMOVEXATTR | Operation::LAYOUTCOMMIT => {
+                Self::ChangeAttributes
+            }
+            Operation::CLOSE
+            | Operation::LOCK
+            | Operation::LOCKT
+            | Operation::LOCKU
+            | Operation::OPEN_CONFIRM
+            | Operation::OPEN_DOWNGRADE
+            | Operation::DELEGRETURN
+            | Operation::WANT_DELEGATION
+            | Operation::GET_DIR_DELEGATION
+            | Operation::LAYOUTGET
+            | Operation::LAYOUTRETURN => Self::ChangeFileState,
+            Operation::FREE_STATEID | Operation::OFFLOAD_CANCEL => Self::FreeState,
+            Operation::EXCHANGE_ID
+            | Operation::CREATE_SESSION
+            | Operation::DESTROY_SESSION
+            | Operation::DESTROY_CLIENTID
+            | Operation::BIND_CONN_TO_SESSION
+            | Operation::BACKCHANNEL_CTL
+            | Operation::RECLAIM_COMPLETE
+            | Operation::SETCLIENTID
+            | Operation::SETCLIENTID_CONFIRM
+            | Operation::SET_SSV
+            | Operation::DELEGPURGE
+            | Operation::RELEASE_LOCKOWNER => Self::ExclusiveClient,
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Returns the effect of an NFSv3 procedure.
+    pub(in crate::run) fn from_v3_args(arguments: &v3::Args<'_>) -> Self {
+        use v3::Args;
+        match arguments {
+            Args::SETATTR(_) => Self::ChangeAttributes,
+            Args::LOOKUP(args) => Self::Lookup(name_hash(args.what.name.0)),
+            Args::CREATE(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::MKDIR(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::SYMLINK(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::MKNOD(args) => Self::Create(name_hash(args.r#where.name.0)),
+            Args::LINK(args) => Self::Link(name_hash(args.link.name.0)),
+            Args::REMOVE(args) | Args::RMDIR(args) => Self::Remove(name_hash(args.object.name.0)),
+            Args::RENAME(args) => Self::Rename(name_hash(args.from.name.0), name_hash(args.to.name.0)),
+            Args::READDIR(_) | Args::READDIRPLUS(_) => Self::ReadDirectory,
+            Args::READ(args) => Self::Read(args.offset, args.count.into()),
+            Args::WRITE(args) => Self::Write(args.offset, Some(args.count.into())),
+            _ => Self::ReadAttributes,
+        }
+    }
+}

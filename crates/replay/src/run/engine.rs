@@ -1,0 +1,468 @@
+//! The replay engine: issues the steps of a trace, handles their Replies and reports their states.
+//!
+//! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
+//!
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`], [`concurrency`]) and
+//!   pace ([`pacer`], [`think_time`]);
+//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
+//!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
+//! - [`connections`]: live connections, their loss and timeouts;
+//! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
+//!   ([`reply_check_queue`]); [`lock_stateids`]: lock stateids with a single user; [`uncaptured_clients`]: changes made
+//!   by other clients in the capture;
+//! - [`ReplayReport`]: outcomes and counts.
+//!
+//! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
+//!
+//! - [`issuing`] and [`send`]: send a step; [`auxiliary_calls`]: steps of programs other than NFS;
+//! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
+//! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
+//! - [`reclaim`], [`context_renewal`]: clients and security contexts that the server has forgotten;
+//! - [`delegation_return`]: delegations that the capture does not have.
+
+mod auxiliary_calls;
+mod cb_getattr;
+mod concurrency;
+mod connections;
+mod context_renewal;
+mod delegation_return;
+mod delegation_substitutes;
+mod event_loop;
+mod io_split;
+mod issuer;
+mod issuing;
+mod lock_stateids;
+mod pacer;
+mod ready_queue;
+mod reclaim;
+mod reconnect;
+mod reply;
+mod reply_check_queue;
+mod reply_timeout;
+mod rpcsec_gss;
+mod scheduler;
+mod send;
+mod think_time;
+mod uncaptured_clients;
+mod verification;
+mod window;
+
+use std::fmt;
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::gss::{self, GssError};
+use nfsrdma_rpc::{
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, TransportCall,
+};
+use rustc_hash::FxHashMap;
+
+use super::call_description::CallDescription;
+use super::callbacks::CallbackServer;
+use super::dependencies::collector::DependencyCollector;
+use super::dependencies::name_targets::NameTargetTable;
+use super::file_divergence::FileDivergence;
+use super::live_values::{LiveValues, client_suffix};
+use super::options::ReplayOptions;
+use super::prologue::{PrologueError, create_missing_state};
+use super::recording::ReplayRecorder;
+use super::report::{ReplayReport, StepId};
+use super::step_outcome::StepOutcome;
+use super::tree_check::{LiveServerNames, TreeCheckReport};
+use crate::auxiliary_programs::AuxiliaryRpcConnections;
+use crate::containment::{ContainedTransport, Containment};
+use crate::plan;
+use crate::plan::planner::GssPolicy;
+use crate::seed::SeededTree;
+use crate::trace::{TraceError, TraceReader, TraceStep};
+use connections::ConnectionManager;
+pub(super) use delegation_substitutes::SubstitutedStateid;
+use io_split::MissingValueReason;
+use issuer::CallIssuer;
+use nfsrdma_analysis::comparison::record::hash;
+use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
+use scheduler::{RETRY_DELAY, StepScheduler};
+use verification::RunVerification;
+use window::WindowStep;
+
+/// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
+const REPLY_HEADROOM_BYTES: u32 = 1024;
+/// Maximum number of files whose differences from the capture are remembered.
+const MAX_DIVERGENT_FILES: usize = 1 << 16;
+/// Number of consecutive reply timeouts that ends the run.
+const MAX_REPLY_TIMEOUTS: u32 = 3;
+/// Maximum number of copies of the captured clients.
+pub const MAX_CLIENT_COPIES: usize = 4096;
+/// State of a step that uses a delegation that the live server did not grant.
+const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
+
+/// An error that ends a run early.
+#[derive(Debug)]
+pub enum ReplayRunError {
+    /// Error of the server or the transport.
+    Transport(RpcTransportError),
+    /// Error in the trace.
+    Trace(TraceError),
+    /// Error of a security context.
+    Security(GssError),
+}
+
+impl fmt::Display for ReplayRunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Transport(error) => error.fmt(f),
+            Self::Trace(error) => error.fmt(f),
+            Self::Security(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReplayRunError {}
+
+impl From<RpcTransportError> for ReplayRunError {
+    fn from(error: RpcTransportError) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl From<TraceError> for ReplayRunError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+/// Observes a run in progress.
+pub trait ReplayMonitor {
+    /// Called with the current report; `total` is the number of steps in the trace.
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, elapsed: Duration);
+
+    /// Returns `true` if the run is to be interrupted.
+    fn should_stop(&self) -> bool {
+        false
+    }
+
+    /// Returns the recorder of everything sent and received; called once, before the first step is sent.
+    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+        None
+    }
+}
+
+/// Monitor that does nothing.
+impl ReplayMonitor for () {
+    fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
+}
+
+/// Recorder of everything sent and received, if there is one.
+type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
+
+/// Reason why a step was not sent.
+enum Unsent {
+    /// The step has this outcome.
+    Finished(StepOutcome),
+    /// The live connection with this index has no capacity now.
+    Parked(usize),
+    /// The server asked for a later retry.
+    RetryLater,
+    /// The server cannot be reached, or is not to be contacted, until this time.
+    UnreachableUntil(Instant),
+    /// The slot of the live session is in use by a step that used another slot in the capture.
+    SlotBusy((u32, u32)),
+    /// The run ends.
+    Failed(ReplayRunError),
+}
+
+impl Unsent {
+    /// The step cannot be replayed, for this reason.
+    fn unreplayable(why: impl fmt::Display) -> Self {
+        Self::Finished(StepOutcome::Unreplayable(why.to_string()))
+    }
+}
+
+impl From<StepOutcome> for Unsent {
+    fn from(outcome: StepOutcome) -> Self {
+        Self::Finished(outcome)
+    }
+}
+
+impl<E: Into<ReplayRunError>> From<E> for Unsent {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Result of submitting a Call that is no step.
+enum OwnCallResult {
+    Sent,
+    /// The connection has no capacity.
+    Busy,
+    /// The Call cannot be signed yet.
+    Unready,
+    /// The connection is lost; the transport reports its end later.
+    Lost,
+    /// The Call can never be signed, for this reason.
+    Unsigned(String),
+    /// The Call does not pass the containment check.
+    Escapes(String),
+}
+
+/// A copy of the captured clients, with a directory of its own.
+pub struct ReplayClientCopy<'r, R> {
+    /// The trace.
+    pub steps: &'r mut TraceReader<R>,
+    /// The same trace, opened a second time.
+    pub contents: &'r mut TraceReader<R>,
+    /// Directory of this copy.
+    pub seeded: &'r SeededTree,
+}
+
+/// Runs a trace. `steps` and `contents` are the same trace, opened twice.
+///
+/// # Errors
+/// Returns an error if the server cannot be reached, the transport fails, or the trace is damaged.
+pub fn run<R: Read + Seek>(
+    steps: &mut TraceReader<R>,
+    contents: &mut TraceReader<R>,
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
+    seeded: &SeededTree,
+    options: &ReplayOptions,
+    watch: &mut dyn ReplayMonitor,
+) -> Result<ReplayReport, ReplayRunError> {
+    run_all(vec![ReplayClientCopy { steps, contents, seeded }], transport, target, options, watch)
+}
+
+/// Runs several copies of the captured clients concurrently, at most [`MAX_CLIENT_COPIES`], and returns one report for
+/// all of them.
+///
+/// # Errors
+/// Returns the errors of [`run`].
+pub fn run_all<R: Read + Seek>(
+    parties: Vec<ReplayClientCopy<'_, R>>,
+    transport: &mut dyn RpcTransport,
+    target: &ConnectTarget,
+    options: &ReplayOptions,
+    watch: &mut dyn ReplayMonitor,
+) -> Result<ReplayReport, ReplayRunError> {
+    let callbacks = CallbackServer::new(target.address.ip());
+    let mut engines = Vec::new();
+    for (number, party) in parties.into_iter().take(MAX_CLIENT_COPIES).enumerate() {
+        engines.push(ReplayEngine::new(number as u32, party, transport, target, options, &callbacks)?);
+    }
+    let mut tape = watch.recorder();
+    if tape.is_some() {
+        callbacks.record();
+    }
+    // From here on, every Call passes the containment check before it is sent.
+    let transport = &mut ContainedTransport::new(transport);
+    event_loop::drive(&mut engines, transport, watch, &mut tape, &callbacks)?;
+    callbacks.end_recording();
+    // The Calls of the tree check are not part of the recording.
+    let recorded_as = tape.map(|tape| tape.finish().map_err(|error| error.to_string()));
+    let mut reports = engines.into_iter().map(|engine| engine.conclude(transport));
+    let Some(first) = reports.next() else { return Ok(ReplayReport::default()) };
+    let mut sum = first?;
+    for (number, report) in (2..).zip(reports) {
+        sum.join(report?, number);
+    }
+    sum.recording = recorded_as;
+    callbacks.finish(&mut sum);
+    Ok(sum)
+}
+
+impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
+    fn new(
+        number: u32,
+        party: ReplayClientCopy<'r, R>,
+        transport: &mut dyn RpcTransport,
+        target: &'r ConnectTarget,
+        options: &'r ReplayOptions,
+        callbacks: &'r CallbackServer,
+    ) -> Result<Self, ReplayRunError> {
+        let ReplayClientCopy { steps, contents, seeded } = party;
+        let plan = plan::planner::StepPlanner::new(steps)?
+            .with_selection(options.selected_steps.clone(), options.gss);
+        let names = NameTargetTable::new(steps)?;
+        steps.rewind();
+        // The first copy uses the tag that a single copy would use.
+        let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
+        let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
+        let mut values = LiveValues::new(&tag);
+        let mut report = ReplayReport { squashed: seeded.squashed_owner, ..ReplayReport::default() };
+        report.steps.max_mismatches = options.max_shown_mismatches;
+        for (variable, handle) in &seeded.handles {
+            report.dropped_values += u64::from(!values.set_value(*variable, handle));
+        }
+        let mut containment = Containment::for_run(seeded, &client_suffix(&tag));
+        let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
+        match made {
+            Ok(made) => report.synthesized = made,
+            Err(PrologueError::Trace(error)) => return Err(error.into()),
+            Err(PrologueError::Transport(error)) => return Err(error.into()),
+            // Steps that use the missing values report them.
+            Err(PrologueError::Server(what)) => report.refused.push(what),
+        }
+        report.refused.extend(seeded.refusals.iter().cloned());
+        let signing = match options.gss {
+            GssPolicy::Krb5 => GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?,
+            GssPolicy::Sys | GssPolicy::Skip => None,
+        };
+        let end = &steps.summary().end;
+        report.timing.recorded_ns = end.last.saturating_sub(end.first);
+        let refused_handles = seeded.refused_handles.iter();
+        Ok(Self {
+            scheduler: StepScheduler::new(
+                steps,
+                plan,
+                DependencyCollector::new(options.order, options.pace, names),
+                options.pace,
+            ),
+            verification: RunVerification::new(options, seeded, signing.is_some()),
+            issuer: CallIssuer {
+                values,
+                containment,
+                signing,
+                missing_values: refused_handles
+                    .map(|variable| (*variable, MissingValueReason::Object))
+                    .collect(),
+                auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
+                ..CallIssuer::default()
+            },
+            connections: ConnectionManager::default(),
+            report,
+            context: RunContext { number, tag, target, seeded, options, callbacks },
+            contents,
+        })
+    }
+}
+
+/// Settings that all parts of a run read.
+struct RunContext<'r> {
+    /// Number of this client copy, from 0.
+    number: u32,
+    /// Suffix that makes client owner strings unique per run and per copy.
+    tag: String,
+    target: &'r ConnectTarget,
+    seeded: &'r SeededTree,
+    options: &'r ReplayOptions,
+    callbacks: &'r CallbackServer,
+}
+
+/// The run of one client copy.
+struct ReplayEngine<'r, R> {
+    context: RunContext<'r>,
+    /// Contents of payloads, which Calls and the verification of Replies need.
+    contents: &'r mut TraceReader<R>,
+    scheduler: StepScheduler<'r, R>,
+    issuer: CallIssuer,
+    connections: ConnectionManager,
+    verification: RunVerification<'r>,
+    report: ReplayReport,
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
+    fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
+        let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
+        for held in self.scheduler.window.steps_in_order() {
+            self.report.steps.count(held.id, held.description.title(), ended());
+        }
+        let mut parts = CallDescription::default();
+        while !self.scheduler.is_exhausted {
+            match self.scheduler.steps.next_step()? {
+                Some(step) => {
+                    parts.read(&step, &mut self.scheduler.titles);
+                    self.report.steps.count(step_id(&step), parts.title(), ended());
+                }
+                None => self.scheduler.is_exhausted = true,
+            }
+        }
+        self.destroy_contexts(transport);
+        let late = self.verification.checker.take_late_differences(true);
+        self.report.steps.apply_late_differences(late);
+        if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
+            // The tree check would only time out again.
+            let failed = Some(format!("not begun: {why}"));
+            self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
+        } else if let Some(walk) = self
+            .verification
+            .expected_tree
+            .take()
+            .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
+        {
+            let left = LiveServerNames {
+                seeded: self.context.seeded,
+                values: &self.issuer.values,
+                checker: &self.verification.checker,
+            };
+            let (tag, shown) = (&self.context.tag, self.context.options.max_shown_mismatches);
+            self.report.tree_check = Some(walk.check(
+                (transport, &mut self.issuer.containment),
+                self.context.target,
+                tag,
+                &left,
+                self.contents,
+                shown,
+            ));
+        }
+        self.report.dropped_values +=
+            self.issuer.dropped_values + self.issuer.containment.take_dropped_count();
+        self.report.compared = self.verification.checker.compared;
+        Ok(self.report)
+    }
+
+    /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
+    fn submit_own(
+        &mut self,
+        connection: ConnectionId,
+        (xid, tag): (Xid, CallTag),
+        (message, client): (&[u8], Option<u32>),
+        transport: &mut ContainedTransport<'_>,
+    ) -> OwnCallResult {
+        let signing = self.issuer.signing.as_mut().zip(client);
+        let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
+        let sent = match signed {
+            Ok(signed) => signed.flatten().unwrap_or(message),
+            Err(UnsignedCallReason::NotYet) => return OwnCallResult::Unready,
+            Err(UnsignedCallReason::Never(why)) => return OwnCallResult::Unsigned(why),
+        };
+        let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
+        match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
+            Ok(Ok(_)) => OwnCallResult::Sent,
+            Ok(Err(SubmitError::Busy(_))) => OwnCallResult::Busy,
+            Ok(Err(SubmitError::Refused(_))) => OwnCallResult::Lost,
+            Err(escape) => OwnCallResult::Escapes(escape.to_string()),
+        }
+    }
+
+    /// Queues at most `most` of the steps that wait for capacity on a connection.
+    fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
+        if let Some(number) = self.connections.connection_index.get(&connection) {
+            self.scheduler.unpark(*number, most);
+        }
+    }
+
+    /// Records the final state of a step and releases its window entry.
+    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: StepOutcome) {
+        if let (
+            Some(step),
+            StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_),
+        ) = (held.step.trace_step(), &state)
+        {
+            self.verification.mark_objects_uncertain(&held, &step, &state);
+        }
+        self.report.steps.count(held.id, held.description.title(), state);
+        self.scheduler.release(window_index, held);
+    }
+}
+
+/// Records differences of a file from the capture, if the number of files allows it.
+fn record_divergence(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
+    if !touched.is_empty() && (files.len() < MAX_DIVERGENT_FILES || files.contains_key(&variable)) {
+        files.entry(variable).or_default().merge(touched);
+    }
+}
+
+fn step_id(step: &TraceStep<'_>) -> StepId {
+    StepId { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
+}

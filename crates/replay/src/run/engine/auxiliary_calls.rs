@@ -1,0 +1,111 @@
+//! Steps of programs other than NFS. Each is called synchronously; nothing else proceeds until it is answered.
+
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_rpc::{CallTag, TransportCall};
+
+use super::super::recording::{RecordedExchange, RecordedTcpStream};
+use super::super::step_outcome::StepOutcome;
+use super::reply_check_queue::ReplyDisposition;
+use super::send::replacement_header;
+use super::window::{WindowStep, unreadable_state};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent};
+use crate::auxiliary_programs::{
+    AuxiliaryCallError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
+};
+use crate::trace::TraceStep;
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
+    pub(super) fn call_auxiliary(
+        &mut self,
+        held: &mut WindowStep,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Unsent {
+        if let Err(error) = self.check_all() {
+            return error.into();
+        }
+        let Some(mut beside) = self.issuer.auxiliary.take() else {
+            return Unsent::unreplayable("other-program: another is being asked");
+        };
+        let kept = std::mem::take(&mut held.step);
+        let going = match kept.trace_step() {
+            Some(step) => self
+                .call_program(&step, held, &mut beside, tape)
+                .map_or_else(|unsent| unsent, Unsent::Finished),
+            None => unreadable_state().into(),
+        };
+        held.step = kept;
+        self.issuer.auxiliary = Some(beside);
+        going
+    }
+
+    fn call_program(
+        &mut self,
+        step: &TraceStep<'_>,
+        held: &mut WindowStep,
+        beside: &mut AuxiliaryRpcConnections,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<StepOutcome, Unsent> {
+        let xid = beside.next_xid();
+        let (program, version) = (Program(step.asked.program), step.asked.version);
+        let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
+        if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
+            return Err(Unsent::unreplayable(why));
+        }
+        if !self.issuer.placed.is_empty() {
+            return Err(Unsent::unreplayable("payloads: more than can be sent"));
+        }
+        let mut message = std::mem::take(&mut self.issuer.call_buffer);
+        // The recording has the captured path, so that it can be replayed below another directory.
+        let captured = reroot_mount_path(&message, &self.context.seeded.path)
+            .map(|other| std::mem::replace(&mut message, other));
+        let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
+        let call = TransportCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        self.issuer.values.swap_counts(&mut held.call.counts);
+        let client = step.caller.client;
+        let lane = beside.lane(client, (program, version)).map_err(|why| self.no_reply_state(&why))?;
+        let sent = Instant::now();
+        self.scheduler.pacer.started.get_or_insert(sent);
+        self.report.calls += 1;
+        held.call.reply_identifiers = call.reply_identifiers();
+        let mut answer_of_tape = None;
+        let answered = beside.call(lane, &call, |reply| {
+            answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
+            self.issuer.containment.record_reply(call.call(), reply.cursor());
+            match self.process_reply(held, step, reply)? {
+                ReplyDisposition::Retry => Err(Unsent::RetryLater),
+                ReplyDisposition::Finished(outcome) => Ok(outcome),
+                ReplyDisposition::Check(findings) => {
+                    Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
+                }
+            }
+        });
+        if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
+            let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
+            tape.record_exchange(&RecordedExchange {
+                // Each copy of the clients has its own connections.
+                stream: RecordedTcpStream::Program(u64::from(self.context.number) << 24 | number),
+                caller: local,
+                callee: peer,
+                client_key: (self.context.number, client),
+                step: step.origin.id,
+                message: captured.as_deref().unwrap_or(&message),
+                answer: answer.as_deref(),
+                times: [sent, came],
+            });
+        }
+        answered.map_err(|why| self.no_reply_state(&why))?
+    }
+
+    /// Returns the state of a step whose program does not reply.
+    fn no_reply_state(&mut self, why: &AuxiliaryCallError) -> StepOutcome {
+        if let AuxiliaryCallError::Silent(why) = why {
+            self.report.end.silent_program.get_or_insert_with(|| why.clone());
+        }
+        StepOutcome::Unreplayable(format!("other-program: {why}"))
+    }
+}

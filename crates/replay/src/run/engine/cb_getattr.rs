@@ -1,0 +1,137 @@
+//! Attributes that a client with a write delegation returns to the server's CB_GETATTR. RFC 8881 section 20.1.
+//!
+//! A run returns the size that the captured client returned. It returns the live server's change attribute if the
+//! captured client returned one that its server had given; any other value means that the client modified the file.
+
+use std::collections::VecDeque;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{
+    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, mask_and_values,
+};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use super::super::live_values::LiveValues;
+use crate::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
+
+/// Maximum number of answers that are kept.
+const MAX_ANSWERS: usize = 1 << 14;
+
+/// Answer of a client about one file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CbGetattrAnswer {
+    size_bytes: Option<u64>,
+    change: Option<u64>,
+    /// Variable of the change attribute, or [`NONE`].
+    change_variable: u32,
+}
+
+/// Captured answers to CB_GETATTR, by the variable of the filehandle, as far as the trace was read.
+#[derive(Debug, Default)]
+pub(super) struct CbGetattrAnswers {
+    answers: FxHashMap<u32, VecDeque<CbGetattrAnswer>>,
+    count: usize,
+}
+
+fn body<'a>(message: &TraceMessage<'a>) -> Cursor<'a> {
+    Cursor::new(message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default())
+}
+
+fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize) -> u32 {
+    let mut slots = message.slots.iter();
+    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
+    slot.map_or(NONE, |slot| slot.variable)
+}
+
+impl CbGetattrAnswers {
+    /// Records the answers to a Call of the captured server.
+    pub(super) fn record_answers(&mut self, step: &TraceStep<'_>) {
+        if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
+            return;
+        }
+        let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullObserver) else { return };
+        let Ok(reply) = CbCompoundReply::decode(&mut body(&step.reply), &mut NullObserver) else { return };
+        let operations =
+            call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (at, both) in operations.enumerate() {
+            let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
+            let file = variable(&step.call, MessageSlotKind::FILEHANDLE, at);
+            if file == NONE {
+                continue;
+            }
+            let change_variable = variable(&step.reply, MessageSlotKind::CHANGE, at);
+            let mut getattr_answer = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
+            for attribute in ok.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::CHANGE(change) => getattr_answer.change = Some(change),
+                    Attribute::SIZE(size) => getattr_answer.size_bytes = Some(size),
+                    _ => {}
+                }
+            }
+            self.answers.entry(file).or_default().push_back(getattr_answer);
+            self.count += 1;
+        }
+    }
+
+    /// Returns the mask words and the values of the attributes that the live server asks for. The captured answers
+    /// about the file are returned in order, the last one repeatedly. Returns `None` if the capture has no answer about
+    /// the file.
+    pub(super) fn next_attributes(
+        &mut self,
+        values: &LiveValues,
+        handle: &[u8],
+        asked: &Bitmap4<'_>,
+    ) -> Option<(Vec<u32>, Vec<u8>)> {
+        let mut files = self.answers.iter_mut();
+        let (_, answers) = files.find(|(file, _)| values.get(**file) == Some(handle))?;
+        let getattr_answer = match answers.len() {
+            1 => answers.front().copied()?,
+            _ => {
+                self.count = self.count.saturating_sub(1);
+                answers.pop_front()?
+            }
+        };
+        let live = values.get(getattr_answer.change_variable).and_then(|value| value.first_chunk());
+        let change = live.map(|value| u64::from_be_bytes(*value)).or(getattr_answer.change);
+        // In ascending order of attribute number.
+        let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
+        let size =
+            getattr_answer.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
+        let items: Vec<_> = change.into_iter().chain(size).collect();
+        Some(mask_and_values(&items))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::live_values::LiveValues;
+
+    #[test]
+    fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {
+        let getattr_answer = |size, change| CbGetattrAnswer {
+            size_bytes: Some(size),
+            change: Some(change),
+            change_variable: 9,
+        };
+        let mut delegated = CbGetattrAnswers::default();
+        delegated.answers.insert(4, VecDeque::from([getattr_answer(100, 7), getattr_answer(200, 8)]));
+        let mut values = LiveValues::new("t");
+        assert!(values.set_value(4, b"live"));
+        let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
+        let both = Bitmap4::from(&both[..]);
+        let answer =
+            |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
+        assert_eq!(delegated.next_attributes(&values, b"other", &both), None);
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(7, 100));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(8, 200));
+        // The live server has given the change attribute.
+        assert!(values.set_value(9, &77u64.to_be_bytes()));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(77, 200));
+        let size = [1 << Attributes::SIZE];
+        let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]));
+        assert_eq!(only, Some(mask_and_values(&[Attribute::SIZE(200)])));
+    }
+}

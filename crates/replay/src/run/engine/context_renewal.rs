@@ -1,0 +1,329 @@
+//! Renewal and destruction of security contexts. If the server no longer knows a context, for example after a restart,
+//! a new one is established and the denied Calls are sent again with it (RFC 2203 section 5.3.3.3). At the end of the
+//! run every context is destroyed (section 5.4).
+//!
+//! Calls that need the context wait meanwhile; all others proceed.
+
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
+use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
+
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
+use super::issuer::CallIssuer;
+use super::reply::CompletedStep;
+use super::rpcsec_gss::{GssCallSignature, UnsignedCallReason};
+use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
+use super::{ReplayEngine, ReplayRunError};
+use crate::containment::{ContainedCall, ContainedTransport};
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
+const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A context and its replacements.
+#[derive(Debug)]
+pub(super) struct RenewableContext {
+    /// Version of NFS that the context is for.
+    version: u32,
+    /// Current context.
+    pub(super) context: GssContext,
+    /// Previous context, which may have signed Replies in flight.
+    previous: Option<GssContext>,
+    /// Number of renewals.
+    pub(super) generation: u32,
+    state: ContextState,
+}
+
+/// State of a context.
+#[derive(Debug)]
+enum ContextState {
+    /// Calls can be signed.
+    Ready,
+    /// The server denied the context; a new one is being established.
+    Renewing(ContextRenewal),
+    /// The context could not be renewed, for this reason.
+    Lost(String),
+}
+
+/// A context that is being established in place of another.
+#[derive(Debug)]
+struct ContextRenewal {
+    /// Index of the live connection that carries the Calls.
+    connection_index: usize,
+    /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
+    setup: Option<GssContextSetup>,
+    /// Send time and XID of the Call in flight.
+    sent: Option<(Instant, Xid)>,
+    tries: u32,
+}
+
+impl RenewableContext {
+    /// Wraps an established context.
+    pub(super) fn new(version: u32, context: GssContext) -> Self {
+        Self { version, context, previous: None, generation: 0, state: ContextState::Ready }
+    }
+
+    /// Succeeds if Calls can be signed with the context.
+    ///
+    /// # Errors
+    /// Returns an error if Calls cannot be signed yet, or never again.
+    pub(super) fn is_ready(&self) -> Result<(), UnsignedCallReason> {
+        match &self.state {
+            ContextState::Ready => Ok(()),
+            ContextState::Renewing(_) => Err(UnsignedCallReason::NotYet),
+            ContextState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
+        }
+    }
+
+    /// Returns the context of a generation: the current or the previous one.
+    pub(super) fn at_generation(&mut self, generation: u32) -> Option<&mut GssContext> {
+        match self.generation.checked_sub(generation)? {
+            0 => Some(&mut self.context),
+            1 => self.previous.as_mut(),
+            _ => None,
+        }
+    }
+
+    fn renewal(&mut self) -> Option<&mut ContextRenewal> {
+        match &mut self.state {
+            ContextState::Renewing(renewal) => Some(renewal),
+            ContextState::Ready | ContextState::Lost(_) => None,
+        }
+    }
+}
+
+impl CallIssuer {
+    fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
+        self.signing.as_mut()?.contexts.get_mut(at)
+    }
+
+    /// Returns the index of the context whose Call has this tag.
+    fn context_of_tag(&self, copy: u32, tag: CallTag) -> Option<usize> {
+        let count = self.signing.as_ref()?.contexts.len();
+        (0..count).find(|at| call_tag(copy, CONTEXT_INDEX, *at as u64) == tag)
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
+    /// was renewed since, so that the Call can be sent again.
+    pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
+        let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
+        let Some(kept) = self.issuer.context_mut(with.context) else { return false };
+        if kept.generation != with.generation {
+            return true;
+        }
+        match &kept.state {
+            ContextState::Renewing(_) => true,
+            ContextState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
+                let renewal = ContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
+                kept.state = ContextState::Renewing(renewal);
+                true
+            }
+            ContextState::Ready | ContextState::Lost(_) => false,
+        }
+    }
+
+    /// Queues a denied step to be sent again, on the same slot but with a new XID, as the server has answered the old
+    /// one.
+    pub(super) fn resend_denied_step(
+        &mut self,
+        CompletedStep { window_index, window_step: mut held, .. }: CompletedStep,
+        connection: ConnectionId,
+    ) {
+        (held.resend.is_pending, held.resend.is_denied) = (true, true);
+        held.resend.denials += 1;
+        let line = self.connections.line_mut(connection);
+        if let Some((line, xid)) = line.zip(held.call.message.get_mut(..4)) {
+            line.xid = line.xid.wrapping_add(1);
+            xid.copy_from_slice(&line.xid.to_be_bytes());
+        }
+        self.scheduler.put_back(window_index, held, None);
+    }
+
+    /// Queues a denied Call that is no step to be sent again.
+    pub(super) fn resend_denied_control(&mut self, reply: &TransportReply<'_>) {
+        if self.handle_recovery_loss(reply.tag) {
+            return;
+        }
+        let number = self.context.number;
+        let line = self.connections.line_mut(reply.connection);
+        let Some(line) = line else { return };
+        let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
+        let bound = line.backchannels.iter().find(is_of).copied();
+        line.unbound_backchannels.extend(bound);
+    }
+
+    /// Continues the renewal of contexts.
+    pub(super) fn renew_contexts(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        for at in 0..count {
+            let due = self
+                .issuer
+                .context_mut(at)
+                .and_then(RenewableContext::renewal)
+                .filter(|renewal| renewal.sent.is_none());
+            if let Some(line) = due.map(|renewal| renewal.connection_index) {
+                self.renew_context(at, line, transport)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn renew_context(
+        &mut self,
+        at: usize,
+        line: usize,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<(), ReplayRunError> {
+        if self.connections.is_failing() {
+            self.lose_context(at, "connections go away without a Reply");
+            return Ok(());
+        }
+        if self.ensure_connected(line, transport)?.is_some() {
+            return Ok(());
+        }
+        let Some((connection, xid)) = self.connections.lines.get_mut(line).map(|line| {
+            line.xid = line.xid.wrapping_add(1);
+            (line.connection, Xid(line.xid))
+        }) else {
+            return Ok(());
+        };
+        let Some(mechanism) = self.issuer.signing.as_ref().map(|signing| signing.mechanism) else {
+            return Ok(());
+        };
+        let (host, tag) =
+            (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
+        let Some(kept) = self.issuer.context_mut(at) else { return Ok(()) };
+        let version = kept.version;
+        let Some(renewal) = kept.renewal() else { return Ok(()) };
+        let establishing = match renewal.setup.take() {
+            Some(establishing) => Ok(establishing),
+            None => mechanism(host).and_then(|mechanism| GssContextSetup::begin(mechanism, version)),
+        };
+        let establishing = match establishing {
+            Ok(establishing) => establishing,
+            Err(error) => {
+                self.lose_context(at, &error.to_string());
+                return Ok(());
+            }
+        };
+        let control = establishing.call(xid);
+        renewal.setup = Some(establishing);
+        match transport.submit(connection, &ContainedCall::control(&control, tag)) {
+            Ok(_) => {
+                renewal.sent = Some((Instant::now(), xid));
+                self.report.calls += 1;
+            }
+            Err(SubmitError::Busy(_)) => {}
+            // The transport reports the end of the connection later.
+            Err(SubmitError::Refused(_)) => {
+                self.connections.count_failure();
+                self.mark_connection_lost(connection);
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a Reply to a Call that establishes a context. Returns `true` if it is one.
+    pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        let Some(at) = self.issuer.context_of_tag(self.context.number, reply.tag) else { return false };
+        self.unpark_connection(reply.connection, 1);
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
+        if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
+            return true;
+        }
+        renewal.sent = None;
+        let Some(establishing) = renewal.setup.take() else { return true };
+        match establishing.handle_reply(reply.cursor()) {
+            Ok(GssSetupStep::ContinueNeeded(next)) => renewal.setup = Some(next),
+            Ok(GssSetupStep::Established(context)) => {
+                if let Some(kept) = self.issuer.context_mut(at) {
+                    kept.previous = Some(std::mem::replace(&mut kept.context, context));
+                    (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
+                }
+                self.report.recovery.contexts_renewed += 1;
+                self.scheduler.unpark_each(usize::MAX);
+            }
+            Err(error) => self.lose_context(at, &error.to_string()),
+        }
+        true
+    }
+
+    /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
+    pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
+        let Some(at) = self.issuer.context_of_tag(self.context.number, tag) else { return false };
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+            return true;
+        };
+        (renewal.sent, renewal.setup) = (None, None);
+        renewal.tries += 1;
+        if renewal.tries > MAX_RESENDS {
+            self.lose_context(at, "connections go away without a Reply");
+        }
+        true
+    }
+
+    /// Gives up contexts whose Reply timed out.
+    pub(super) fn expire_contexts(&mut self, now: Instant) {
+        let timeout = self.context.options.timeout;
+        let count = self.issuer.signing.as_ref().map_or(0, |signing| signing.contexts.len());
+        for at in 0..count {
+            let sent = self
+                .issuer
+                .context_mut(at)
+                .and_then(RenewableContext::renewal)
+                .and_then(|renewal| renewal.sent);
+            if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
+                self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
+            }
+        }
+    }
+
+    /// Gives up a context: Calls that need it are not sent.
+    fn lose_context(&mut self, at: usize, why: &str) {
+        let why = format!("security context not re-established: {why}");
+        if let Some(kept) = self.issuer.context_mut(at) {
+            kept.state = ContextState::Lost(why.clone());
+        }
+        self.report.add_refusal(why);
+        self.scheduler.unpark_each(usize::MAX);
+    }
+
+    /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
+    /// for.
+    pub(super) fn destroy_contexts(&mut self, transport: &mut ContainedTransport<'_>) {
+        let Some(mut signing) = self.issuer.signing.take().filter(|_| self.report.end.unreachable.is_none())
+        else {
+            return;
+        };
+        let open = self.connections.lines.iter().find(|line| line.lost.is_none()).map(|line| line.connection);
+        let Some(connection) = open.or_else(|| transport.connect(self.context.target).ok()) else { return };
+        let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
+        let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
+        for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
+            if !matches!(kept.state, ContextState::Ready) {
+                continue;
+            }
+            let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };
+            let context = &mut kept.context;
+            let is_signed = transport.control(connection, &control, timeout, |verifier, _| {
+                Ok(context.verify_reply(seal, verifier))
+            });
+            match is_signed {
+                Ok(true) => self.report.recovery.contexts_destroyed += 1,
+                Ok(false) => {}
+                Err(error) if error.is_final() => return,
+                Err(_) => {}
+            }
+        }
+    }
+}

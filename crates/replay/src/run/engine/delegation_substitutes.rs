@@ -1,0 +1,506 @@
+//! Opens in place of delegations that the live server does not grant.
+//!
+//! A captured client with a delegation used its stateid after closing the file, or had no stateid of the open at all
+//! (RFC 9754 section 5). A server need not grant a delegation (RFC 8881 section 10.4). This program then opens the file
+//! once more, with its own open-owner: a CLOSE of the captured owner does not end that open (RFC 8881 section 9.9).
+//! DELEGRETURN is replaced by its CLOSE. If the captured client had no stateid of the open but the live server returns
+//! one, no step would close it, so this program does.
+//!
+//! An NFSv4.0 server asks for OPEN_CONFIRM of an unknown open-owner (RFC 7530 section 16.18), for example after a
+//! restart. If the trace has none, this program sends it.
+//!
+//! The OPEN of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
+
+mod request;
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
+use rustc_hash::FxHashSet;
+
+use super::super::captured_opens::CapturedOpens;
+use super::super::recovery::MAX_RESENDS;
+use super::super::recovery::substitute_open::SubstituteOpen;
+use super::issuer::CallIssuer;
+use super::reply_check_queue::LiveReply;
+use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
+use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use crate::containment::ContainedTransport;
+use crate::trace::{MessageSlot, MessageSlotKind, TraceStep};
+use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
+
+/// Substitutes of a run.
+#[derive(Debug, Default)]
+pub(super) struct DelegationSubstitutes {
+    /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
+    pub(super) missing: Option<(u32, u32)>,
+    /// Request that the current Reply makes necessary.
+    wanted: Option<SubstituteRequest>,
+    /// Substitutes that are to be made or in flight.
+    waiting: VecDeque<DelegationSubstitute>,
+    /// Variables of delegations that are currently replaced by an open.
+    active: FxHashSet<u32>,
+}
+
+impl DelegationSubstitutes {
+    /// Returns `true` if an open of this program replaces the delegation.
+    pub(super) fn has_substitute(&self, variable: u32) -> bool {
+        self.active.contains(&variable)
+    }
+}
+
+/// A substitute that is being made.
+#[derive(Debug)]
+struct DelegationSubstitute {
+    /// Window index of the step that opened the file, and its buffers.
+    window_index: u32,
+    window_step: Box<WindowStep>,
+    request: SubstituteRequest,
+    /// Stages to be done; the first is in flight or next.
+    stages: VecDeque<SubstituteStage>,
+    line: usize,
+    /// Session variable and captured slot.
+    session: Option<(u32, u32)>,
+    /// Live slot in use.
+    slot: Option<(u32, u32)>,
+    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
+    message: Option<(Xid, Vec<u8>)>,
+    sent: Option<Instant>,
+    retry_at: Option<Instant>,
+    tries: u32,
+    resends: u32,
+    /// `true` if the server had forgotten the client, which is re-established.
+    is_renewed: bool,
+}
+
+impl CallIssuer {
+    fn substitute_call(
+        &self,
+        one: &DelegationSubstitute,
+        sequence: Option<([u8; 16], u32, u32)>,
+        xid: Xid,
+    ) -> Option<Vec<u8>> {
+        let wanted = &one.request;
+        let stage = one.stages.front()?;
+        let variable = wanted.seqid_owner(stage);
+        let seqid = if wanted.minor_version == 0 { self.values.next_seqid((false, variable)) } else { 0 };
+        let owner = substitute_owner(variable);
+        let mut operations: Vec<Args<'_>> = Vec::new();
+        if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
+            operations.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid,
+                sa_sequenceid,
+                sa_slotid,
+                sa_highest_slotid: sa_slotid,
+                sa_cachethis: true,
+            }));
+        }
+        operations.extend(wanted.operations(stage, &owner, seqid));
+        let mut encoder = Encoder::new();
+        encoder.raw(&wanted.header);
+        let head = CompoundCallHead { tag: Text(b""), minorversion: wanted.minor_version };
+        CompoundCall::new(head, &operations).encode(&mut encoder);
+        let mut message = encoder.finish().0;
+        message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
+        Some(message)
+    }
+
+    /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+        if self.ungranted_delegations.is_empty() {
+            return Vec::new();
+        }
+        let slots = step.call.slots.iter().filter(|slot| {
+            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+        });
+        let of = |slot: MessageSlot| SubstitutedStateid {
+            operation: slot.operation as usize,
+            has_own_owner: self.substitutes.has_substitute(slot.variable),
+            variable: slot.variable,
+            seqid: if step.asked.minor_version == 0 {
+                self.values.next_seqid((false, slot.variable))
+            } else {
+                0
+            },
+        };
+        slots.map(of).collect()
+    }
+
+    /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
+    fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
+        let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
+            let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
+                return false;
+            };
+            (stateid.other, stateid.seqid) = (*other, values.seqid(variable));
+            true
+        };
+        let wanted = &mut one.request;
+        if wanted.minor_version == 0 {
+            let client = wanted.clientid;
+            let is_new = |client: u64| self.client_state.client(client).is_none();
+            if is_new(client) {
+                let Some(variable) = wanted.client_variable else { return false };
+                let id = self.values.identifier(variable);
+                let Some(id) = id else { return false };
+                wanted.clientid = u64::from_be_bytes(id);
+            }
+        }
+        // The captured owner's open stands in for the delegation while there is no substitute.
+        if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
+            return renewed(&self.values, variable, surplus);
+        }
+        // A recovery has confirmed the captured owner.
+        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        wanted.surplus_open.is_none()
+    }
+
+    /// Completes a stage. `stateid` is the stateid returned, with `true` if it must be confirmed.
+    fn complete_stage(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        stage: &SubstituteStage,
+        stateid: Option<(Stateid4, bool)>,
+        is_done: bool,
+    ) {
+        one.stages.pop_front();
+        match (stage, stateid) {
+            (
+                SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
+                Some((stateid, _)),
+            ) => {
+                self.values.set_seqid(*variable, stateid.seqid);
+            }
+            (SubstituteStage::Open, Some((stateid, true))) => {
+                one.stages.push_front(SubstituteStage::Confirm(stateid))
+            }
+            (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
+            (_, None) => {}
+        }
+        if let Some(surplus) =
+            one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
+        {
+            self.client_state.remove_open(surplus.other);
+        }
+    }
+
+    /// Uses the stateid of the substitute open for the delegation from here on.
+    fn take_substitute_stateid(&mut self, one: &DelegationSubstitute, stateid: &Stateid4) {
+        let wanted = &one.request;
+        let Some((variable, access)) = wanted.delegation else { return };
+        if self.substitutes.active.len() >= MAX_DIVERGENT_FILES {
+            self.dropped_values += 1;
+            return;
+        }
+        self.values.set_value(variable, &stateid.other);
+        self.values.set_seqid(variable, stateid.seqid);
+        self.substitutes.active.insert(variable);
+        let id = one.session.and_then(|(session, _)| self.values.identifier(session));
+        let client = match id {
+            Some(id) => self.client_state.session(id).map(|session| session.client),
+            None => Some(wanted.clientid),
+        };
+        let Some(client) = client else { return };
+        self.client_state.add_substitute_open(
+            stateid.other,
+            SubstituteOpen {
+                client,
+                file: &wanted.file,
+                access,
+                owner: &substitute_owner(variable),
+                header: &wanted.header,
+                variable,
+            },
+        );
+    }
+
+    /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
+    pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
+        for variable in step.call.variables(MessageSlotKind::STATEID) {
+            if !self.substitutes.active.remove(&variable) {
+                continue;
+            }
+            if let Some(other) = self.values.identifier(variable) {
+                self.client_state.remove_open(other);
+            }
+        }
+    }
+
+    /// Records the substitute that the OPEN of a step makes necessary. Returns `true` if a delegation is missing that
+    /// cannot be replaced, so that the open in its place stays open.
+    pub(super) fn record_substitute_request(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) -> bool {
+        let missing = self.substitutes.missing.take();
+        if missing.is_some()
+            || step.asked.minor_version == 0
+            || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
+        {
+            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+            return missing.is_some() && self.substitutes.wanted.is_none();
+        }
+        false
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Releases the window entry of an answered step, at once or when the substitute that its Reply makes necessary
+    /// exists.
+    pub(super) fn release_after_substitute(
+        &mut self,
+        window_index: u32,
+        room: Box<WindowStep>,
+        connection: ConnectionId,
+    ) {
+        let Some(wanted) = self.issuer.substitutes.wanted.take() else {
+            return self.scheduler.release(window_index, room);
+        };
+        let Some(line) = self.connections.connection_index.get(&connection).copied() else {
+            return self.scheduler.release(window_index, room);
+        };
+        let mut todo = VecDeque::new();
+        todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
+        if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
+            todo.push_back(SubstituteStage::Open);
+        }
+        self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
+            window_index,
+            session: room.captured.slot,
+            window_step: room,
+            request: wanted,
+            stages: todo,
+            line,
+            slot: None,
+            message: None,
+            sent: None,
+            retry_at: None,
+            tries: 0,
+            resends: 0,
+            is_renewed: false,
+        });
+    }
+
+    /// Sends the Calls of pending substitutes, as far as connections have capacity.
+    pub(super) fn make_substitutes(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<(), ReplayRunError> {
+        for _ in 0..self.issuer.substitutes.waiting.len() {
+            let Some(mut one) = self.issuer.substitutes.waiting.pop_front() else { break };
+            let is_over = one.sent.is_none() && self.make_substitute(&mut one, transport)?;
+            match is_over {
+                true => self.abandon_substitute(one),
+                false => self.issuer.substitutes.waiting.push_back(one),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the next Call of a substitute. Returns `true` if nothing more can be sent.
+    fn make_substitute(
+        &mut self,
+        one: &mut DelegationSubstitute,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<bool, ReplayRunError> {
+        if self.connections.is_failing() || self.report.end.is_interrupted {
+            return Ok(true);
+        }
+        if std::mem::take(&mut one.is_renewed) && !self.issuer.update_renewed(one) || one.stages.is_empty() {
+            return Ok(true);
+        }
+        let now = Instant::now();
+        if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
+        {
+            return Ok(false);
+        }
+        let (xid, message) = match one.message.take() {
+            Some(message) => message,
+            None => {
+                let mut sequence = None;
+                if let Some((session, captured)) = one.session {
+                    let Some(live) = self.issuer.values.session(session) else { return Ok(true) };
+                    let slot = live.slot(captured);
+                    if live.is_busy(slot) {
+                        return Ok(false);
+                    }
+                    let id = self.issuer.values.identifier(session);
+                    let Some(id) = id else { return Ok(true) };
+                    let next = self.issuer.values.next_sequence((session, slot));
+                    (one.slot, sequence) = (Some((session, slot)), Some((id, slot, next)));
+                }
+                let Some(xid) = self.connections.next_xid(one.line) else {
+                    return Ok(true);
+                };
+                let Some(message) = self.issuer.substitute_call(one, sequence, xid) else { return Ok(true) };
+                (xid, message)
+            }
+        };
+        let Some(connection) = self.connections.lines.get(one.line).map(|line| line.connection) else {
+            return Ok(true);
+        };
+        let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
+        match self.submit_own(connection, (xid, tag), (&message, None), transport) {
+            OwnCallResult::Sent => {
+                self.scheduler.in_flight += 1;
+                one.sent = Some(now);
+                if let Some(slot) = one.slot {
+                    self.issuer.values.set_slot_state(slot, true, false);
+                }
+            }
+            OwnCallResult::Lost => self.mark_connection_lost(connection),
+            OwnCallResult::Escapes(_) => return Ok(true),
+            _ => {}
+        }
+        one.message = Some((xid, message));
+        Ok(false)
+    }
+
+    /// Removes and returns the substitute in flight whose Call has this tag.
+    fn take_substitute(&mut self, tag: CallTag) -> Option<DelegationSubstitute> {
+        let number = self.context.number;
+        let is_of = |one: &DelegationSubstitute| {
+            one.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, one.window_index.into()) == tag
+        };
+        let at = self.issuer.substitutes.waiting.iter().position(is_of)?;
+        let mut one = self.issuer.substitutes.waiting.remove(at)?;
+        one.sent = None;
+        self.scheduler.end_flight();
+        Some(one)
+    }
+
+    /// Handles a Reply to the Call of a substitute. Returns `true` if it is one.
+    pub(super) fn handle_substitute_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        let Some(mut one) = self.take_substitute(reply.tag) else { return false };
+        self.unpark_connection(reply.connection, 1);
+        if let Some((_, message)) = one.message.take() {
+            self.issuer.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
+        }
+        let Some(opened) = SubstituteReply::of(reply.cursor()) else {
+            self.abandon_substitute(one);
+            return true;
+        };
+        if let Some(slot) = one.slot.take() {
+            self.free_slot(slot, opened.statuses.first() == Some(&Nfsstat4::NFS4_OK));
+        }
+        let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
+        let Some(stage) = one.stages.front().cloned() else { return true };
+        // If the operation was not reached, the server did not count the seqid.
+        if one.request.minor_version == 0 && opened.statuses.len() > 1 {
+            let owner = one.request.seqid_owner(&stage);
+            let seqid = self.issuer.values.next_seqid((false, owner));
+            self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
+        }
+        let is_forgotten = matches!(
+            status,
+            Nfsstat4::NFS4ERR_BADSESSION
+                | Nfsstat4::NFS4ERR_DEADSESSION
+                | Nfsstat4::NFS4ERR_STALE_CLIENTID
+                | Nfsstat4::NFS4ERR_STALE_STATEID
+        );
+        if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
+            self.issuer.substitutes.waiting.push_back(one);
+            return true;
+        }
+        match (status, opened.stateid) {
+            (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
+                if one.tries < self.context.options.max_delay_retries =>
+            {
+                one.tries += 1;
+                one.retry_at = Some(Instant::now() + RETRY_DELAY * one.tries.min(10));
+                self.report.delayed += 1;
+                self.issuer.substitutes.waiting.push_back(one);
+            }
+            (status, stateid) => {
+                let is_done = status == Nfsstat4::NFS4_OK;
+                self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
+                match (is_done, one.stages.is_empty()) {
+                    (true, false) => self.issuer.substitutes.waiting.push_back(one),
+                    (true, true) => self.scheduler.release(one.window_index, one.window_step),
+                    (false, _) => self.abandon_substitute(one),
+                }
+            }
+        }
+        true
+    }
+
+    /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
+    /// Returns `true` if this is possible.
+    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
+        let id = one.session.and_then(|(session, _)| self.issuer.values.identifier(session));
+        let client = match id {
+            Some(id) => self.issuer.client_state.session(id).map(|session| session.client),
+            None => Some(one.request.clientid),
+        };
+        let Some(client) = client.filter(|client| self.issuer.client_state.client(*client).is_some()) else {
+            return false;
+        };
+        self.start_recovery(client, id, connection);
+        one.resends += 1;
+        one.is_renewed = true;
+        true
+    }
+
+    /// Gives up a substitute; the captured owner's open stands in for the delegation.
+    fn abandon_substitute(&mut self, one: DelegationSubstitute) {
+        self.verification.leaves_open = true;
+        if let Some(slot) = one.slot {
+            self.retire_slot(slot);
+        }
+        self.scheduler.release(one.window_index, one.window_step);
+    }
+
+    /// Handles a Call of a substitute that will get no Reply. `is_again` is `true` if it is to be sent again because
+    /// its connection was lost.
+    pub(super) fn lose_substitute(&mut self, tag: CallTag, is_again: bool) {
+        let Some(mut one) = self.take_substitute(tag) else { return };
+        match is_again && one.resends < MAX_RESENDS {
+            true => {
+                one.resends += 1;
+                self.issuer.substitutes.waiting.push_back(one);
+            }
+            false => self.abandon_substitute(one),
+        }
+    }
+
+    /// Gives up substitutes whose Reply timed out.
+    pub(super) fn expire_substitutes(&mut self, now: Instant) {
+        let timeout = self.context.options.timeout;
+        let is_late = |one: &DelegationSubstitute| {
+            one.sent.is_some_and(|sent| now.saturating_duration_since(sent) > timeout)
+        };
+        while let Some(late) = self.issuer.substitutes.waiting.iter().find(|one| is_late(one)) {
+            let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, late.window_index.into());
+            self.lose_substitute(tag, false);
+        }
+    }
+
+    /// Gives up all substitutes, including those in flight.
+    pub(super) fn abandon_substitutes(&mut self) {
+        while let Some(one) = self.issuer.substitutes.waiting.pop_front() {
+            self.scheduler.in_flight =
+                self.scheduler.in_flight.saturating_sub(usize::from(one.sent.is_some()));
+            self.abandon_substitute(one);
+        }
+    }
+}
+
+/// An operation that uses the stateid of an open in place of a delegation's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct SubstitutedStateid {
+    /// Index of the operation in the COMPOUND, from 0.
+    pub(in crate::run) operation: usize,
+    /// `true` if the open has this program's own open-owner.
+    pub(in crate::run) has_own_owner: bool,
+    /// Variable of the delegation.
+    pub(in crate::run) variable: u32,
+    /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
+    pub(in crate::run) seqid: u32,
+}

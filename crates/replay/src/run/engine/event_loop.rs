@@ -1,0 +1,269 @@
+//! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
+
+use std::io::{Read, Seek};
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::nfs::v4::Bitmap4;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
+
+use super::super::callback_responder;
+use super::super::callbacks::CallbackServer;
+use super::super::options::DEFAULT_LIMIT;
+use super::super::report::ReplayReport;
+use super::reply_check_queue::ReplyCheckQueue;
+use super::window::client_copy;
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
+use crate::containment::ContainedTransport;
+
+/// Interval at which the loop checks whether to stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum time to wait for Calls in flight when a run is ended.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum number of events between two reads of the clock.
+const MAX_EVENTS_PER_TICK: u32 = 64;
+/// Maximum number of events handled before new steps are issued.
+const MAX_EVENT_BATCH: u32 = 32;
+/// Sleeping ends this long before a step is due and polling begins, as a sleep may last that much longer.
+const SPIN_BEFORE_DUE: Duration = Duration::from_micros(200);
+
+/// Engines that may have something to do since steps were last issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RunnableEngines {
+    NoEngine,
+    One(usize),
+    All,
+}
+
+impl RunnableEngines {
+    fn contains(self, number: usize) -> bool {
+        self == Self::All || self == Self::One(number)
+    }
+
+    fn with(self, number: usize) -> Self {
+        match self {
+            Self::NoEngine => Self::One(number),
+            one if one == Self::One(number) => one,
+            Self::One(_) | Self::All => Self::All,
+        }
+    }
+}
+
+/// Runs the engines until all steps are finished or the run is ended.
+pub(super) fn drive<R: Read + Seek>(
+    engines: &mut [ReplayEngine<'_, R>],
+    transport: &mut ContainedTransport<'_>,
+    watch: &mut dyn ReplayMonitor,
+    tape: &mut OptionalReplayRecorder,
+    callbacks: &CallbackServer,
+) -> Result<(), ReplayRunError> {
+    let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
+    let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    let recorded = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded));
+    let begin = Instant::now();
+    let (mut now, mut events) = (begin, 0);
+    let mut ending: Option<Instant> = None;
+    let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
+    let mut busy = RunnableEngines::All;
+    // Events since steps were last issued.
+    let mut together = 0;
+    loop {
+        // While other Calls keep the server busy, the events that arrived together are handled before new steps are
+        // issued, with a single doorbell.
+        let takes_more = (1..MAX_EVENT_BATCH).contains(&together)
+            && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
+        let (mut due, mut in_flight, mut is_done) = (None, 0, true);
+        for (number, engine) in engines.iter_mut().enumerate() {
+            if ending.is_none() && !takes_more && busy.contains(number) {
+                // Steps that became ready are sent before others are read ahead.
+                engine.issue(transport, tape)?;
+                transport.flush();
+                engine.admit()?;
+                engine.scheduler.next_due = engine.issue(transport, tape)?;
+            }
+            due = [due, engine.scheduler.next_due].into_iter().flatten().min();
+            in_flight += engine.scheduler.in_flight;
+            is_done &= engine.scheduler.is_done();
+        }
+        if !takes_more {
+            (busy, together) = (RunnableEngines::NoEngine, 0);
+        }
+        if in_flight == 0 && (is_done || ending.is_some()) {
+            for engine in &mut *engines {
+                engine.check_all()?;
+            }
+            tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+            report_progress(engines, total, watch, begin.elapsed());
+            return Ok(());
+        }
+        let deadline = due.map_or(now + STOP_CHECK_INTERVAL, |due| due.min(now + STOP_CHECK_INTERVAL));
+        let until = match due {
+            Some(_) => deadline.checked_sub(SPIN_BEFORE_DUE).filter(|until| *until > now),
+            None => Some(deadline),
+        };
+        // Replies are checked while there is nothing else to do. On a single core with one Call in flight, the core is
+        // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
+        // gains.
+        let may_wait = is_alone && in_flight == 1;
+        let is_behind = engines
+            .iter()
+            .map(|engine| &engine.verification.unchecked_replies)
+            .any(if may_wait { ReplyCheckQueue::is_far_behind } else { ReplyCheckQueue::is_behind })
+            && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
+        let event = transport.poll(until.filter(|_| !is_behind && !takes_more))?;
+        if event.is_none() && takes_more {
+            together = 0;
+            continue;
+        }
+        let is_idle = event.is_none() && !is_behind;
+        together += u32::from(event.is_some());
+        busy = match &event {
+            _ if due.is_some() => RunnableEngines::All,
+            Some(TransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
+            Some(_) => RunnableEngines::All,
+            // Checking a Reply makes no step ready.
+            None if is_behind => RunnableEngines::NoEngine,
+            None => RunnableEngines::All,
+        };
+        match event {
+            Some(TransportEvent::Reply(reply)) => {
+                if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
+                    engine.handle_reply(&reply, tape)?;
+                }
+            }
+            Some(TransportEvent::RdmaError { tag, error, .. }) => {
+                if let Some(tape) = tape {
+                    tape.record_lost(tag, Some(&error));
+                }
+                if let Some(engine) = engines.get_mut(client_copy(tag)) {
+                    engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
+                }
+            }
+            Some(TransportEvent::Call(call)) => {
+                let mut names = Vec::new();
+                let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
+                    let engine = engine_of_connection(engines, call.connection)?;
+                    engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
+                };
+                answer = callback_responder::answer_callback(call.message, &mut names, &mut told)
+                    .map(|message| (call.connection, call.xid, message));
+                if let Some(tape) = tape {
+                    let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());
+                    tape.record_callback(call.connection, call.message, answer);
+                }
+                if let Some(engine) = engine_of_connection(engines, call.connection) {
+                    for name in names {
+                        *engine.report.callbacks.by_operation.entry(name).or_default() += 1;
+                    }
+                    engine.report.callbacks.unanswered += u64::from(answer.is_none());
+                }
+            }
+            Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
+                if let Some(engine) = engine_of_connection(engines, connection) {
+                    engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
+                    if reason.is_violation() {
+                        engine.report.protocol.count_violation(reason.to_string());
+                    }
+                    engine.connections.count_failure();
+                }
+                let what = format!("the connection went away: {reason}");
+                for tag in lost {
+                    if let Some(engine) = engines.get_mut(client_copy(*tag)) {
+                        engine.handle_lost_call(*tag, &what, tape)?;
+                    }
+                }
+                engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
+            }
+            Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
+                if let Some(engine) = engine_of_connection(engines, connection) {
+                    engine.report.protocol.discarded += 1;
+                    if why.is_violation() {
+                        engine.report.protocol.count_violation(format!("a message makes no sense: {why}"));
+                    }
+                    let is_own = matches!(why, DiscardReason::ReverseCall);
+                    engine.report.callbacks.unanswered += u64::from(is_own);
+                }
+            }
+            Some(TransportEvent::Credits { connection, .. }) => {
+                engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
+            }
+            None => {
+                if let Some(engine) = engines
+                    .iter_mut()
+                    .find(|engine| is_behind && engine.verification.unchecked_replies.is_behind())
+                {
+                    engine.check_next()?;
+                }
+            }
+        }
+        if let Some((connection, xid, message)) = answer.take()
+            && transport.answer(connection, xid, &message).is_err()
+            && let Some(engine) = engine_of_connection(engines, connection)
+        {
+            engine.report.callbacks.unanswered += 1;
+        }
+        events += 1;
+        if !is_idle && events < MAX_EVENTS_PER_TICK {
+            continue;
+        }
+        (now, events, busy) = (Instant::now(), 0, RunnableEngines::All);
+        engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
+        callbacks.answer_getattr_queries(|(number, _), handle, asked| {
+            let engine = engines.get_mut(number as usize)?;
+            engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
+        });
+        tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
+        report_progress(engines, total, watch, now - begin);
+        let is_late = now.saturating_duration_since(begin) > limit;
+        if ending.is_none() && (is_late || watch.should_stop()) {
+            engines.iter_mut().for_each(|engine| engine.report.end.limit = is_late.then_some(limit));
+            engines.iter_mut().for_each(|engine| engine.report.end.is_interrupted = true);
+            ending = Some(now + DRAIN_TIMEOUT);
+        }
+        if ending.is_some_and(|end| now > end) {
+            for engine in &mut *engines {
+                engine.abandon_in_flight("no Reply before the run was ended", tape)?;
+            }
+        }
+        // If the transport does not block, the loop sleeps itself.
+        if let Some(until) = until
+            && is_idle
+            && in_flight == 0
+            && until > now
+        {
+            std::thread::sleep(until - now);
+            now = Instant::now();
+        }
+    }
+}
+
+/// Returns the engine that a connection belongs to, or the first if none uses it any more.
+fn engine_of_connection<'e, 'r, R>(
+    engines: &'e mut [ReplayEngine<'r, R>],
+    connection: ConnectionId,
+) -> Option<&'e mut ReplayEngine<'r, R>> {
+    let at = engines.iter().position(|engine| engine.connections.connection_index.contains_key(&connection));
+    engines.get_mut(at.unwrap_or(0))
+}
+
+/// Reports the progress to the monitor.
+fn report_progress<R>(
+    engines: &[ReplayEngine<'_, R>],
+    total: u64,
+    watch: &mut dyn ReplayMonitor,
+    elapsed: Duration,
+) {
+    let Some((first, others)) = engines.split_first() else { return };
+    if others.is_empty() {
+        watch.report_progress(&first.report, total, elapsed);
+        return;
+    }
+    // Only the counters that the progress display shows.
+    let mut sum = ReplayReport::default();
+    for ReplayEngine { report, .. } in engines {
+        sum.steps.total += report.steps.total;
+        sum.steps.states += report.steps.states;
+    }
+    watch.report_progress(&sum, total, elapsed);
+}

@@ -1,0 +1,475 @@
+//! Limits of the live server that the captured one did not have.
+//!
+//! A READ or WRITE that exceeds the server's maximum is sent in several Calls, one after the other, each the whole
+//! COMPOUND with another range. Their Replies are joined into one, which is checked as any other: the data is
+//! concatenated, the counts are summed, and everything else is that of the last Reply. A step that cannot be split is
+//! not sent, and its state gives the reason.
+//!
+//! Limits are those of the file system (`maxread` and `maxwrite`, RFC 8881 sections 5.8.2.20 and 5.8.2.21; rtmax and
+//! wtmax, RFC 1813 section 3.3.19) and those of the session (ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations,
+//! RFC 8881 section 18.36.3).
+
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Operation, Read4Args, Read4Resok, Results, StableHow4, Write4Args, Write4Resok,
+};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
+use nfsrdma_rpc::{ReplyPayloads, TransportReply};
+
+use super::super::call_description::CallDescription;
+use super::super::recovery;
+use super::super::reply_outcome::ReplyOutcome;
+use super::super::step_outcome::StepOutcome;
+use super::issuer::CallIssuer;
+use super::window::WindowStep;
+use super::{MAX_DIVERGENT_FILES, ReplayEngine};
+use crate::seed::files::IoLimits;
+use crate::trace::message_emission::PlacedPayload;
+use crate::trace::{GssProtection, TraceStep, VariableUse};
+
+/// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
+const PIECE_HEADROOM_BYTES: u32 = 512;
+/// Pieces of at least this many bytes are a multiple of it.
+const PIECE_ALIGNMENT_BYTES: u32 = 4096;
+/// Maximum number of Calls for one step.
+const MAX_CALLS_PER_STEP: u32 = 4096;
+
+/// Reason code of a step that exceeds a limit of the live server.
+pub(super) const SERVER_LIMIT_CODE: &str = "server-limit";
+
+/// Reason code of a step that uses an object that the live server does not accept.
+pub(super) const NOT_SEEDED_CODE: &str = "not-seeded";
+
+/// Reason for a variable without a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MissingValueReason {
+    /// A step exceeds a limit of the server.
+    Limit,
+    /// The server does not accept an object.
+    Object,
+}
+
+impl MissingValueReason {
+    /// Returns the state text of a step that needs the value.
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Limit => {
+                format!(
+                    "{SERVER_LIMIT_CODE}: needs what a step would have given that exceeds a limit of this server"
+                )
+            }
+            Self::Object => {
+                format!("{NOT_SEEDED_CODE}: needs an object whose name or size this server does not take")
+            }
+        }
+    }
+}
+
+/// The piece of a READ or WRITE that a Call transfers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitIoPiece {
+    /// Bytes of the previous pieces.
+    pub(super) done_bytes: u32,
+    /// Bytes of this piece.
+    pub(super) length_bytes: u32,
+    /// Bytes of all pieces.
+    total_bytes: u32,
+    /// Number of Calls so far.
+    calls: u32,
+    /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
+    committed: u32,
+    /// Send time of the first piece.
+    pub(super) first_sent: Option<Instant>,
+}
+
+/// File data of a READ or WRITE as its Reply reports it.
+struct IoReplyPayload<'a> {
+    /// Data that was read.
+    data: &'a [u8],
+    bytes: u32,
+    /// End of file.
+    is_end: bool,
+    committed: Option<u32>,
+}
+
+/// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
+fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
+    let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|of| of.length).max();
+    let read = step.needs.payloads.iter().max();
+    match (written, read) {
+        (Some(bytes), _) => Some((bytes, false)),
+        (None, Some(bytes)) => Some((bytes, true)),
+        (None, None) => None,
+    }
+}
+
+/// Returns the state of a step that exceeds a limit.
+fn limit_exceeded_state(what: &str) -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
+}
+
+impl CallIssuer {
+    /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
+    /// begins where the last one ended.
+    pub(super) fn limit_io(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
+        io: IoLimits,
+    ) -> Result<Option<SplitIoPiece>, StepOutcome> {
+        let session = slot.and_then(|(session, _)| self.values.session(session)).map(|live| live.limits);
+        let most = session.map_or(u32::MAX, |limits| limits.operations);
+        if parts.operations.len() > most as usize {
+            return Err(limit_exceeded_state(&format!(
+                "this server takes at most {most} operations in a COMPOUND"
+            )));
+        }
+        // Its data is not DDP-eligible, and its segments are not split.
+        if parts.operations.contains(&Operation::READ_PLUS)
+            && step.reply.payloads.iter().map(|of| u64::from(of.length)).sum::<u64>() > io.read_bytes.into()
+        {
+            return Err(limit_exceeded_state(&format!(
+                "this server takes at most {} bytes in a READ_PLUS",
+                io.read_bytes
+            )));
+        }
+        let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
+        let in_session = session.map_or(u32::MAX, |limits| match is_read {
+            true => {
+                limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
+            }
+            false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
+        });
+        let most = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
+        if total <= most && last.is_none() {
+            return Ok(None);
+        }
+        let done = last.map_or(0, |piece| piece.done_bytes);
+        let most = if most >= PIECE_ALIGNMENT_BYTES { most - most % PIECE_ALIGNMENT_BYTES } else { most };
+        let length = total.saturating_sub(done).min(most);
+        let what = if is_read { "READ" } else { "WRITE" };
+        let is_whole = step.asked.protection == GssProtection::PLAIN;
+        if length == 0 || !is_whole || self.set_io_range(step, parts, done, length).is_none() {
+            return Err(limit_exceeded_state(&format!("this server takes at most {most} bytes in a {what}")));
+        }
+        Ok(Some(SplitIoPiece {
+            done_bytes: done,
+            length_bytes: length,
+            total_bytes: total,
+            calls: last.map_or(0, |piece| piece.calls),
+            committed: last.map_or(u32::MAX, |piece| piece.committed),
+            first_sent: last.and_then(|piece| piece.first_sent),
+        }))
+    }
+
+    /// Sets the range of the only READ or WRITE of the Call. Returns `None` if there is not exactly one, or if another
+    /// operation of the Call is not idempotent.
+    fn set_io_range(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        done: u32,
+        length: u32,
+    ) -> Option<()> {
+        let data = || Ddp::Chunk { length, bytes: None };
+        let items = PlacedPayload::items(&self.placed);
+        let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
+        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let mut encoder = Encoder::new();
+        encoder.raw(self.call_buffer.get(..cursor.at())?);
+        match step.asked.find_description()? {
+            Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
+                let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+                let mut found = 0;
+                let mut operations = Vec::new();
+                for operation in call.operations() {
+                    operations.push(match operation.ok()? {
+                        Args::READ(args) => {
+                            found += 1;
+                            let offset = args.offset.checked_add(done.into())?;
+                            Args::READ(Read4Args { offset, count: length, ..args })
+                        }
+                        Args::WRITE(args) => {
+                            found += 1;
+                            let offset = args.offset.checked_add(done.into())?;
+                            Args::WRITE(Write4Args { offset, data: data(), ..args })
+                        }
+                        operation if operation.number() == Operation::READ_PLUS => return None,
+                        operation => operation,
+                    });
+                }
+                if found != 1 {
+                    return None;
+                }
+                v4::CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
+            }
+            Procedure::V3(procedure) => {
+                match v3::Args::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                    v3::Args::READ(args) => {
+                        let offset = args.offset.checked_add(done.into())?;
+                        v3::Args::READ(v3::Read3Args { offset, count: length, ..args })
+                    }
+                    v3::Args::WRITE(args) => {
+                        let offset = args.offset.checked_add(done.into())?;
+                        v3::Args::WRITE(v3::Write3Args { offset, count: length, data: data(), ..args })
+                    }
+                    _ => return None,
+                }
+                .encode(&mut encoder);
+            }
+            _ => return None,
+        }
+        let (bytes, splices) = encoder.finish();
+        if splices.len() != self.placed.len() {
+            return None;
+        }
+        for (placed, splice) in self.placed.iter_mut().zip(splices) {
+            placed.position = u32::try_from(splice.position).ok()?;
+            placed.payload.length = length;
+            placed.payload.offset = placed.payload.offset.saturating_add(done.into());
+        }
+        self.call_buffer.clear();
+        self.call_buffer.extend_from_slice(&bytes);
+        Some(())
+    }
+
+    /// Returns the state of a step that exceeds a limit of the live session which the captured session did not have.
+    /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
+    pub(super) fn session_limit_state(
+        &self,
+        held: &WindowStep,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> Option<StepOutcome> {
+        let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
+        let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
+        if !session.has_lower_limit || recorded().statuses.last() == Some(status) {
+            return None;
+        }
+        Some(limit_exceeded_state(&format!(
+            "the session takes less than that of the capture ({})",
+            v4::Nfsstat4(*status)
+        )))
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Handles the Reply to a piece. Returns the Reply to the whole step after the last piece, or `None` if another
+    /// piece is to be sent.
+    pub(super) fn handle_piece_reply<'j>(
+        &mut self,
+        held: &mut WindowStep,
+        reply: &TransportReply<'_>,
+        joined: &'j mut Vec<u8>,
+    ) -> Option<CombinedIoReply<'j>> {
+        let kept = std::mem::take(&mut held.step);
+        let whole = match (kept.trace_step(), held.rewrites.piece) {
+            (Some(step), Some(piece)) => self.handle_step_piece(held, &step, piece, reply, joined),
+            _ => Some(CombinedIoReply::LastPiece),
+        };
+        held.step = kept;
+        whole
+    }
+
+    fn handle_step_piece<'j>(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        mut piece: SplitIoPiece,
+        reply: &TransportReply<'_>,
+        joined: &'j mut Vec<u8>,
+    ) -> Option<CombinedIoReply<'j>> {
+        let procedure = step.asked.find_description();
+        let Some((bytes, is_end)) = read_io_payload(procedure, reply.cursor(), |moved| {
+            held.read_data.extend_from_slice(moved.data);
+            piece.committed = piece.committed.min(moved.committed.unwrap_or(u32::MAX));
+            (moved.bytes, moved.is_end)
+        }) else {
+            return Some(CombinedIoReply::LastPiece);
+        };
+        piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
+        piece.calls += 1;
+        held.rewrites.piece = Some(piece);
+        let has_more =
+            piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
+        if has_more {
+            let outcome = ReplyOutcome::of(procedure, reply.cursor());
+            self.count_sequences(&held.call.counts, &outcome);
+            held.call.counts.slot = None;
+            return None;
+        }
+        match join_replies(procedure, reply, piece, held.read_data.len() as u32, joined) {
+            Some(()) => Some(CombinedIoReply::Joined(joined)),
+            None => Some(CombinedIoReply::LastPiece),
+        }
+    }
+
+    /// Records the effects and values that are missing because a step was not sent or was refused.
+    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
+        let StepOutcome::Unreplayable(why) = state else { return };
+        let Some(step) = held.step.trace_step() else { return };
+        self.verification.record_undone_effects(&step, &held.description);
+        let lack = match why.split(':').next() {
+            Some(SERVER_LIMIT_CODE) => {
+                // The file that it would have closed stays open.
+                self.verification.leaves_open = true;
+                MissingValueReason::Limit
+            }
+            Some(NOT_SEEDED_CODE) => MissingValueReason::Object,
+            _ => return,
+        };
+        for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+            if self.issuer.missing_values.len() < MAX_DIVERGENT_FILES {
+                self.issuer.missing_values.entry(slot.variable).or_insert(lack);
+            }
+        }
+    }
+}
+
+/// Reply to a step that was split into pieces.
+pub(super) enum CombinedIoReply<'j> {
+    /// Reply to the last piece, unchanged, because a piece failed.
+    LastPiece,
+    /// Joined Reply to all pieces; the file data that was read is kept separately.
+    Joined(&'j [u8]),
+}
+
+impl CombinedIoReply<'_> {
+    /// Returns the Reply with the file data that was read.
+    pub(super) fn reply<'r>(&'r self, came: &'r TransportReply<'_>, data: &'r [u8]) -> TransportReply<'r> {
+        match self {
+            Self::LastPiece => came.clone(),
+            Self::Joined(message) => {
+                let payloads = if data.is_empty() && came.payloads.items().is_empty() {
+                    ReplyPayloads::None
+                } else {
+                    [data].into_iter().collect()
+                };
+                TransportReply { message, payloads, ..came.clone() }
+            }
+        }
+    }
+}
+
+/// Passes the file data that a Reply reports to `take`. Returns `None` if anything in the Reply failed.
+fn read_io_payload<T>(
+    procedure: Option<Procedure>,
+    mut cursor: Cursor<'_>,
+    mut take: impl FnMut(IoReplyPayload<'_>) -> T,
+) -> Option<T> {
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.reply().filter(|reply| reply.status().is_success())?;
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            if reply.head.status != v4::Nfsstat4::NFS4_OK {
+                return None;
+            }
+            let mut found = None;
+            for results in reply.operations() {
+                match results.ok()? {
+                    Results::READ(StatusUnion::Ok(ok)) => {
+                        let data = ok.data.bytes()?;
+                        found = Some(take(IoReplyPayload {
+                            data,
+                            bytes: data.len() as u32,
+                            is_end: ok.eof,
+                            committed: None,
+                        }));
+                    }
+                    Results::WRITE(StatusUnion::Ok(ok)) => {
+                        let committed = Some(ok.committed.0);
+                        found = Some(take(IoReplyPayload {
+                            data: &[],
+                            bytes: ok.count,
+                            is_end: false,
+                            committed,
+                        }));
+                    }
+                    _ => {}
+                }
+            }
+            found
+        }
+        Procedure::V3(procedure) => {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                v3::Results::READ(outcome) => {
+                    let ok = outcome.ok()?;
+                    let data = ok.data.bytes()?;
+                    Some(take(IoReplyPayload {
+                        data,
+                        bytes: data.len() as u32,
+                        is_end: ok.eof,
+                        committed: None,
+                    }))
+                }
+                v3::Results::WRITE(outcome) => {
+                    let ok = outcome.ok()?;
+                    let committed = Some(ok.committed.0);
+                    Some(take(IoReplyPayload { data: &[], bytes: ok.count, is_end: false, committed }))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Writes the last Reply with the counts of all pieces and `length` bytes of read data.
+fn join_replies(
+    procedure: Option<Procedure>,
+    reply: &TransportReply<'_>,
+    piece: SplitIoPiece,
+    length: u32,
+    joined: &mut Vec<u8>,
+) -> Option<()> {
+    let mut cursor = reply.cursor();
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let mut encoder = Encoder::new();
+    encoder.raw(reply.message.get(..cursor.at())?);
+    let data = || Ddp::Chunk { length, bytes: None };
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let mut all = Vec::new();
+            for results in reply.operations() {
+                all.push(match results.ok()? {
+                    Results::READ(StatusUnion::Ok(ok)) => {
+                        Results::READ(StatusUnion::Ok(Read4Resok { data: data(), ..ok }))
+                    }
+                    Results::WRITE(StatusUnion::Ok(ok)) => Results::WRITE(StatusUnion::Ok(Write4Resok {
+                        count: piece.done_bytes,
+                        committed: StableHow4(piece.committed.min(ok.committed.0)),
+                        ..ok
+                    })),
+                    results => results,
+                });
+            }
+            v4::CompoundReply::new(reply.head.clone(), &all).encode(&mut encoder);
+        }
+        Procedure::V3(procedure) => {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                v3::Results::READ(StatusUnion::Ok(ok)) => {
+                    let ok = v3::Read3Resok { count: length, data: data(), ..ok };
+                    v3::Results::READ(StatusUnion::Ok(ok)).encode(&mut encoder);
+                }
+                v3::Results::WRITE(StatusUnion::Ok(ok)) => {
+                    let committed = v3::StableHow(piece.committed.min(ok.committed.0));
+                    let ok = v3::Write3Resok { count: piece.done_bytes, committed, ..ok };
+                    v3::Results::WRITE(StatusUnion::Ok(ok)).encode(&mut encoder);
+                }
+                _ => return None,
+            }
+        }
+        _ => return None,
+    }
+    joined.clear();
+    joined.extend_from_slice(&encoder.finish().0);
+    Some(())
+}

@@ -1,0 +1,621 @@
+//! Recovery from a server that has forgotten a client or its session, for example after a restart: the client's state
+//! is reclaimed, then the steps continue.
+//!
+//! No other Call is sent meanwhile. Recovery starts when nothing is in flight, so that all old Replies are processed.
+//! Its Calls are sent one at a time.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
+
+use super::super::live_values::LiveSession;
+use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
+use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
+use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
+use super::super::reply_outcome::ReplyOutcome;
+use super::super::step_outcome::StepOutcome;
+use super::issuer::CallIssuer;
+use super::reply::missing_reply_difference;
+use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
+use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use crate::containment::ContainedTransport;
+use crate::trace::{MessageSlotKind, NONE, TraceStep};
+
+/// A client whose state is being reclaimed.
+#[derive(Debug)]
+pub(super) struct ClientReclaim {
+    client: Clientid4,
+    /// Index of the live connection that carries the Calls.
+    line: usize,
+    calls: VecDeque<RecoveryCall>,
+    /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
+    session: Option<(Sessionid4, u32, u32)>,
+    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
+    message: Option<(Xid, Vec<u8>)>,
+    seqids: [u32; 2],
+    sent: Option<Instant>,
+    /// Earliest send time of the next Call.
+    retry_at: Option<Instant>,
+    tries: u32,
+    /// `true` if the client itself was forgotten, not just a session.
+    is_client_lost: bool,
+}
+
+/// Progress of a recovery.
+enum RecoveryProgress {
+    /// It waits for a Reply, capacity, or this time.
+    Waiting(Option<Instant>),
+    Abandoned(String),
+    Finished,
+}
+
+impl CallIssuer {
+    /// Updates the sequence IDs of the slot and the seqids of the owners.
+    fn count_recovery_sequences(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        answer: &RecoveryReply,
+    ) {
+        let is_sequenced = !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_))
+            && answer.statuses.first() == Some(&Nfsstat4::NFS4_OK);
+        if let Some((_, sequence, _)) = restart.session.as_mut().filter(|_| is_sequenced) {
+            *sequence = sequence.wrapping_add(1);
+        }
+        let (open, lock) = match ask {
+            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => (Some(open), None),
+            RecoveryCall::Lock(lock, at) => {
+                (self.client_state.lock(lock).map(|lock| lock.open).filter(|_| at == 0), Some(lock))
+            }
+            _ => return,
+        };
+        // If the operation was not reached, the server did not count the seqid.
+        if answer.statuses.len() < 2 {
+            return;
+        }
+        let [open_seqid, lock_seqid] = restart.seqids;
+        let status = answer.status().0;
+        if let Some(open) = open.and_then(|open| self.client_state.open(open)) {
+            self.values.update_owner_seqid(false, open.seqid_variable, open_seqid, status);
+        }
+        if let Some(lock) = lock.and_then(|lock| self.client_state.lock(lock)) {
+            self.values.update_owner_seqid(true, lock.seqid_of, lock_seqid, status);
+        }
+    }
+
+    /// Replaces the stateid of an open.
+    fn replace_open_stateid(&mut self, old: StateidOther, stateid: &Stateid4) {
+        self.client_state.rename_open(old, stateid.other);
+        let variables = self.client_state.open(stateid.other).map(|open| open.variables.clone());
+        for variable in variables.unwrap_or_default() {
+            self.values.set_value(variable, &stateid.other);
+            self.values.set_seqid(variable, stateid.seqid);
+        }
+    }
+
+    /// Replaces the client ID of a client.
+    fn replace_client_id(&mut self, restart: &mut ClientReclaim, id: Clientid4) {
+        self.client_state.rename_client(restart.client, id);
+        restart.client = id;
+        if let Some(client) = self.client_state.client(id) {
+            self.values.set_value(client.variables[0], &id.to_be_bytes());
+        }
+    }
+
+    /// Drops the values of variables whose state is lost.
+    fn unset_variables(&mut self, variables: impl IntoIterator<Item = u32>) {
+        for variable in variables {
+            self.values.unset(variable);
+            if self.unrecovered.len() < MAX_DIVERGENT_FILES {
+                self.unrecovered.insert(variable);
+            }
+        }
+    }
+
+    /// Returns the state of a step that needs state which could not be reclaimed.
+    pub(super) fn not_reclaimed_state(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<StepOutcome> {
+        if self.unrecovered.is_empty() {
+            return None;
+        }
+        let is_lost = step.call.slots.iter().any(|slot| {
+            matches!(
+                slot.holds,
+                MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+            ) && self.unrecovered.contains(&slot.variable)
+                && self.values.get(slot.variable).is_none()
+        });
+        let status = held.resend.forgotten_status.map(Nfsstat4);
+        is_lost.then(|| match status {
+            Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
+                held,
+                &format!("{status}, and not given back"),
+            )]),
+            None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
+        })
+    }
+
+    /// Records the state at the server that a Call and its Reply create or release.
+    pub(super) fn record_state(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) {
+        if may_change_state(&held.description.operations) {
+            self.client_state.update(&CallReplyPair {
+                step,
+                sent: &held.call.message,
+                placed: &held.call.placed,
+                reply: reply.cursor(),
+            });
+            self.dropped_values += std::mem::take(&mut self.client_state.dropped);
+        }
+    }
+
+    /// Plans the recovery of the client and all its state.
+    fn plan_recovery(&self, restart: &mut ClientReclaim) {
+        let Some(client) = self.client_state.client(restart.client) else { return };
+        (restart.is_client_lost, restart.session) = (true, None);
+        restart.calls.clear();
+        if client.minor_version == 0 {
+            restart.calls.push_back(RecoveryCall::Setclientid);
+        } else {
+            restart.calls.push_back(RecoveryCall::ExchangeId);
+            let sessions = self.client_state.sessions_of(restart.client);
+            restart.calls.extend(sessions.into_iter().map(RecoveryCall::CreateSession));
+        }
+        restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
+        if client.minor_version > 0 && client.is_complete {
+            restart.calls.push_back(RecoveryCall::ReclaimComplete);
+        }
+    }
+
+    /// Stores the result of a Reply of a recovery. Returns the number of opens and lock ranges reclaimed.
+    fn apply_recovery_result(
+        &mut self,
+        restart: &mut ClientReclaim,
+        ask: RecoveryCall,
+        got: RecoveryResult,
+    ) -> Result<u64, String> {
+        let mut reclaimed = 0;
+        match (ask, got) {
+            (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
+                // The server still knows the client, and its state still exists.
+                let is_unchanged = is_known && id == restart.client;
+                if is_unchanged {
+                    restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
+                    restart.is_client_lost = false;
+                }
+                self.replace_client_id(restart, id);
+                // RFC 8881 section 18.35.3: the csa_sequence of a confirmed client does not change.
+                if let Some(client) = self.client_state.client_mut(id).filter(|_| !is_unchanged) {
+                    client.sequence = sequence;
+                    let [variable, _] = client.variables;
+                    self.values.set_create_sequence(variable, sequence);
+                }
+            }
+            (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
+                self.replace_client_id(restart, id);
+                let Some(client) = self.client_state.client(id) else { return Ok(0) };
+                self.values.set_value(client.variables[1], &verifier);
+                if client.is_complete {
+                    restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
+                }
+            }
+            (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
+                self.client_state.rename_session(old, id);
+                if let Some(client) = self.client_state.client_mut(restart.client) {
+                    client.sequence = client.sequence.wrapping_add(1);
+                    let (variable, sequence) = (client.variables[0], client.sequence);
+                    self.values.set_create_sequence(variable, sequence);
+                }
+                if let Some(session) = self.client_state.session(id) {
+                    self.values.set_value(session.variable, &id);
+                    self.values.renew_session(session.variable, LiveSession::new(slots));
+                }
+                restart.session.get_or_insert((id, 0, slots));
+            }
+            (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
+                self.replace_open_stateid(old, &stateid);
+                restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
+            }
+            (
+                RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
+                RecoveryResult::Stateid(stateid),
+            ) => {
+                self.replace_open_stateid(old, &stateid);
+                reclaimed += 1;
+                let locks = self.client_state.locks_of(stateid.other);
+                locks
+                    .into_iter()
+                    .rev()
+                    .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
+            }
+            (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
+                let new = stateid.other;
+                self.client_state.rename_lock(old, new);
+                let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
+                for variable in variables.unwrap_or_default() {
+                    self.values.set_value(variable, &new);
+                    self.values.set_seqid(variable, stateid.seqid);
+                }
+                reclaimed += 1;
+                if at + 1 < self.client_state.ranges_of(new) {
+                    restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
+                }
+            }
+            (RecoveryCall::SetclientidConfirm(_) | RecoveryCall::ReclaimComplete, _) => {}
+            (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
+        }
+        Ok(reclaimed)
+    }
+
+    /// Drops an open that could not be reclaimed, with its locks. Returns the number of opens and locks dropped.
+    fn drop_open(&mut self, open: StateidOther) -> u64 {
+        let locks = self.client_state.locks_of(open);
+        let dropped = locks.into_iter().map(|lock| self.drop_lock(lock)).sum::<u64>();
+        let variables = self.client_state.open(open).map(|open| open.variables.clone());
+        self.client_state.remove_open(open);
+        self.unset_variables(variables.unwrap_or_default());
+        dropped + 1
+    }
+
+    /// Drops a lock that could not be reclaimed. Returns the number of locks dropped.
+    fn drop_lock(&mut self, lock: StateidOther) -> u64 {
+        let variables = self.client_state.lock(lock).map(|lock| lock.variables.clone());
+        self.client_state.remove_lock(lock);
+        self.unset_variables(variables.unwrap_or_default());
+        1
+    }
+
+    /// Returns the next Call of a recovery, skipping state that is no longer held. Each attempt takes an XID.
+    fn next_recovery_call(
+        &self,
+        restart: &mut ClientReclaim,
+        mut next_xid: impl FnMut() -> Option<Xid>,
+    ) -> Option<(Xid, Vec<u8>)> {
+        loop {
+            let ask = *restart.calls.front()?;
+            let (open, lock) = match ask {
+                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
+                    (self.client_state.open(open), None)
+                }
+                RecoveryCall::Lock(lock, _) => {
+                    let lock = self.client_state.lock(lock);
+                    (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
+                }
+                _ => (None, None),
+            };
+            let owners =
+                [open.map(|open| (false, open.seqid_variable)), lock.map(|lock| (true, lock.seqid_of))];
+            restart.seqids = owners.map(|owner| owner.map_or(0, |owner| self.values.next_seqid(owner)));
+            // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
+            let is_first =
+                self.client_state.client(restart.client).is_some_and(|client| client.minor_version == 0);
+            let count = |variables: Option<&Vec<u32>>| {
+                let variable = variables.and_then(|variables| variables.first());
+                variable.filter(|_| is_first).map_or(0, |variable| self.values.seqid(*variable))
+            };
+            let counts = [count(open.map(|open| &open.variables)), count(lock.map(|lock| &lock.variables))];
+            let xid = next_xid()?;
+            let session = restart.session.map(|(id, sequence, _)| (id, sequence.wrapping_add(1)));
+            let session =
+                session.filter(|_| !matches!(ask, RecoveryCall::ExchangeId | RecoveryCall::CreateSession(_)));
+            let with = RecoveryCallContext {
+                xid,
+                client: restart.client,
+                session,
+                seqids: restart.seqids,
+                stateid_seqids: counts,
+            };
+            match calls::encode_call(&self.client_state, ask, &with) {
+                Some(message) => return Some((xid, message)),
+                None => restart.calls.pop_front(),
+            };
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Returns `true` if the server has forgotten state that a Call uses and the state is being recovered or was
+    /// recovered since, so that the Call is sent again.
+    pub(super) fn needs_recovery(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        connection: ConnectionId,
+        outcome: &ReplyOutcome,
+        recorded: impl FnOnce() -> ReplyOutcome,
+    ) -> bool {
+        let Some(status) = outcome.forgotten_state_status() else { return false };
+        if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {
+            return false;
+        }
+        let Some(client) = self.issuer.client_state.client_of(step, &self.issuer.values) else {
+            return false;
+        };
+        let is_known = self
+            .issuer
+            .client_state
+            .client(client)
+            .is_some_and(|known| held.call.recoveries_at_send < known.recovery_number);
+        if !is_known {
+            let id = held.call.counts.slot.and_then(|(session, _)| self.issuer.values.identifier(session));
+            self.start_recovery(client, id, connection);
+        }
+        held.resend.renewals += 1;
+        held.resend.count += 1;
+        held.resend.forgotten_status = Some(status);
+        true
+    }
+
+    /// Starts the recovery of a client, beginning with the session `id` if one was forgotten.
+    pub(super) fn start_recovery(
+        &mut self,
+        client: Clientid4,
+        id: Option<Sessionid4>,
+        connection: ConnectionId,
+    ) {
+        let Some(line) = self.connections.connection_index.get(&connection).copied() else { return };
+        if self.connections.reclaim.is_some() || self.report.end.is_interrupted {
+            return;
+        }
+        let mut restart = ClientReclaim {
+            client,
+            line,
+            calls: VecDeque::new(),
+            session: None,
+            message: None,
+            seqids: [0; 2],
+            sent: None,
+            retry_at: None,
+            tries: 0,
+            is_client_lost: false,
+        };
+        match id.filter(|id| self.issuer.client_state.session(*id).is_some()) {
+            Some(id) => restart.calls.push_back(RecoveryCall::CreateSession(id)),
+            None => self.issuer.plan_recovery(&mut restart),
+        }
+        self.continue_unless_repeated(restart);
+    }
+
+    /// Counts a loss of the client and continues the recovery, unless it was lost too often.
+    fn continue_unless_repeated(&mut self, restart: ClientReclaim) {
+        let restarts = self.issuer.client_state.client_mut(restart.client).map(|client| {
+            client.recovery_count += 1;
+            client.recovery_count
+        });
+        match restarts {
+            Some(restarts) if restarts > MAX_CLIENT_RECOVERIES => {
+                self.abandon_recovery(&restart, &format!("the server has forgotten it {restarts} times"));
+            }
+            Some(_) => self.connections.reclaim = Some(restart),
+            None => {}
+        }
+    }
+
+    /// Continues a recovery. Returns the time of the next action, if known.
+    pub(super) fn recover(
+        &mut self,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        if self.scheduler.in_flight > 0 {
+            return Ok(None);
+        }
+        // Replies from before the recovery are checked against the old state.
+        self.check_all()?;
+        let Some(mut restart) = self.connections.reclaim.take() else { return Ok(None) };
+        match self.continue_recovery(&mut restart, transport)? {
+            RecoveryProgress::Waiting(due) => {
+                self.connections.reclaim = Some(restart);
+                return Ok(due);
+            }
+            RecoveryProgress::Abandoned(why) => self.abandon_recovery(&restart, &why),
+            RecoveryProgress::Finished => self.finish_recovery(&restart),
+        }
+        Ok(None)
+    }
+
+    /// Sends the next Call of a recovery, if it may be sent now.
+    fn continue_recovery(
+        &mut self,
+        restart: &mut ClientReclaim,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<RecoveryProgress, ReplayRunError> {
+        let (now, timeout) = (Instant::now(), self.context.options.timeout);
+        let name = |restart: &ClientReclaim| restart.calls.front().map_or("", |ask| ask.name());
+        if let Some(sent) = restart.sent {
+            if now.saturating_duration_since(sent) <= timeout {
+                return Ok(RecoveryProgress::Waiting(None));
+            }
+            let why = format!("no Reply to {} within {} s", name(restart), timeout.as_secs_f64());
+            return Ok(RecoveryProgress::Abandoned(why));
+        }
+        if self.connections.is_failing() {
+            return Ok(RecoveryProgress::Abandoned("connections go away without a Reply".into()));
+        }
+        if let Some(due) = restart.retry_at.filter(|due| *due > now) {
+            return Ok(RecoveryProgress::Waiting(Some(due)));
+        }
+        if let Some(until) = self.ensure_connected(restart.line, transport)? {
+            return Ok(RecoveryProgress::Waiting(Some(until)));
+        }
+        let (lines, number) = (&mut self.connections, restart.line);
+        let next = restart
+            .message
+            .take()
+            .or_else(|| self.issuer.next_recovery_call(restart, || lines.next_xid(number)));
+        let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
+            return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
+        };
+        self.connections.recovery_calls += 1;
+        let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
+        let client =
+            self.issuer.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
+        match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
+            OwnCallResult::Sent => {
+                self.report.calls += 1;
+                restart.sent = Some(now);
+            }
+            OwnCallResult::Busy | OwnCallResult::Unready => {}
+            OwnCallResult::Lost => {
+                self.connections.count_failure();
+                self.mark_connection_lost(connection);
+            }
+            OwnCallResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
+            OwnCallResult::Escapes(why) => {
+                return Ok(RecoveryProgress::Abandoned(format!("{}: {why}", name(restart))));
+            }
+        }
+        restart.message = Some((xid, bytes));
+        Ok(RecoveryProgress::Waiting(None))
+    }
+
+    /// Handles the loss of the connection of a recovery's Call, which is sent again unchanged. Returns `true` if it is
+    /// one.
+    pub(super) fn handle_recovery_loss(&mut self, tag: CallTag) -> bool {
+        let is_own = tag == call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
+        if let Some(restart) = self.connections.reclaim.as_mut().filter(|_| is_own) {
+            restart.sent = None;
+        }
+        is_own
+    }
+
+    /// Handles a Reply to a Call of a recovery. Returns `true` if it is one.
+    pub(super) fn handle_recovery_reply(&mut self, reply: &TransportReply<'_>) -> bool {
+        if reply.tag != call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls) {
+            return false;
+        }
+        let Some(mut restart) = self.connections.reclaim.take().filter(|restart| restart.sent.is_some())
+        else {
+            return true;
+        };
+        if let Some((_, bytes)) = &restart.message {
+            self.issuer.containment.record_decoded_reply(Cursor::new(bytes), reply.cursor());
+        }
+        (restart.sent, restart.message) = (None, None);
+        let Some(ask) = restart.calls.front().copied() else { return true };
+        let Some(answer) = RecoveryReply::of(reply.cursor()) else {
+            self.abandon_recovery(&restart, &format!("{}: its Reply cannot be read", ask.name()));
+            return true;
+        };
+        self.issuer.count_recovery_sequences(&mut restart, ask, &answer);
+        let status = answer.status();
+        match status {
+            Nfsstat4::NFS4_OK => {
+                restart.tries = 0;
+                restart.calls.pop_front();
+                match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
+                    Ok(reclaimed) => {
+                        self.report.recovery.reclaimed += reclaimed;
+                        self.connections.reclaim = Some(restart);
+                    }
+                    Err(why) => self.abandon_recovery(&restart, &why),
+                }
+            }
+            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
+                if restart.tries < self.context.options.max_delay_retries =>
+            {
+                restart.tries += 1;
+                restart.retry_at = Some(Instant::now() + RETRY_DELAY * restart.tries.min(10));
+                self.report.delayed += 1;
+                self.connections.reclaim = Some(restart);
+            }
+            // The server does not know the client either.
+            Nfsstat4::NFS4ERR_STALE_CLIENTID
+                if matches!(ask, RecoveryCall::CreateSession(_)) && !restart.is_client_lost =>
+            {
+                self.issuer.plan_recovery(&mut restart);
+                self.connections.reclaim = Some(restart);
+            }
+            Nfsstat4::NFS4ERR_STALE_CLIENTID
+            | Nfsstat4::NFS4ERR_STALE_STATEID
+            | Nfsstat4::NFS4ERR_BADSESSION
+            | Nfsstat4::NFS4ERR_DEADSESSION => {
+                self.issuer.plan_recovery(&mut restart);
+                self.continue_unless_repeated(restart);
+            }
+            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if ask == RecoveryCall::ReclaimComplete => {
+                restart.calls.pop_front();
+                self.connections.reclaim = Some(restart);
+            }
+            _ => {
+                let why = format!("{}: {status}", ask.name());
+                restart.calls.pop_front();
+                let dropped = match ask {
+                    RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
+                        self.issuer.drop_open(open)
+                    }
+                    RecoveryCall::Lock(lock, _) => self.issuer.drop_lock(lock),
+                    _ => {
+                        self.abandon_recovery(&restart, &why);
+                        return true;
+                    }
+                };
+                self.report.recovery.not_reclaimed += dropped;
+                (0..dropped).for_each(|_| self.report.add_refusal(why.clone()));
+                self.connections.reclaim = Some(restart);
+            }
+        }
+        true
+    }
+
+    /// Gives up the recovery of a client; all its state is lost.
+    fn abandon_recovery(&mut self, restart: &ClientReclaim, why: &str) {
+        let Some(client) = self.issuer.client_state.client(restart.client) else { return };
+        let (captured, [variable, _]) = (client.captured_client, client.variables);
+        self.report.add_refusal(format!("captured client {captured} not re-established: {why}"));
+        for open in self.issuer.client_state.opens_of(restart.client) {
+            let locks = self.issuer.client_state.locks_of(open);
+            let of = locks
+                .iter()
+                .filter_map(|lock| self.issuer.client_state.lock(*lock))
+                .flat_map(|lock| &lock.variables);
+            let mut variables: Vec<u32> = of.copied().collect();
+            variables
+                .extend(self.issuer.client_state.open(open).into_iter().flat_map(|open| &open.variables));
+            self.report.recovery.not_reclaimed += 1 + locks.len() as u64;
+            self.issuer.unset_variables(variables);
+        }
+        let sessions = self.issuer.client_state.sessions_of(restart.client);
+        let of = sessions.iter().filter_map(|id| self.issuer.client_state.session(*id));
+        let sessions: Vec<u32> = of.map(|session| session.variable).collect();
+        sessions.iter().for_each(|session| self.issuer.values.close_session(*session));
+        self.issuer.unset_variables(sessions.into_iter().chain([variable]));
+        self.issuer.client_state.remove_client(restart.client);
+        self.requeue_client(captured);
+    }
+
+    /// Ends a recovery; the steps continue.
+    fn finish_recovery(&mut self, restart: &ClientReclaim) {
+        self.connections.recoveries += 1;
+        self.report.recovery.recovered += 1;
+        if restart.is_client_lost {
+            self.verification.checker.record_restart();
+        }
+        if let Some((id, sequence, slots)) = restart.session
+            && let Some(session) = self.issuer.client_state.session(id)
+        {
+            self.issuer.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
+        }
+        let recoveries = self.connections.recoveries;
+        let captured = self.issuer.client_state.client_mut(restart.client).map(|client| {
+            client.recovery_number = recoveries;
+            client.captured_client
+        });
+        captured.into_iter().for_each(|captured| self.requeue_client(captured));
+    }
+
+    /// Queues the steps of a client again; Calls that were to be sent unchanged are rebuilt with the new state.
+    fn requeue_client(&mut self, captured: u32) {
+        // The server returns new lock stateids.
+        std::mem::take(&mut self.verification.locks);
+        self.scheduler.requeue_client(captured);
+    }
+}

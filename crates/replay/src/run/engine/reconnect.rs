@@ -1,0 +1,317 @@
+//! Replaces lost connections, sends the Calls that were in flight again, and binds backchannels to the new connections.
+
+use std::fmt;
+use std::io::{Read, Seek};
+use std::mem::swap;
+use std::time::Instant;
+
+use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_rpc::{CallTag, ConnectionId, TransportBlame, TransportReply};
+
+use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION, RECONNECT_PAUSE};
+use super::super::step_outcome::StepOutcome;
+use super::connections::{LiveConnection, LostConnection};
+use super::reply::missing_reply_difference;
+use super::send::unsigned_header;
+use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
+use super::{OptionalReplayRecorder, OwnCallResult, ReplayEngine, ReplayRunError, Unsent};
+use crate::containment::ContainedTransport;
+use crate::trace::{NONE, TraceStep};
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Returns the state of a step that has no connection.
+fn no_connection_state() -> StepOutcome {
+    StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Returns the index of the live connection for the captured one, or the outcome of the step if that has no
+    /// capacity.
+    pub(super) fn live_connection(
+        &mut self,
+        step: &TraceStep<'_>,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<usize, Unsent> {
+        let of = step.caller.connection;
+        let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
+        let place = (step.caller.client, of);
+        let number = match self.connections.connection_by_client.get(&place) {
+            Some(number) => *number,
+            None if self.connections.has_given_up() => {
+                return Err(no_connection_state().into());
+            }
+            None => {
+                let connection = match transport.connect(self.context.target) {
+                    Ok(connection) => connection,
+                    Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
+                        self.mark_unreachable(&error);
+                        return Err(no_connection_state().into());
+                    }
+                    Err(error) => return Err(error.into()),
+                };
+                self.report.connections += 1;
+                let seed =
+                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
+                let number = self.connections.lines.len();
+                self.connections.lines.push(LiveConnection {
+                    connection,
+                    xid: seed as u32,
+                    lost: None,
+                    backchannels: Vec::new(),
+                    unbound_backchannels: Vec::new(),
+                    recoveries_at_binding: 0,
+                });
+                self.connections.connection_by_client.insert(place, number);
+                self.connections.connection_index.insert(connection, number);
+                number
+            }
+        };
+        if let Some(until) = self.ensure_connected(number, transport)? {
+            return Err(Unsent::UnreachableUntil(until));
+        }
+        if self.connections.has_given_up() {
+            return Err(no_connection_state().into());
+        }
+        let Some(line) = self.connections.lines.get(number) else {
+            return Err(Unsent::Parked(number));
+        };
+        let connection = line.connection;
+        if !line.unbound_backchannels.is_empty() {
+            self.bind_backchannels(number, transport);
+        }
+        match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
+            true => Err(Unsent::Parked(number)),
+            false => Ok(number),
+        }
+    }
+
+    /// Reconnects a live connection if it is lost. Returns the time until which the server is not to be contacted, if
+    /// any.
+    pub(super) fn ensure_connected(
+        &mut self,
+        number: usize,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        let gone = self
+            .connections
+            .lines
+            .get(number)
+            .and_then(|line| line.lost)
+            .filter(|_| !self.connections.has_given_up());
+        Ok(gone.map(|gone| self.reconnect(number, gone, transport)).transpose()?.flatten())
+    }
+
+    /// Opens a connection in place of a lost one. Returns the time until which the server is not to be contacted, if
+    /// any.
+    fn reconnect(
+        &mut self,
+        number: usize,
+        gone: LostConnection,
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<Option<Instant>, ReplayRunError> {
+        let now = Instant::now();
+        if gone.next_attempt > now {
+            return Ok(Some(gone.next_attempt));
+        }
+        let connected = transport.connect(self.context.target);
+        let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
+        match connected {
+            Ok(connection) => {
+                // The XIDs continue: the server's duplicate request cache uses them.
+                (line.connection, line.lost) = (connection, None);
+                line.unbound_backchannels.clone_from(&line.backchannels);
+                self.connections.connection_index.insert(connection, number);
+                self.report.connections += 1;
+                self.report.recovery.reconnects += 1;
+                Ok(None)
+            }
+            // A restarting server is unreachable for a while.
+            Err(error)
+                if error.blame() == TransportBlame::Unreachable
+                    && gone.since.elapsed() < self.context.options.timeout =>
+            {
+                let next = Instant::now() + 4 * RECONNECT_PAUSE;
+                line.lost = Some(LostConnection { next_attempt: next, ..gone });
+                Ok(Some(next))
+            }
+            Err(error) if error.blame() == TransportBlame::Unreachable => {
+                self.mark_unreachable(&error);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
+    pub(super) fn mark_unreachable(&mut self, why: &dyn fmt::Display) {
+        self.connections.failed_connections = u32::MAX;
+        // A recovery cannot continue.
+        self.connections.reclaim = None;
+        self.report.end.unreachable.get_or_insert_with(|| why.to_string());
+    }
+
+    /// Marks a connection as lost; the next step on it opens a new one.
+    pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
+        if let Some(number) = self.connections.mark_lost(connection) {
+            self.scheduler.unpark(number, usize::MAX);
+        }
+    }
+
+    /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
+    pub(super) fn handle_lost_call(
+        &mut self,
+        tag: CallTag,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        if self.handle_recovery_loss(tag) || self.handle_setup_loss(tag) {
+            return Ok(());
+        }
+        let Some(window_index) = self.scheduler.window.find(tag) else {
+            self.lose_substitute(tag, true);
+            return Ok(());
+        };
+        let is_vain =
+            self.scheduler.window.get(window_index).is_none_or(|held| held.resend.count >= MAX_RESENDS);
+        if is_vain || self.connections.is_failing() || self.report.end.is_interrupted {
+            return self.handle_failed_call(tag, what, tape);
+        }
+        if let Some(tape) = tape {
+            tape.record_lost(tag, None);
+        }
+        let mut held = self.scheduler.window.take(window_index);
+        held.call.in_flight = None;
+        held.resend.is_pending = true;
+        held.resend.count += 1;
+        self.scheduler.end_flight();
+        self.scheduler.put_back(window_index, held, None);
+        Ok(())
+    }
+
+    /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
+    pub(super) fn resend(
+        &mut self,
+        window_index: u32,
+        held: &mut WindowStep,
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), Unsent> {
+        let mut nobody = None;
+        let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
+        let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let (sent, placed) = (&mut call.message, &mut call.placed);
+        let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
+            return Err(unreadable_state().into());
+        };
+        let number = self.live_connection(&step, transport)?;
+        let tag = call_tag(self.context.number, window_index, *turn);
+        swap(&mut self.issuer.call_buffer, sent);
+        swap(&mut self.issuer.placed, placed);
+        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, tape);
+        if submitted.is_err() {
+            swap(&mut self.issuer.call_buffer, sent);
+            swap(&mut self.issuer.placed, placed);
+        }
+        let (since, gives) = submitted?;
+        self.report.recovery.resent += u64::from(!held.resend.is_denied);
+        (held.resend.is_pending, held.resend.is_denied) = (false, false);
+        self.mark_in_flight((number, tag, since), gives, held);
+        Ok(())
+    }
+
+    /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
+    /// executed it.
+    pub(super) fn unanswered_state(
+        &mut self,
+        held: &WindowStep,
+        what: &str,
+    ) -> Result<StepOutcome, ReplayRunError> {
+        self.check_all()?;
+        if let Some(slot) = held.call.counts.slot {
+            self.retire_slot(slot);
+        }
+        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
+            walk.mark_uncertain(&step);
+        }
+        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
+    }
+
+    /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
+    pub(super) fn unknown_reply_state(
+        &mut self,
+        step: &TraceStep<'_>,
+    ) -> Result<StepOutcome, ReplayRunError> {
+        self.check_all()?;
+        if let Some(walk) = &mut self.verification.expected_tree {
+            walk.mark_uncertain(step);
+        }
+        Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
+    }
+
+    /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
+    /// capacity.
+    fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
+        while let Some(line) = self.connections.lines.get_mut(number) {
+            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
+            let Some(unbound @ (session, minor)) = line.unbound_backchannels.pop() else { return };
+            let Some(id) = self.issuer.values.identifier(session) else { continue };
+            line.xid = xid.0;
+            let mut encoder = Encoder::new();
+            unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
+            recovery::bind_conn_to_session(minor, id, &mut encoder);
+            let message = encoder.finish().0;
+            let tag = call_tag(self.context.number, BIND_INDEX, session.into());
+            let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
+            let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
+            let Some(line) = self.connections.lines.get_mut(number) else { return };
+            if !matches!(result, OwnCallResult::Unready | OwnCallResult::Unsigned(_)) {
+                line.recoveries_at_binding = self.connections.recoveries;
+            }
+            match result {
+                OwnCallResult::Sent => self.report.calls += 1,
+                OwnCallResult::Busy | OwnCallResult::Unready => {
+                    return line.unbound_backchannels.push(unbound);
+                }
+                OwnCallResult::Lost => return,
+                OwnCallResult::Unsigned(why) | OwnCallResult::Escapes(why) => {
+                    return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Handles a Reply to BIND_CONN_TO_SESSION.
+    pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
+        let line = self
+            .connections
+            .connection_index
+            .get(&reply.connection)
+            .and_then(|line| self.connections.lines.get(*line));
+        let Some((line, session)) = line.and_then(|line| {
+            let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
+            let is_of =
+                |session: &u32| call_tag(self.context.number, BIND_INDEX, (*session).into()) == reply.tag;
+            Some((line, sessions.find(is_of)?))
+        }) else {
+            return;
+        };
+        let since = line.recoveries_at_binding;
+        self.unpark_connection(reply.connection, usize::MAX);
+        match recovery::decode_bind_reply(reply.cursor()) {
+            Ok(()) => self.report.recovery.rebound += 1,
+            Err(BackchannelBindError::UnknownSession) => {
+                let id = self.issuer.values.identifier(session);
+                let client =
+                    id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
+                let is_known = |client| {
+                    self.issuer.client_state.client(client).is_some_and(|known| since < known.recovery_number)
+                };
+                if let Some(client) = client.filter(|client| !is_known(*client)) {
+                    self.start_recovery(client, id, reply.connection);
+                }
+            }
+            Err(BackchannelBindError::Refused(why)) => self.report.add_refusal(why),
+        }
+    }
+}

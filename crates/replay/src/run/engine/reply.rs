@@ -1,0 +1,631 @@
+//! Handles a Reply, or its loss, and stores the values that later steps need.
+
+use std::borrow::Cow;
+use std::io::{Read, Seek};
+use std::time::Instant;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_rpc::{CallTag, TransportReply};
+
+use super::super::live_values::{CallSequenceIds, LiveSession};
+use super::super::recovery;
+use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
+use super::super::step_outcome::StepOutcome;
+use super::io_split::CombinedIoReply;
+use super::issuer::CallIssuer;
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
+use super::window::{WindowStep, unreadable_state};
+use super::{
+    MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
+};
+use crate::containment::ReplyIdentifiers;
+use crate::plan::reason::PlanReason;
+use crate::seed::files::advice_for_status;
+use crate::trace::message_emission::{PlacedPayload, captured_value};
+use crate::trace::{
+    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
+    variable_binding,
+};
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
+
+/// A step that was in flight.
+pub(super) struct CompletedStep {
+    pub(super) window_index: u32,
+    pub(super) window_step: Box<WindowStep>,
+    /// Send time of the Call.
+    pub(super) sent: Instant,
+    /// Arrival time of the Reply.
+    pub(super) replied: Instant,
+}
+
+/// Status of a Call that is not the next on its slot.
+const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
+
+impl CallIssuer {
+    /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
+    pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
+        if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
+            return;
+        }
+        let items = PlacedPayload::items(&held.call.placed);
+        self.containment
+            .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
+    }
+
+    /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
+    /// Reply lacks. If both Replies have the same layout, they are read at their captured positions.
+    pub(super) fn bind_values(
+        &mut self,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        outcome: &ReplyOutcome,
+        has_same_layout: impl FnOnce() -> bool,
+    ) -> Option<MessageSlotKind> {
+        if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
+            return None;
+        }
+        let is_in_place = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
+            && step.asked.protection != GssProtection::INTEGRITY
+            && has_same_layout();
+        if is_in_place {
+            for slot in step.reply.slots.iter() {
+                let is_bound = self.values.bind(&slot, captured_value(reply.message, &slot));
+                self.dropped_values += u64::from(!is_bound);
+            }
+            return None;
+        }
+        let (ear, _) = variable_binding::visit_reply(&step.asked, reply.cursor());
+        let last = ear.slot_fields.iter().rev().find(|field| field.holds == MessageSlotKind::COOKIE);
+        let last = last.and_then(|field| variable_binding::field_value(reply.message, field));
+        let opened = ear
+            .slot_fields
+            .iter()
+            .find(|field| field.holds == MessageSlotKind::STATEID && !field.is_constant);
+        let opened = opened
+            .and_then(|field| Some((field.operation, variable_binding::field_value(reply.message, field)?)));
+        let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
+        let substitutes = &mut self.substitutes;
+        // Names in a directory are compared with its listing.
+        let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
+        let mut missing = None;
+        variable_binding::bind_slots(step, &ear, reply.message, |slot, value| {
+            // If the live directory lacks a name in this part, the next part continues where this one ended.
+            let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
+            // The live server did not grant the delegation; the open's own stateid stands in for it.
+            let stands_in = opened.filter(|(operation, _)| {
+                slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
+            });
+            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+            let is_established = slot.holds == MessageSlotKind::CREATE_SEQUENCE
+                && outcome.has_confirmed_client
+                && values.has_create_sequence(slot.variable);
+            let value = match stands_in {
+                _ if is_established => None,
+                Some(_) if substitutes.has_substitute(slot.variable) => None,
+                Some((_, stateid)) => {
+                    if borrowed.len() < MAX_DIVERGENT_FILES {
+                        borrowed.insert(slot.variable);
+                    }
+                    substitutes.missing.get_or_insert((slot.variable, slot.operation));
+                    Some(stateid)
+                }
+                None => value,
+            };
+            if value.is_none() && !is_listing && is_required(slot) {
+                missing.get_or_insert(slot.holds);
+            }
+            forgotten += u64::from(!values.bind(slot, value));
+        });
+        self.dropped_values += forgotten + ear.dropped_fields;
+        missing.filter(|_| outcome.is_success())
+    }
+
+    /// Opens a session of the live server with the granted number of slots.
+    fn begin_session(
+        &mut self,
+        step: &TraceStep<'_>,
+        granted: GrantedForeChannel,
+        captured: GrantedForeChannel,
+    ) {
+        if let Some(variable) = step.reply.variable(MessageSlotKind::SESSION) {
+            let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
+            self.values.open_session(variable, session);
+        }
+        if let Some(variable) = step.call.variable(MessageSlotKind::CREATE_SEQUENCE) {
+            self.values.increment_create_sequence(variable);
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Handles a Reply.
+    pub(super) fn handle_reply(
+        &mut self,
+        reply: &TransportReply<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        self.connections.record_reply();
+        let Some(window_index) = self.scheduler.window.find(reply.tag) else {
+            if !self.handle_setup_reply(reply) {
+                self.verify_own_reply(reply);
+            }
+            return Ok(());
+        };
+        let mut held = self.scheduler.window.take(window_index);
+        let now = Instant::now();
+        let Some((connection, sent)) = held.call.in_flight.take() else { return Ok(()) };
+        if let Some(tape) = tape {
+            tape.record_reply(reply);
+        }
+        self.scheduler.end_flight();
+        self.unpark_connection(connection, 1);
+        if self.issuer.signing.is_some() {
+            // The RPCSEC_GSS sequence window is shared by all connections.
+            self.scheduler.unpark_each(1);
+        }
+        if let Some(started) = self.scheduler.pacer.started {
+            self.report.timing.elapsed = now - started;
+        }
+        let signature = held.call.signature.take();
+        let flown = CompletedStep { window_index, window_step: held, sent, replied: now };
+        match signature {
+            None => self.complete_call(flown, reply),
+            Some(signature) => self.open(signature, reply, flown),
+        }
+    }
+
+    /// Handles the verified Reply to a Call that is no step.
+    pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
+        if !self.handle_substitute_reply(reply)
+            && !self.handle_recovery_reply(reply)
+            && !self.handle_return_reply(reply)
+        {
+            self.handle_bind_reply(reply);
+        }
+    }
+
+    /// Handles the verified Reply to a step.
+    pub(super) fn complete_call(
+        &mut self,
+        flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        if flown.window_step.rewrites.piece.is_some() {
+            return self.complete_piece(flown, reply);
+        }
+        self.complete_step(flown, reply)
+    }
+
+    /// Handles the Reply to a piece of a step; queues the next piece or completes the step.
+    fn complete_piece(
+        &mut self,
+        mut flown: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let mut joined = Vec::new();
+        match self.handle_piece_reply(&mut flown.window_step, reply, &mut joined) {
+            None => {
+                let CompletedStep { window_index, window_step: held, .. } = flown;
+                self.scheduler.put_back(window_index, held, None);
+                Ok(())
+            }
+            Some(whole) => {
+                // The data that was read is kept in case the last piece is sent again.
+                let data = match whole {
+                    CombinedIoReply::LastPiece => Vec::new(),
+                    CombinedIoReply::Joined(_) => std::mem::take(&mut flown.window_step.read_data),
+                };
+                flown.sent =
+                    flown.window_step.rewrites.piece.and_then(|piece| piece.first_sent).unwrap_or(flown.sent);
+                self.complete_step(flown, &whole.reply(reply, &data))
+            }
+        }
+    }
+
+    /// Handles the Reply to a step, joined from all its pieces.
+    fn complete_step(
+        &mut self,
+        CompletedStep { window_index, window_step: mut held, sent, replied: now }: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let kept = std::mem::take(&mut held.step);
+        let heard = match kept.trace_step() {
+            Some(step) => self.process_reply(&mut held, &step, reply)?,
+            None => ReplyDisposition::Finished(unreadable_state()),
+        };
+        held.step = kept;
+        if !matches!(heard, ReplyDisposition::Retry) {
+            self.scheduler.pacer.record_completion(&held, now);
+        }
+        match heard {
+            ReplyDisposition::Check(mut answer) => {
+                answer.sent = Some(sent);
+                let slot = held.captured.slot;
+                let mut room = self.queue_check(held, answer, now - sent, reply)?;
+                room.captured.slot = slot;
+                self.release_after_substitute(window_index, room, reply.connection);
+            }
+            ReplyDisposition::Finished(state) => {
+                self.record_undone(&held, &state);
+                self.finish_step(window_index, held, state);
+            }
+            ReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
+        }
+        Ok(())
+    }
+
+    /// Extracts from a Reply everything that later steps need.
+    pub(super) fn process_reply(
+        &mut self,
+        held: &mut WindowStep,
+        step: &TraceStep<'_>,
+        reply: &TransportReply<'_>,
+    ) -> Result<ReplyDisposition, ReplayRunError> {
+        let procedure = step.asked.find_description();
+        let outcome = ReplyOutcome::of(procedure, reply.cursor());
+        let is_echo = held
+            .call
+            .counts
+            .slot
+            .zip(outcome.sequence)
+            .is_none_or(|(slot, sequence)| self.issuer.values.matches_sequence(slot, sequence));
+        self.count_sequences(&held.call.counts, &outcome);
+        let message = unprotected_reply(step);
+        let may_be_delayed = step.asked.program == Program::NLM.0 || may_contain_delay(&message);
+        let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
+            true => recorded_outcome(step, &message),
+            // The recorded outcome is not used in this case.
+            false => ReplyOutcome::default(),
+        };
+        if !outcome.is_delayed() {
+            self.connections.delayed_since = None;
+        } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Retry);
+        }
+        let lists = held.description.operations.contains(&Operation::READDIR);
+        let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
+        if lists
+            && !is_recorded_so
+            && has_delayed_entry(reply.message, reply.cursor())
+            && self.may_retry_delayed(held)
+        {
+            self.report.delayed += 1;
+            return Ok(ReplyDisposition::Retry);
+        }
+        if outcome.is_uncached() && held.resend.count > 0 {
+            let is_repeatable = recovery::is_repeatable(&held.description.operations);
+            return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
+                true => ReplyDisposition::Retry,
+                false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
+            });
+        }
+        let is_done_twice = held.resend.count > 0
+            && recovery::failed_by_first_execution(
+                procedure,
+                &held.description.operations,
+                held.resend.renewals > 0,
+                &outcome,
+            )
+            && self::recorded_outcome(step, &message).is_success();
+        if !is_done_twice
+            && self.needs_recovery(held, step, reply.connection, &outcome, || {
+                self::recorded_outcome(step, &message)
+            })
+        {
+            return Ok(ReplyDisposition::Retry);
+        }
+        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
+            && self::recorded_outcome(step, &message).statuses.last() != Some(last)
+        {
+            self.report_export_status(held, *last);
+        }
+        if let Some(state) =
+            self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
+        {
+            return Ok(ReplyDisposition::Finished(state));
+        }
+        let waits = held.call.reply_identifiers < ReplyIdentifiers::State
+            && outcome.fore_channel.is_none()
+            && step.reply.slots.iter().all(|slot| may_bind_later(&slot));
+        let missing = match waits {
+            true => self.defer_binding(step),
+            false => {
+                self.issuer.register_identifiers(held, LiveReply::from(reply));
+                self.bind_values(step, LiveReply::from(reply), &outcome)
+            }
+        };
+        if let Some(granted) = outcome.fore_channel {
+            let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
+            self.issuer.begin_session(step, granted, captured);
+            let session = step.reply.variable(MessageSlotKind::SESSION).filter(|_| outcome.has_backchannel);
+            if let Some(session) = session {
+                let session = (session, step.asked.minor_version);
+                let is_recorded = self.connections.record_backchannel(reply.connection, session);
+                self.report.dropped_values += u64::from(!is_recorded);
+            }
+        }
+        if held.rewrites.is_substituted {
+            self.issuer.substitute_closed(step);
+            return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+        }
+        let is_other_lock =
+            self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
+        self.issuer.record_state(held, step, reply);
+        if held.description.operations.contains(&Operation::OPEN) {
+            self.issuer.record_unwanted_delegation(held, step, reply, &message);
+            self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
+        }
+        if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
+            let sessions = step.call.variables(MessageSlotKind::SESSION);
+            sessions.for_each(|session| self.connections.remove_backchannels(session));
+        }
+        let is_of_server = is_done_twice || held.resend.renewals > 0;
+        let fault = outcome.client_error_name();
+        // The server has confirmed every earlier Call on the slot.
+        let is_made_up = matches!(fault, Some(SEQ_MISORDERED))
+            && held.resend.count == 0
+            && held.call.counts.slot.is_some_and(|slot| self.issuer.values.is_slot_certain(slot));
+        if is_made_up && recorded.client_error_name().is_none() {
+            self.report.protocol.count_violation(format!(
+                "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+            ));
+        } else if let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server) {
+            let [call, _] = held.id.frames;
+            let error = format!("{} of frame {call}: {fault}", held.description.title());
+            self.report.protocol.add_own(error);
+        }
+        let is_unbound = waits;
+        Ok(ReplyDisposition::Check(ReplyFindings {
+            outcome,
+            recorded,
+            is_echo,
+            is_unbound,
+            missing,
+            is_other_lock,
+            is_done_twice,
+            has_delayed_entry: is_recorded_so,
+            sent: None,
+        }))
+    }
+
+    /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+    fn report_export_status(&mut self, held: &WindowStep, status: u32) {
+        let name = match status {
+            28 => "NFS4ERR_NOSPC",
+            30 => "NFS4ERR_ROFS",
+            _ => "NFS4ERR_DQUOT",
+        };
+        let Some(meaning) = advice_for_status(name) else { return };
+        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
+            self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
+        }
+    }
+
+    /// Returns `true` if a step is to be retried as the server asked.
+    fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
+        let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.context.options.delay_timeout {
+            let seconds = since.elapsed().as_secs();
+            let why = format!(
+                "{}: server busy for {seconds} s (NFS4ERR_DELAY, NFS4ERR_GRACE, NFS3ERR_JUKEBOX); check its state and the end \
+                 of its grace period",
+                self.context.target.name
+            );
+            self.mark_unreachable(&why);
+            return false;
+        }
+        let is_patient = held.delay_retries
+            < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
+        self.connections.futile_retries += u32::from(!is_patient);
+        is_patient
+    }
+
+    /// Frees a live slot and wakes the steps that wait for it.
+    pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
+        self.issuer.values.set_slot_state(slot, false, is_counted);
+        self.scheduler.wake_slot(slot);
+    }
+
+    /// Retires a live slot whose Call was given up; steps that wait for it use another.
+    pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
+        self.issuer.values.mark_slot_doubtful(slot);
+        self.scheduler.wake_slot(slot);
+    }
+
+    /// Updates the sequence IDs of slots and the seqids of owners.
+    pub(super) fn count_sequences(&mut self, used: &CallSequenceIds, outcome: &ReplyOutcome) {
+        if let Some(slot) = used.slot {
+            self.free_slot(slot, outcome.is_sequenced());
+        }
+        for (is_lock, owner, operation, seqid) in &used.seqids {
+            if let Some(status) = outcome.statuses.get(*operation as usize) {
+                self.issuer.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
+            }
+        }
+    }
+
+    /// Binds the variables that the Reply gives, or returns the kind of the first one that is needed and missing.
+    pub(super) fn bind_values(
+        &mut self,
+        step: &TraceStep<'_>,
+        reply: LiveReply<'_>,
+        outcome: &ReplyOutcome,
+    ) -> Option<MessageSlotKind> {
+        let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
+        self.issuer.bind_values(step, reply, outcome, || {
+            checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
+        })
+    }
+
+    /// Puts off binding until the Reply is checked or a Call needs the values.
+    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
+        let heard = step.reply.slots.iter().filter(is_used);
+        self.verification.pending_variables.extend(heard.map(|slot| slot.variable));
+        None
+    }
+
+    /// Handles a Call that will get no Reply.
+    pub(super) fn handle_failed_call(
+        &mut self,
+        tag: CallTag,
+        what: &str,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), ReplayRunError> {
+        let Some(window_index) = self.scheduler.window.find(tag) else {
+            if !self.handle_setup_loss(tag) {
+                self.lose_substitute(tag, false);
+            }
+            return Ok(());
+        };
+        // Earlier Replies are checked before its effects become uncertain.
+        self.check_all()?;
+        if let Some(tape) = tape {
+            tape.record_lost(tag, None);
+        }
+        let mut held = self.scheduler.window.take(window_index);
+        let connection = held.call.in_flight.take().map(|(connection, _)| connection);
+        self.scheduler.end_flight();
+        if let Some(slot) = held.call.counts.slot {
+            self.retire_slot(slot);
+        }
+        if let Some(connection) = connection {
+            self.unpark_connection(connection, 1);
+        }
+        let what = match held.resend.count {
+            0 => what.to_owned(),
+            resends => format!("{what} (sent again {resends} times)"),
+        };
+        let difference = missing_reply_difference(&held, &what);
+        if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
+            walk.mark_uncertain(&step);
+        }
+        let state = match held
+            .step
+            .trace_step()
+            .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
+        {
+            true => StepOutcome::Mismatched(vec![difference]),
+            false => StepOutcome::Substituted(PlanReason::ReplyLost.code()),
+        };
+        self.finish_step(window_index, held, state);
+        Ok(())
+    }
+}
+
+/// Returns the difference of a step whose recorded Reply has `what` in its place.
+pub(super) fn missing_reply_difference(held: &WindowStep, what: &str) -> Difference {
+    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
+    let [call, reply] = held.id.frames.map(frame);
+    let place = Some(DifferenceLocation { index: held.id.step, call, reply });
+    let half = |value: &str| DifferenceSide {
+        location: place,
+        frame: reply.or(call),
+        value: Some(value.to_owned()),
+    };
+    Difference {
+        kind: DifferenceKind::Reply,
+        operation: held.description.title().to_owned(),
+        path: String::new(),
+        field: "",
+        count: 1,
+        a: half("there"),
+        b: half(what),
+    }
+}
+
+/// Returns the recorded Reply without its integrity protection (RFC 2203 section 5.3.2.2): the length and sequence
+/// number before the results, and the checksum after them.
+pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
+    let reply = &step.reply;
+    if step.asked.protection != GssProtection::INTEGRITY {
+        return Cow::Borrowed(reply.head.0);
+    }
+    let before = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
+    let results = reply.head.0.get(reply.body as usize..reply.end as usize);
+    match before.zip(results) {
+        Some(both) => Cow::Owned([both.0, both.1].concat()),
+        None => Cow::Borrowed(reply.head.0),
+    }
+}
+
+/// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
+/// do not and need not be decoded.
+fn may_contain_delay(message: &[u8]) -> bool {
+    message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
+}
+
+/// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
+/// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
+fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
+    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+        return false;
+    }
+    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return false };
+    reply.operations().map_while(Result::ok).any(|results| {
+        let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
+        ok.reply.entries.iter().any(|entry| {
+            let mut attributes = entry.attrs.items().map_while(Result::ok);
+            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))
+        })
+    })
+}
+
+/// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID
+/// that SEQUENCE repeats, give nothing new.
+fn is_used(slot: &MessageSlot) -> bool {
+    match slot.holds {
+        MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
+        MessageSlotKind::SESSION => slot.part == VariableUse::DEFINED,
+        holds => !holds.is_count(),
+    }
+}
+
+/// Returns `true` if the slot's value can be bound later, before a Call is sent with it.
+fn may_bind_later(slot: &MessageSlot) -> bool {
+    matches!(
+        slot.holds,
+        MessageSlotKind::FILEHANDLE | MessageSlotKind::CHANGE | MessageSlotKind::WRITE_VERIFIER
+    ) || !is_used(slot)
+}
+
+/// Returns `true` if a Reply must give the slot's value, which later Calls use. Stateids are not required: a server
+/// need not grant a delegation, or may copy synchronously.
+fn is_required(slot: &MessageSlot) -> bool {
+    let is_name = matches!(
+        slot.holds,
+        MessageSlotKind::FILEHANDLE | MessageSlotKind::CLIENTID | MessageSlotKind::SESSION
+    );
+    is_name && slot.part == VariableUse::DEFINED
+}
+
+/// Returns the outcome of the recorded Reply.
+fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
+    let items = recorded_items(step, |_| None);
+    ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
+}
+
+/// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`] returns; `content`
+/// returns the bytes of each by index.
+pub(super) fn recorded_items<'s>(
+    step: &TraceStep<'_>,
+    content: impl Fn(usize) -> Option<&'s [u8]>,
+) -> Vec<ChunkItem<'s>> {
+    let before = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
+    let body = step.reply.body.saturating_sub(before);
+    let items = step.reply.items().into_iter().enumerate();
+    items
+        .filter(|(_, item)| item.length > 0)
+        .map(|(at, item)| ChunkItem {
+            position: item.position.map(|position| position.saturating_add(body)),
+            length: item.length,
+            bytes: content(at),
+        })
+        .collect()
+}

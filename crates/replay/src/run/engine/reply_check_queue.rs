@@ -1,0 +1,292 @@
+//! Comparison of live Replies with the recorded ones, which determines the states of steps.
+//!
+//! No Call depends on the result, so Replies are queued and checked while the transport is idle. The queue is limited;
+//! when it is full, the oldest Reply is checked at once.
+
+use std::collections::VecDeque;
+use std::io::{Read, Seek};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_rpc::{ReplyPayloads, TransportReply};
+
+use super::super::reply_outcome::ReplyOutcome;
+use super::super::step_outcome::StepOutcome;
+use super::window::{WindowStep, unreadable_state};
+use super::{ReplayEngine, ReplayRunError};
+use crate::trace::{MessageSlotKind, TraceError, TraceStep};
+
+/// Maximum number of bytes of queued Replies, and of free buffers.
+const MAX_QUEUED_BYTES: usize = 8 << 20;
+/// Maximum number of free buffers.
+const MAX_FREE_BUFFERS: usize = 1024;
+
+/// Result of processing a Reply.
+pub(super) enum ReplyDisposition {
+    /// The step is to be sent again.
+    Retry,
+    /// The step has this state, whatever else the Reply contains.
+    Finished(StepOutcome),
+    /// The Reply is to be checked.
+    Check(ReplyFindings),
+}
+
+/// Findings about a Reply from before its check.
+#[derive(Debug, Default)]
+pub(super) struct ReplyFindings {
+    pub(super) outcome: ReplyOutcome,
+    /// Outcome of the recorded Reply, where it matters.
+    pub(super) recorded: ReplyOutcome,
+    /// `true` if it has the slot and the sequence ID of its Call.
+    pub(super) is_echo: bool,
+    /// `true` if its values are not bound yet.
+    pub(super) is_unbound: bool,
+    /// Kind of the required value that it lacks.
+    pub(super) missing: Option<MessageSlotKind>,
+    /// `true` if it gives another stateid for locks that already have one.
+    pub(super) is_other_lock: bool,
+    /// `true` if it reports the effect of the same Call, sent before the connection was lost.
+    pub(super) is_done_twice: bool,
+    /// `true` if the recorded Reply has an entry of a directory whose attributes were delayed.
+    pub(super) has_delayed_entry: bool,
+    /// Send time of the Call.
+    pub(super) sent: Option<Instant>,
+}
+
+/// A live Reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LiveReply<'a> {
+    pub(super) message: &'a [u8],
+    pub(super) chunks: &'a [ChunkItem<'a>],
+}
+
+impl<'a> LiveReply<'a> {
+    /// Returns a cursor at the start of the message.
+    pub(super) fn cursor(self) -> Cursor<'a> {
+        Cursor::new(self.message).with_chunks(self.chunks)
+    }
+}
+
+impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
+    fn from(reply: &'a TransportReply<'_>) -> Self {
+        Self { message: reply.message, chunks: reply.payloads.items() }
+    }
+}
+
+/// A queued Reply with its step and findings. Its buffers are reused.
+#[derive(Debug, Default)]
+struct QueuedReplyCheck {
+    window_step: Box<WindowStep>,
+    findings: ReplyFindings,
+    latency: Duration,
+    reply: StoredReply,
+}
+
+impl QueuedReplyCheck {
+    /// Returns the number of bytes that it holds.
+    fn size_bytes(&self) -> usize {
+        self.reply.bytes.len() + self.window_step.step.len() + self.window_step.call.message.len()
+    }
+}
+
+/// A stored Reply.
+#[derive(Debug, Default)]
+struct StoredReply {
+    /// Message, followed by the contents of its chunks.
+    bytes: Vec<u8>,
+    message_length_bytes: usize,
+    /// Range of each chunk's content.
+    chunks: Vec<Range<usize>>,
+}
+
+impl StoredReply {
+    fn keep(&mut self, reply: &TransportReply<'_>) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(reply.message);
+        self.message_length_bytes = self.bytes.len();
+        self.chunks.clear();
+        for item in reply.payloads.items() {
+            let at = self.bytes.len();
+            self.bytes.extend_from_slice(item.bytes.unwrap_or_default());
+            self.chunks.push(at..self.bytes.len());
+        }
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.bytes.get(range).unwrap_or_default()
+    }
+
+    fn payloads(&self) -> ReplyPayloads<'_> {
+        self.chunks.iter().map(|range| self.bytes(range.clone())).collect()
+    }
+
+    fn live<'a>(&'a self, payloads: &'a ReplyPayloads<'_>) -> LiveReply<'a> {
+        LiveReply { message: self.bytes(0..self.message_length_bytes), chunks: payloads.items() }
+    }
+}
+
+/// Queue of Replies to be checked, in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct ReplyCheckQueue {
+    queue: VecDeque<QueuedReplyCheck>,
+    bytes: usize,
+    free_buffers: Vec<QueuedReplyCheck>,
+    /// Capacity of the free buffers in bytes.
+    free_bytes: usize,
+}
+
+impl ReplyCheckQueue {
+    /// Returns `true` if Replies wait to be checked.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Returns `true` if the queue is more than half full.
+    pub(super) fn is_far_behind(&self) -> bool {
+        self.bytes > MAX_QUEUED_BYTES / 2
+    }
+
+    /// Adds a Reply to be checked. Returns buffers for another step.
+    fn push(
+        &mut self,
+        held: Box<WindowStep>,
+        findings: ReplyFindings,
+        latency: Duration,
+        reply: &TransportReply<'_>,
+    ) -> Box<WindowStep> {
+        let mut kept = self.free_buffers.pop().unwrap_or_default();
+        self.free_bytes -= kept.reply.bytes.capacity();
+        kept.reply.keep(reply);
+        let room = std::mem::replace(&mut kept.window_step, held);
+        (kept.findings, kept.latency) = (findings, latency);
+        self.bytes += kept.size_bytes();
+        self.queue.push_back(kept);
+        room
+    }
+
+    /// Removes and returns the oldest Reply.
+    fn pop(&mut self) -> Option<QueuedReplyCheck> {
+        let kept = self.queue.pop_front()?;
+        self.bytes = self.bytes.saturating_sub(kept.size_bytes());
+        Some(kept)
+    }
+
+    /// Keeps the buffers of a Reply that was checked.
+    fn recycle(&mut self, mut kept: QueuedReplyCheck) {
+        let free = self.free_bytes + kept.reply.bytes.capacity();
+        if free <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
+            kept.findings = ReplyFindings::default();
+            self.free_bytes = free;
+            self.free_buffers.push(kept);
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Queues a Reply to be checked. Returns buffers for another step.
+    pub(super) fn queue_check(
+        &mut self,
+        held: Box<WindowStep>,
+        findings: ReplyFindings,
+        latency: Duration,
+        reply: &TransportReply<'_>,
+    ) -> Result<Box<WindowStep>, ReplayRunError> {
+        let room = self.verification.unchecked_replies.push(held, findings, latency, reply);
+        while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
+            self.check_next()?;
+        }
+        Ok(room)
+    }
+
+    /// Checks the oldest queued Reply.
+    pub(super) fn check_next(&mut self) -> Result<(), ReplayRunError> {
+        let Some(mut kept) = self.verification.unchecked_replies.pop() else { return Ok(()) };
+        let QueuedReplyCheck { window_step: held, findings, latency, reply } = &mut kept;
+        let payloads = reply.payloads();
+        let live = reply.live(&payloads);
+        let outcome = match held.step.trace_step() {
+            Some(step) => {
+                self.bind_deferred(held, &step, live, findings);
+                self.checked_outcome(held, &step, live, findings, *latency)?
+            }
+            None => unreadable_state(),
+        };
+        if !self.verification.unchecked_replies.is_behind() {
+            self.verification.pending_variables.clear();
+        }
+        self.report.steps.count(held.id, held.description.title(), outcome);
+        let late = self.verification.checker.take_late_differences(false);
+        if !late.is_empty() {
+            self.report.steps.apply_late_differences(late);
+        }
+        self.verification.unchecked_replies.recycle(kept);
+        Ok(())
+    }
+
+    /// Binds the values of a queued Reply, if that is not done yet.
+    fn bind_deferred(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        answer: &mut ReplyFindings,
+    ) {
+        if std::mem::take(&mut answer.is_unbound) {
+            self.issuer.register_identifiers(held, live);
+            answer.missing = self.bind_values(step, live, &answer.outcome);
+        }
+    }
+
+    /// Binds the values of queued Replies if the step's Call needs one of them.
+    pub(super) fn bind_deferred_for(&mut self, step: &TraceStep<'_>) {
+        if self.verification.pending_variables.is_empty()
+            || !step
+                .call
+                .slots
+                .iter()
+                .any(|slot| self.verification.pending_variables.contains(&slot.variable))
+        {
+            return;
+        }
+        self.verification.pending_variables.clear();
+        let mut queue = std::mem::take(&mut self.verification.unchecked_replies.queue);
+        for QueuedReplyCheck { window_step: held, findings: answer, reply, .. } in
+            queue.iter_mut().filter(|kept| kept.findings.is_unbound)
+        {
+            let payloads = reply.payloads();
+            if let Some(step) = held.step.trace_step() {
+                self.bind_deferred(held, &step, reply.live(&payloads), answer);
+            }
+        }
+        self.verification.unchecked_replies.queue = queue;
+    }
+
+    /// Checks all queued Replies, because the next action depends on them.
+    pub(super) fn check_all(&mut self) -> Result<(), ReplayRunError> {
+        while self.verification.unchecked_replies.is_behind() {
+            self.check_next()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the outcome of a step from its Reply, and records its latency.
+    pub(super) fn checked_outcome(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        answer: &ReplyFindings,
+        latency: Duration,
+    ) -> Result<StepOutcome, TraceError> {
+        let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;
+        if step.origin.latency > 0 {
+            let live = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            let of = self.report.steps.operation(held.description.title());
+            for (latencies, value) in of.latencies.iter_mut().zip([step.origin.latency, live]) {
+                latencies.add(value);
+            }
+        }
+        Ok(outcome)
+    }
+}

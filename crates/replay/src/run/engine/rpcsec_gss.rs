@@ -1,0 +1,373 @@
+//! Signs the Calls that RPCSEC_GSS protected in the capture with contexts of this run. RFC 2203 section 5.3.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::rpc::gss::RpcGssService;
+use nfsrdma_dissectors::rpc::{self, Program, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, roundup};
+use nfsrdma_rpc::gss::{
+    self, GssContext, GssError, GssIntegrityError, GssMechanism, GssMechanismError, GssReplyProtection,
+    GssUnprotectedCall,
+};
+use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
+use rustc_hash::FxHashMap;
+
+use super::super::recovery::MAX_RESENDS;
+use super::context_renewal::RenewableContext;
+use super::issuer::CallIssuer;
+use super::reply::CompletedStep;
+use super::{ReplayEngine, ReplayRunError, Unsent};
+use crate::root_credential;
+use crate::trace::message_emission::PlacedPayload;
+use crate::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
+const MAX_CONTEXTS: usize = 64;
+
+/// Function that creates this program's side of a security context with a host.
+type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
+
+/// Signs Calls and verifies Replies.
+#[derive(Debug)]
+pub(super) struct GssCallSigner {
+    /// One context for each captured one.
+    pub(super) contexts: Vec<RenewableContext>,
+    /// Context index by captured handle.
+    by_handle: FxHashMap<Vec<u8>, usize>,
+    /// Machine credential by captured client.
+    machine_credentials: FxHashMap<u32, MachineCredential>,
+    pub(super) mechanism: Make,
+    /// The signed Call, and the payloads to be inserted into it.
+    pub(super) message: Vec<u8>,
+    pub(super) placed: Vec<PlacedPayload>,
+    /// Signature of the last Call.
+    pub(super) last_signature: Option<GssCallSignature>,
+    /// Signatures of Calls in flight that are no steps.
+    pub(super) own_signatures: FxHashMap<CallTag, GssCallSignature>,
+    message_with_payloads: Vec<u8>,
+    /// Reply without its protection.
+    unprotected_reply: Vec<u8>,
+}
+
+/// Data needed to verify the Reply to a signed Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GssCallSignature {
+    pub(super) context: usize,
+    /// Number of renewals of the context at the time.
+    pub(super) generation: u32,
+    protection: GssReplyProtection,
+}
+
+/// Credential of the Calls that this program makes for a client; the same as the client's EXCHANGE_ID or SETCLIENTID
+/// had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct MachineCredential {
+    context: usize,
+    service: RpcGssService,
+}
+
+/// Reason for not signing a Call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum UnsignedCallReason {
+    /// The context is being renewed.
+    NotYet,
+    /// The context is lost, for this reason.
+    Never(String),
+}
+
+impl GssCallSigner {
+    /// Establishes the contexts that the Calls of the trace need. Returns `None` if none was signed.
+    ///
+    /// # Errors
+    /// Returns an error if a context cannot be established.
+    pub(super) fn from_trace(
+        trace: &mut TraceReader<impl Read + Seek>,
+        transport: &mut dyn RpcTransport,
+        target: &ConnectTarget,
+        tag: &str,
+        mechanism: Make,
+    ) -> Result<Option<Self>, ReplayRunError> {
+        let (mut by_handle, mut versions) = (FxHashMap::default(), Vec::new());
+        let mut machines = FxHashMap::default();
+        trace.for_each_step(|step| {
+            let Some(handle) = context_handle(step) else { return };
+            if by_handle.len() < MAX_CONTEXTS && !by_handle.contains_key(handle) {
+                by_handle.insert(handle.to_vec(), versions.len());
+                versions.push(step.asked.version);
+            }
+            if !machines.contains_key(&step.caller.client)
+                && let Some(machine) =
+                    machine_credential(step, by_handle.get(handle).copied().unwrap_or_default())
+            {
+                machines.insert(step.caller.client, machine);
+            }
+        })?;
+        if versions.is_empty() {
+            return Ok(None);
+        }
+        let connection = transport.connect(target)?;
+        let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
+        let mut line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
+        let contexts = versions.into_iter().map(|version| {
+            let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
+            Ok(RenewableContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
+        });
+        let contexts = contexts.collect::<Result<Vec<_>, GssError>>().map_err(ReplayRunError::Security);
+        transport.disconnect(connection);
+        Ok(Some(Self {
+            contexts: contexts?,
+            by_handle,
+            machine_credentials: machines,
+            mechanism,
+            message: Vec::new(),
+            placed: Vec::new(),
+            last_signature: None,
+            own_signatures: FxHashMap::default(),
+            message_with_payloads: Vec::new(),
+            unprotected_reply: Vec::new(),
+        }))
+    }
+
+    /// Returns the index of the context that a step uses.
+    fn context_index(&self, step: &TraceStep<'_>) -> usize {
+        context_handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
+    }
+
+    /// Signs an emitted Call.
+    fn sign(
+        &mut self,
+        step: &TraceStep<'_>,
+        xid: Xid,
+        (message, placed, contents): (&[u8], &[PlacedPayload], &[Vec<u8>]),
+    ) -> Result<(), GssMechanismError> {
+        let mut cursor = Cursor::new(message);
+        let body = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_or(0, |_| cursor.position());
+        let (service, arguments) = match step.asked.protection {
+            // Protected data is part of the message, as the checksum covers all of it.
+            GssProtection::INTEGRITY => {
+                whole(message, placed, contents, &mut self.message_with_payloads);
+                (RpcGssService::rpc_gss_svc_integrity, self.message_with_payloads.get(body..))
+            }
+            _ => (RpcGssService::rpc_gss_svc_none, message.get(body..)),
+        };
+        let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
+        let call =
+            GssUnprotectedCall { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
+        let context = self.context_index(step);
+        let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
+        let (at, seal) = with.context.seal(&call, &mut self.message)?;
+        self.last_signature =
+            Some(GssCallSignature { context, generation: with.generation, protection: seal });
+        self.placed.clear();
+        if service == RpcGssService::rpc_gss_svc_none {
+            self.placed.extend(placed.iter().cloned());
+            for placed in &mut self.placed {
+                let after = (placed.position as usize).saturating_sub(body);
+                placed.position = u32::try_from(at + after).unwrap_or(u32::MAX);
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs a Call that is no step, for a captured client. Returns `None` if it is to be sent unsigned, because the
+    /// client's first Call was not signed.
+    ///
+    /// # Errors
+    /// Returns an error if Calls cannot be signed yet, or never again.
+    pub(super) fn sign_own(
+        &mut self,
+        client: u32,
+        tag: CallTag,
+        message: &[u8],
+    ) -> Result<Option<&[u8]>, UnsignedCallReason> {
+        let Some(MachineCredential { context, service }) = self.machine_credentials.get(&client).copied()
+        else {
+            return Ok(None);
+        };
+        let mut cursor = Cursor::new(message);
+        let read = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
+        let Some((xid, call)) = read.as_ref().and_then(|read| Some((read.xid, read.call()?))) else {
+            return Ok(None);
+        };
+        let Some(with) = self.contexts.get_mut(context) else { return Ok(None) };
+        with.is_ready()?;
+        let arguments = message.get(cursor.position()..).unwrap_or_default();
+        let call =
+            GssUnprotectedCall { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
+        let sealed = with.context.seal(&call, &mut self.message);
+        let (_, seal) = sealed.map_err(|error| UnsignedCallReason::Never(error.to_string()))?;
+        self.own_signatures
+            .insert(tag, GssCallSignature { context, generation: with.generation, protection: seal });
+        Ok(Some(&self.message))
+    }
+
+    /// Verifies a Reply and removes its protection.
+    fn open(
+        &mut self,
+        with: GssCallSignature,
+        message: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<(), GssIntegrityError> {
+        let context =
+            self.contexts.get_mut(with.context).and_then(|kept| kept.at_generation(with.generation));
+        context.ok_or(GssIntegrityError::Verifier)?.open(with.protection, message, plain)
+    }
+}
+
+/// Returns the machine credential of a client, if the step is its EXCHANGE_ID or SETCLIENTID.
+fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCredential> {
+    let service = match step.asked.protection {
+        GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
+        _ => RpcGssService::rpc_gss_svc_none,
+    };
+    // Only their Replies give a client ID, so other Calls are not decoded.
+    step.reply.variable(MessageSlotKind::CLIENTID)?;
+    let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
+    let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
+    let operation = call.operations().next()?.ok()?;
+    matches!(operation, v4::Args::EXCHANGE_ID(_) | v4::Args::SETCLIENTID(_))
+        .then_some(MachineCredential { context, service })
+}
+
+/// Returns `true` if the captured Call was signed.
+pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
+    step.asked.flavor == Flavor::RPCSEC_GSS.0
+}
+
+/// Returns the handle of the context that signed the captured Call.
+fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
+    let is_data = is_signed(step) && step.asked.protection != GssProtection::CONTROL;
+    let mut cursor = Cursor::new(step.call.head.0).assume_valid();
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok().filter(|_| is_data)?;
+    Some(message.call()?.cred.gss()?.handle.0)
+}
+
+/// Inserts the payloads into a message.
+fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
+    out.clear();
+    let mut from = 0;
+    for (placed, content) in placed.iter().zip(contents) {
+        // Positions refer to the message being built.
+        let at = (from + (placed.position as usize).saturating_sub(out.len())).min(message.len());
+        out.extend_from_slice(message.get(from..at).unwrap_or_default());
+        out.extend_from_slice(content);
+        out.extend_from_slice([0; 3].get(..roundup(content.len())).unwrap_or_default());
+        from = at;
+    }
+    out.extend_from_slice(message.get(from..).unwrap_or_default());
+}
+
+impl CallIssuer {
+    /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
+    ///
+    /// # Errors
+    /// Returns an error if the context has expired.
+    pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
+        let Some(signing) = &mut self.signing else { return Ok(false) };
+        signing.last_signature = None;
+        if !is_signed(step) {
+            return Ok(false);
+        }
+        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
+        Ok(true)
+    }
+
+    /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
+    /// would drop that silently. RFC 2203 section 5.3.3.1.
+    pub(super) fn is_window_full(
+        &self,
+        step: &TraceStep<'_>,
+        in_flight: impl Iterator<Item = GssCallSignature>,
+    ) -> bool {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
+        let at = signing.context_index(step);
+        let of_context = in_flight.filter(|signature| signature.context == at);
+        let generation = signing.contexts.get(at).map(|kept| kept.generation);
+        let of_context = of_context.filter(|signature| Some(signature.generation) == generation);
+        let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
+        let with = signing.contexts.get(at);
+        with.zip(oldest).is_some_and(|(with, oldest)| with.context.is_beyond(oldest))
+    }
+
+    /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
+    ///
+    /// # Errors
+    /// Returns the reason why the step cannot be sent.
+    pub(super) fn check_signing(&self, step: &TraceStep<'_>, connection: usize) -> Result<(), Unsent> {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
+        match signing.contexts.get(signing.context_index(step)).map(RenewableContext::is_ready) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(UnsignedCallReason::NotYet)) => Err(Unsent::Parked(connection)),
+            Some(Err(UnsignedCallReason::Never(why))) => {
+                Err(Unsent::unreplayable(format_args!("security: {why}")))
+            }
+        }
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Verifies the Reply to a signed Call and processes it without its protection.
+    pub(super) fn open(
+        &mut self,
+        with: GssCallSignature,
+        reply: &TransportReply<'_>,
+        flown: CompletedStep,
+    ) -> Result<(), ReplayRunError> {
+        if gss::reports_unknown_context(reply.cursor())
+            && flown.window_step.resend.denials < MAX_RESENDS
+            && self.is_re_established(with, reply.connection)
+        {
+            self.resend_denied_step(flown, reply.connection);
+            return Ok(());
+        }
+        let Some(signing) = &mut self.issuer.signing else { return self.complete_call(flown, reply) };
+        let mut plain = std::mem::take(&mut signing.unprotected_reply);
+        let opened = signing.open(with, reply.message, &mut plain);
+        let outcome = match opened {
+            Ok(()) => self.complete_call(flown, &TransportReply { message: &plain, ..reply.clone() }),
+            Err(forged) => self.discard_forged_reply(flown, &forged.to_string()),
+        };
+        if let Some(signing) = &mut self.issuer.signing {
+            signing.unprotected_reply = plain;
+        }
+        outcome
+    }
+
+    /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
+    /// processed if it was forged.
+    pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(with) =
+            self.issuer.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
+        else {
+            return self.complete_own_call(reply);
+        };
+        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(with, reply.connection) {
+            return self.resend_denied_control(reply);
+        }
+        let Some(signing) = &mut self.issuer.signing else { return };
+        let mut plain = std::mem::take(&mut signing.unprotected_reply);
+        if signing.open(with, reply.message, &mut plain).is_err() {
+            plain.clear();
+        }
+        self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
+        if let Some(signing) = &mut self.issuer.signing {
+            signing.unprotected_reply = plain;
+        }
+    }
+
+    /// Discards a forged Reply; it is unknown whether the server has executed the step.
+    fn discard_forged_reply(
+        &mut self,
+        CompletedStep { window_index, window_step: held, .. }: CompletedStep,
+        why: &str,
+    ) -> Result<(), ReplayRunError> {
+        let state = self.unanswered_state(&held, why)?;
+        self.finish_step(window_index, held, state);
+        Ok(())
+    }
+}

@@ -1,0 +1,463 @@
+//! Turns steps into Calls of this run and sends them.
+
+use std::io::{Read, Seek};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
+use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
+use nfsrdma_rpc::{
+    CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
+    TransportCall, TransportPayload,
+};
+
+use super::super::call_description::CallDescription;
+use super::super::captured_opens::CapturedOpens;
+use super::super::compound_rewrite::{self, rewrite_compound};
+use super::super::dependencies::effects::OperationEffect;
+use super::super::file_divergence::FileDivergence;
+use super::super::recording::ReplaySentCall;
+use super::super::step_outcome::StepOutcome;
+use super::io_split::{MissingValueReason, SplitIoPiece};
+use super::issuer::CallIssuer;
+use super::window::{WindowStep, call_tag, unreadable_state};
+use super::{
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent,
+    record_divergence,
+};
+use crate::containment::{ContainedTransport, ReplyIdentifiers};
+use crate::trace::message_emission::captured_value;
+use crate::trace::{
+    ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
+    TraceReader, TraceStep, generated_file_data,
+};
+
+/// Filler for the unused entries of a Call's payload array.
+const NO_PAYLOAD: TransportPayload<'static> =
+    TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
+
+impl CallIssuer {
+    /// Returns the state text of a step that would create an object again which the server did not accept; it would be
+    /// another object.
+    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
+        if self.missing_values.is_empty()
+            || !parts
+                .effects
+                .iter()
+                .any(|act| matches!(act, OperationEffect::Create(_) | OperationEffect::Open(_, true)))
+        {
+            return None;
+        }
+        let mut given = step.reply.variables(MessageSlotKind::FILEHANDLE);
+        let lack = given.find_map(|file| self.missing_values.get(&file).copied());
+        lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
+    }
+
+    /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
+    /// else.
+    pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
+        match self.values.unbound() {
+            Some(slot) if self.missing_values.contains_key(&slot.variable) => {
+                self.missing_values.get(&slot.variable).map(|lack| lack.text())
+            }
+            Some(slot) => {
+                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
+            }
+            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None => None,
+        }
+    }
+
+    /// Reads the file data of the Call. Calls `notice` for each file and range whose data the trace does not have.
+    fn read_payloads<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        piece: Option<SplitIoPiece>,
+        contents: &mut TraceReader<R>,
+        mut notice: impl FnMut(u32, FileDivergence),
+    ) -> Result<(), TraceError> {
+        while self.buffers.len() < self.placed.len() {
+            self.buffers.push(Vec::new());
+        }
+        let key = contents.summary().key;
+        for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
+            let is_known = match piece {
+                None => read_content(contents, key, &placed.payload, buffer)?,
+                Some(piece) => {
+                    let whole = step.call.payloads.iter().find(|payload| !payload.is_inside);
+                    let whole = whole.unwrap_or_else(|| placed.payload.clone());
+                    let is_known = read_content(contents, key, &whole, buffer)?;
+                    buffer.drain(..buffer.len().min(piece.done_bytes as usize));
+                    buffer.truncate(piece.length_bytes as usize);
+                    is_known
+                }
+            };
+            // Later reads of this range differ from the capture.
+            if !is_known && placed.payload.file != NONE {
+                let TracePayload { offset, length, .. } = placed.payload;
+                let end = offset.saturating_add(length.into());
+                notice(placed.payload.file, FileDivergence::from_data_range(offset, end));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read + Seek> ReplayEngine<'_, R> {
+    /// Sends a step that is ready.
+    pub(super) fn send(
+        &mut self,
+        window_index: u32,
+        held: &mut WindowStep,
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(), Unsent> {
+        let WindowStep { step: kept, description: parts, .. } = &*held;
+        let Some(step) = kept.trace_step() else {
+            return Err(unreadable_state().into());
+        };
+        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+            return Err(self.call_auxiliary(held, tape));
+        }
+        if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
+            return Err(Unsent::unreplayable(why));
+        }
+        self.bind_deferred_for(&step);
+        if held.resend.is_pending {
+            return match self.resend(window_index, held, transport, tape) {
+                Err(Unsent::Finished(StepOutcome::Unreplayable(why))) => {
+                    let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
+                }
+                result => result,
+            };
+        }
+        if let Some(state) = self.issuer.not_reclaimed_state(held, &step) {
+            return Err(state.into());
+        }
+        let root = &self.context.seeded.root;
+        let borrowed = self.issuer.substituted_stateids(&step);
+        let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
+        if gives_back {
+            let mut stateids = step.call.variables(MessageSlotKind::STATEID);
+            let is_lost = |variable| self.issuer.values.get(variable).is_none();
+            if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
+                return Err(Unsent::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+            }
+        }
+        let slot = held.captured.slot.and_then(|(session, slot)| {
+            let live = self.issuer.values.session(session)?;
+            let slot = live.slot(slot);
+            live.is_busy(slot).then_some((session, slot))
+        });
+        if let Some(slot) = slot {
+            return Err(Unsent::SlotBusy(slot));
+        }
+        let number = self.live_connection(&step, transport)?;
+        let Some(line) = self.connections.lines.get_mut(number) else {
+            return Err(Unsent::Parked(number));
+        };
+        // The Call could not be sent anyway.
+        if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
+            return Err(Unsent::Parked(number));
+        }
+        line.xid = line.xid.wrapping_add(1);
+        let xid = Xid(line.xid);
+        let header = replacement_header(&step, xid);
+        let is_unsigned = header.is_some() && self.issuer.signing.is_none();
+        let is_emitted = self.issuer.emit_call(&step, header, xid, held.captured.slot);
+        let opens = match !self.context.options.keeps_requested_wants
+            && parts.operations.contains(&Operation::OPEN)
+        {
+            true => CapturedOpens::wants_of_step(&step),
+            false => CapturedOpens::default(),
+        };
+        let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
+            true => self.callback_address(&step, number, transport),
+            false => None,
+        };
+        let live_server = compound_rewrite::CompoundRewriteContext {
+            root,
+            supported: self.context.seeded.supported.as_deref().filter(|_| !self.context.options.strict),
+            opens: &opens,
+            is_unsigned,
+            callback,
+            substituted_stateids: &borrowed,
+        };
+        let is_adaptable = !borrowed.is_empty() || parts.is_adaptable(live_server.supported);
+        let adapted = match is_adaptable && is_emitted {
+            true => rewrite_compound(&mut self.issuer.call_buffer, &mut self.issuer.placed, live_server),
+            false => Some(compound_rewrite::CompoundRewrites::default()),
+        };
+        let has_fewer = adapted.is_some_and(|adapted| adapted.has_changed_attributes);
+        let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
+        let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
+        let refused = match self.issuer.missing_value_reason(is_emitted) {
+            None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
+            None if self.issuer.placed.len() > TransportCall::MAX_PAYLOADS => {
+                Some("payloads: more than can be sent".into())
+            }
+            why => why,
+        };
+        if let Some(why) = refused {
+            return Err(Unsent::unreplayable(why));
+        }
+        let piece = self.issuer.limit_io(
+            &step,
+            parts,
+            (held.captured.slot, held.rewrites.piece),
+            self.context.seeded.io,
+        )?;
+        let tag = call_tag(self.context.number, window_index, held.turn);
+        // The CLOSE of an open of this program is no step of the capture.
+        let mut nobody = None;
+        let tape = if gives_back && !borrowed.is_empty() { &mut nobody } else { tape };
+        let (sent, gives) = self.submit(&step, (parts, piece), (number, xid, tag), transport, tape)?;
+        if let Some(mut piece) = piece {
+            piece.first_sent.get_or_insert(sent);
+            if held.rewrites.piece.is_none() {
+                held.read_data.clear();
+            }
+            held.rewrites.piece = Some(piece);
+        }
+        if gives_back {
+            held.rewrites.is_substituted = !borrowed.is_empty();
+            for one in &borrowed {
+                self.issuer.values.add_seqid(one.variable, one.operation as u32, one.seqid);
+            }
+        }
+        self.issuer.values.swap_counts(&mut held.call.counts);
+        if let Some(slot) = held.call.counts.slot {
+            self.issuer.values.set_slot_state(slot, true, false);
+        }
+        held.call.recoveries_at_send = self.connections.recoveries;
+        held.rewrites.has_dropped_attributes = has_fewer;
+        held.rewrites.has_changed_wants = has_other_wants;
+        self.scheduler.pacer.sent += u64::from(held.delay_retries == 0);
+        self.mark_in_flight((number, tag, sent), gives, held);
+        Ok(())
+    }
+
+    /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
+    fn callback_address(
+        &mut self,
+        step: &TraceStep<'_>,
+        number: usize,
+        transport: &ContainedTransport<'_>,
+    ) -> Option<SocketAddr> {
+        let message = &step.call;
+        // A captured client without a callback address was granted no delegation.
+        let listened = message.slots.iter().any(|slot| {
+            let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
+            let text = captured_value(message.head.0, &slot).filter(|_| is_told);
+            let address = text.and_then(universal_address::parse);
+            address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
+        });
+        let terms = self.connections.lines.get(number).and_then(|line| transport.terms(line.connection));
+        let address = self
+            .context
+            .callbacks
+            .address((self.context.number, step.caller.client), terms.filter(|_| listened)?)?;
+        self.issuer
+            .containment
+            .add_callback_address(SocketAddr::new(address.ip().to_canonical(), address.port()));
+        Some(address)
+    }
+
+    /// Submits the emitted Call. Returns its send time and the identifiers that its Reply may give, or the outcome if
+    /// it could not be sent.
+    pub(super) fn submit(
+        &mut self,
+        step: &TraceStep<'_>,
+        (parts, piece): (&CallDescription, Option<SplitIoPiece>),
+        (number, xid, tag): (usize, Xid, CallTag),
+        transport: &mut ContainedTransport<'_>,
+        tape: &mut OptionalReplayRecorder,
+    ) -> Result<(Instant, ReplyIdentifiers), Unsent> {
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
+            return Err(Unsent::Parked(number));
+        };
+        self.issuer.check_signing(step, number)?;
+        if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
+            return Err(Unsent::Parked(number));
+        }
+        let files = &mut self.verification.divergent_files;
+        self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
+            record_divergence(files, file, &touched);
+        })?;
+        let signed = self.issuer.sign(step, xid);
+        let is_signed = signed.map_err(|error| Unsent::unreplayable(format_args!("security: {error}")))?;
+        let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
+            Some(signing) => (&signing.message, &signing.placed),
+            None => (&self.issuer.call_buffer, &self.issuer.placed),
+        };
+        let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
+        for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
+            *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
+        }
+        let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
+        let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
+        self.issuer.needs.clear();
+        let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
+        self.issuer.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
+        let chunks =
+            (self.context.options.captured_chunks && piece.is_none()).then(|| SendChunkLengths::of(step));
+        let lists = chunks.as_ref().map(SendChunkLengths::lists);
+        // A captured Reply chunk keeps its captured size.
+        let offered = chunks
+            .as_ref()
+            .map_or(0, |chunks| chunks.reply.iter().fold(0, |sum: u32, one| sum.saturating_add(*one)));
+        // Protected data is part of the message.
+        let inside =
+            step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
+        let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
+        let call = TransportCall {
+            xid,
+            tag,
+            message,
+            payloads: payloads.get(..placed.len()).unwrap_or_default(),
+            reply: ExpectedReply { message: expected, payloads: &self.issuer.needs },
+            requested_form: match chunks.as_ref().zip(lists.as_ref()) {
+                Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
+                None => RequestedCallForm::Fitting,
+            },
+        };
+        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        match transport.submit(connection, &call) {
+            Ok(_) => {}
+            Err(SubmitError::Busy(_)) => return Err(Unsent::Parked(number)),
+            // The transport reports the end of the connection later.
+            Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
+                self.mark_connection_lost(connection);
+                return Err(Unsent::UnreachableUntil(Instant::now()));
+            }
+            Err(error) => {
+                return Err(Unsent::unreplayable(format!("transport: {error}")));
+            }
+        }
+        // The time is taken before the Call is recorded, which takes time of its own.
+        let now = Instant::now();
+        if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
+            tape.record_call(&ReplaySentCall {
+                call: call.call(),
+                connection,
+                terms,
+                credits: transport.credits(connection).map_or(0, |credits| credits.requested),
+                client_copy: self.context.number,
+                client: step.caller.client,
+                roots: &parts.roots(),
+                step: step.origin.id,
+            });
+        }
+        Ok((now, call.reply_identifiers()))
+    }
+
+    /// Marks a step as in flight and stores its Call in the step's buffers.
+    pub(super) fn mark_in_flight(
+        &mut self,
+        (number, tag, now): (usize, CallTag, Instant),
+        gives: ReplyIdentifiers,
+        held: &mut WindowStep,
+    ) {
+        let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
+        std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
+        std::mem::swap(&mut self.issuer.placed, &mut held.call.placed);
+        held.call.reply_identifiers = gives;
+        self.scheduler.begin_flight(tag, now, held);
+        held.call.in_flight = Some((connection, now));
+        held.call.signature = self.issuer.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        if let Some(due) = held.due.filter(|_| held.delay_retries == 0 && held.resend.count == 0) {
+            self.report.timing.issue_delay.add(now.saturating_duration_since(due));
+        }
+        if self.connections.expiries.len() > 2 * self.context.options.window + 64 {
+            // A late Call has kept the entries of later ones that are complete.
+            let window_steps = &self.scheduler.window;
+            self.connections.expiries.retain(|(_, tag)| window_steps.find(*tag).is_some());
+        }
+        self.connections.expiries.push_back((now, tag));
+        // The CLOSE of an open of this program does not count as a Call of the trace.
+        self.report.calls += u64::from(!held.rewrites.is_substituted);
+    }
+}
+
+/// Reads the content of a payload into a buffer, or zeros if it is unknown. Returns `true` if it is known.
+pub(super) fn read_content<R: Read + Seek>(
+    contents: &mut TraceReader<R>,
+    key: u64,
+    payload: &TracePayload,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, TraceError> {
+    let is_keyed = payload.content == PayloadContentState::KEYED;
+    let is_known = contents.content(payload, buffer)?;
+    if !is_known {
+        buffer.clear();
+        buffer.resize(payload.length as usize, 0);
+        if is_keyed {
+            generated_file_data::fill(key, payload.file, payload.offset, buffer);
+        }
+    }
+    Ok(is_known || is_keyed)
+}
+
+/// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or
+/// signed again.
+pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
+    let is_secured =
+        step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
+    if !is_secured {
+        return None;
+    }
+    let mut encoder = Encoder::new();
+    unsigned_header(
+        (Program(step.asked.program), step.asked.version, step.asked.procedure),
+        xid,
+        &mut encoder,
+    );
+    Some(encoder.finish().0)
+}
+
+/// Encodes the AUTH_SYS header of a Call to a program, version and procedure.
+pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid, encoder: &mut Encoder) {
+    let machinename = Text(crate::PROGRAM.as_bytes());
+    let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: List::default() };
+    let body = rpc::RpcMsgBody::Call(rpc::CallBody {
+        rpcvers: rpc::VERSION,
+        prog,
+        vers,
+        proc,
+        cred: Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
+        verf: Verifier::None(NoneVerifier { body: StartTls::default() }),
+    });
+    rpc::RpcMsg { xid, body }.encode(encoder);
+}
+
+/// Chunk lengths of the captured Call, in the form that the transport expects.
+struct SendChunkLengths {
+    call: Vec<u32>,
+    reads: Vec<Vec<u32>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+}
+
+impl SendChunkLengths {
+    fn of(step: &TraceStep<'_>) -> Self {
+        let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
+        let most = TransportCall::MAX_PAYLOADS;
+        Self {
+            call: lengths(&step.shape.call),
+            reads: step.shape.reads.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
+            writes: step.shape.writes.iter().take(most).map(|chunk| lengths(&chunk)).collect(),
+            reply: lengths(&step.shape.reply),
+        }
+    }
+
+    fn lists(&self) -> [Vec<&[u32]>; 2] {
+        [&self.reads, &self.writes].map(|chunks| chunks.iter().map(Vec::as_slice).collect())
+    }
+
+    fn shape<'c>(&'c self, [reads, writes]: &'c [Vec<&'c [u32]>; 2]) -> CapturedCallForm<'c> {
+        CapturedCallForm { call: &self.call, reads, writes, reply: &self.reply }
+    }
+}

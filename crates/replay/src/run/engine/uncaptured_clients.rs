@@ -1,0 +1,169 @@
+//! Changes by clients whose Calls are not in the capture. The steps of the trace show the state without those changes.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::super::call_description::CallDescription;
+use super::super::file_divergence::FileDivergence;
+use super::reply_check_queue::LiveReply;
+use super::send::read_content;
+use super::verification::RunVerification;
+use crate::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+
+impl RunVerification<'_> {
+    /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
+    /// so far, and the recorded one does not.
+    pub(super) fn detect_outside_change<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        live: LiveReply<'_>,
+        differences: &[Difference],
+        contents: &mut TraceReader<R>,
+    ) -> Result<Option<FileDivergence>, TraceError> {
+        let Some(walk) = &self.expected_tree else { return Ok(None) };
+        let must_have = |size: u64| step.filehandles().any(|file| walk.size(file) == Some(size));
+        for difference in differences {
+            let [recorded, found] = [&difference.a, &difference.b].map(|half| half.value.as_deref());
+            if difference.path.ends_with("size")
+                && found.and_then(|size| size.parse().ok()).is_some_and(must_have)
+            {
+                return Ok(Some(FileDivergence::by_other_client(false)));
+            }
+            let is_gone =
+                recorded.is_some_and(|status| status.ends_with("ERR_NOENT") || status.ends_with("ERR_STALE"));
+            let is_there = found.is_some_and(|status| status.ends_with("_OK"));
+            let is_stale = recorded.is_some_and(|status| status.ends_with("ERR_STALE"));
+            let must_be_there = || match is_stale {
+                true => self.must_have_file(step),
+                false => self.must_have_name(step, parts),
+            };
+            if difference.kind == DifferenceKind::Status && is_gone && is_there && must_be_there() {
+                return Ok(Some(FileDivergence::by_other_client(true)));
+            }
+        }
+        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+            let length =
+                with_read_data(step.asked.find_description(), live, payload.operation, |data| data.len());
+            let Some(end) = length.map(|length| payload.offset.saturating_add(length as u64)) else {
+                continue;
+            };
+            let is_other = end != payload.offset.saturating_add(payload.length.into());
+            // The common part of the data must be the same.
+            let has_size =
+                self.expected_tree.as_ref().is_some_and(|walk| walk.size(payload.file) == Some(end));
+            if is_other
+                && has_size
+                && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
+            {
+                return Ok(Some(FileDivergence::by_other_client(false)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
+    fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
+        let Some(walk) = &self.expected_tree else { return false };
+        step.call.variables(MessageSlotKind::FILEHANDLE).any(|file| walk.must_exist(file))
+    }
+
+    /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
+    fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
+        let Some(walk) = &self.expected_tree else { return false };
+        let items = step.call.items();
+        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
+        let mut cursor = Cursor::new(body).with_chunks(&items);
+        match step.asked.find_description() {
+            Some(Procedure::Compound) => {
+                let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) else { return false };
+                call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
+                    let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
+                    let name = match &operation {
+                        v4::Args::LOOKUP(args) => args.objname.0,
+                        v4::Args::REMOVE(args) => args.target.0,
+                        v4::Args::OPEN(args) => match &args.claim {
+                            v4::OpenClaim4::Null(name) => name.0,
+                            _ => return false,
+                        },
+                        _ => return false,
+                    };
+                    directory.is_some_and(|directory| walk.has_name(*directory, name))
+                })
+            }
+            Some(Procedure::V3(procedure)) => {
+                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) else {
+                    return false;
+                };
+                let directory = step.call.variable(MessageSlotKind::FILEHANDLE);
+                let name = match &arguments {
+                    v3::Args::LOOKUP(args) => args.what.name.0,
+                    v3::Args::REMOVE(args) => args.object.name.0,
+                    _ => return false,
+                };
+                directory.is_some_and(|directory| walk.has_name(directory, name))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns `true` if the file data of a Reply equals the recorded data, except for bytes changed by an earlier step
+/// and data that the trace does not have.
+pub(super) fn is_data_unchanged_except<R: Read + Seek>(
+    step: &TraceStep<'_>,
+    live: LiveReply<'_>,
+    touched: &FileDivergence,
+    contents: &mut TraceReader<R>,
+) -> Result<bool, TraceError> {
+    let key = contents.summary().key;
+    let mut recorded = Vec::new();
+    for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+        if !read_content(contents, key, &payload, &mut recorded)? {
+            continue;
+        }
+        let is_same = with_read_data(step.asked.find_description(), live, payload.operation, |data| {
+            let end = payload.offset.saturating_add(recorded.len().min(data.len()) as u64);
+            touched.unchanged_ranges(payload.offset, end).into_iter().all(|(from, to)| {
+                let range = (from - payload.offset) as usize..(to - payload.offset) as usize;
+                recorded.get(range.clone()) == data.get(range)
+            })
+        });
+        if is_same == Some(false) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Passes the data of a READ in a live Reply to `look`; `operation` is its index in a COMPOUND.
+fn with_read_data<T>(
+    procedure: Option<Procedure>,
+    live: LiveReply<'_>,
+    operation: u32,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Option<T> {
+    let mut cursor = live.cursor();
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    match procedure? {
+        Procedure::Compound => {
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            match reply.operations().map_while(Result::ok).nth(operation as usize)? {
+                v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        Procedure::V3(v3::Procedure::READ) => {
+            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut NullObserver).ok()? {
+                v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}

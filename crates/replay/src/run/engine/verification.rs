@@ -1,0 +1,450 @@
+//! Verification of a run: live Replies against recorded ones, and the file tree that the steps must leave.
+
+use std::io::{Read, Seek};
+use std::time::Duration;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::super::call_description::{CallDescription, ROOT};
+use super::super::dependencies::effects::OperationEffect;
+use super::super::file_divergence::FileDivergence;
+use super::super::options::ReplayOptions;
+use super::super::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair, StepExecution};
+use super::super::step_outcome::StepOutcome;
+use super::super::tree_check::{ExpectedTree, StepFidelity};
+use super::super::{recovery, tolerance_rules};
+use super::lock_stateids::LiveLockStateids;
+use super::reply::{recorded_items, unprotected_reply};
+use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyFindings};
+use super::uncaptured_clients::is_data_unchanged_except;
+use super::window::WindowStep;
+use super::{MAX_DIVERGENT_FILES, record_divergence};
+use crate::plan::reason::PlanReason;
+use crate::seed::SeededTree;
+use crate::trace::file_format::LONGEST;
+use crate::trace::{
+    CaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
+    TraceStep, generated_file_data,
+};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Maximum number of bytes of a symbolic link's text that are read for comparison.
+const MAX_LINK_TEXT_BYTES: u32 = 4096;
+/// State of a step whose recorded Reply shows a change by another client.
+const CHANGED_OUTSIDE_REASON: &str =
+    "changed by another client: its Calls are not in the capture, and the file was there as they left it";
+
+/// State that determines whether a live Reply is right. It sends nothing.
+pub(super) struct RunVerification<'r> {
+    seeded: &'r SeededTree,
+    options: &'r ReplayOptions,
+    /// `true` if the run signs Calls with RPCSEC_GSS.
+    signs_calls: bool,
+    pub(super) checker: ReplyChecker,
+    pub(super) unchecked_replies: ReplyCheckQueue,
+    /// Variables given by Replies that are not processed yet.
+    pub(super) pending_variables: FxHashSet<u32>,
+    /// Expected file tree after the run.
+    pub(super) expected_tree: Option<ExpectedTree>,
+    pub(super) locks: LiveLockStateids,
+    /// Differences of files from the capture caused by earlier steps, by the variable of the file.
+    pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
+    /// Variables of directories in which a create, remove or rename was not sent.
+    pub(super) unmodified_directories: FxHashSet<u32>,
+    /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
+    pub(super) leaves_open: bool,
+    /// For each operation of the answered step, `true` if its file is a directory.
+    pub(super) is_directory: Vec<bool>,
+    /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
+    pub(super) expected_data: Vec<(u32, Option<u128>)>,
+    pub(super) key_data: Vec<u8>,
+}
+
+impl<'r> RunVerification<'r> {
+    pub(super) fn new(options: &'r ReplayOptions, seeded: &'r SeededTree, signs_calls: bool) -> Self {
+        let disabled = options.disabled_rules.iter().copied();
+        Self {
+            seeded,
+            options,
+            signs_calls,
+            checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
+                .with_rules(options.rules.clone())
+                .with_squashed(seeded.squashed_owner),
+            unchecked_replies: ReplyCheckQueue::default(),
+            pending_variables: FxHashSet::default(),
+            expected_tree: Some(ExpectedTree::new()),
+            locks: LiveLockStateids::default(),
+            divergent_files: FxHashMap::default(),
+            unmodified_directories: seeded.parents_of_refused.clone(),
+            leaves_open: false,
+            is_directory: Vec::new(),
+            expected_data: Vec::new(),
+            key_data: Vec::new(),
+        }
+    }
+
+    /// Records that a step that the filter does not select does not change its files.
+    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &WindowStep) {
+        if held.description.effects.is_empty() || held.may_change_size_or_links() {
+            for file in step.filehandles() {
+                record_divergence(&mut self.divergent_files, file, &FileDivergence::everything());
+            }
+        }
+    }
+
+    /// Records that the effects of a step on its files did not take place.
+    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        let directories = &self.seeded.directories;
+        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
+        record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
+        if parts.effects.iter().any(|act| act.changes_names()) {
+            let room = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
+            let directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            self.unmodified_directories.extend(directories.take(room));
+        }
+        self.leaves_open |= parts.operations.iter().any(|operation| {
+            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
+        });
+    }
+
+    /// Returns the outcome of a step from its Reply.
+    pub(super) fn check<R: Read + Seek>(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        (answer, latency): (&ReplyFindings, Duration),
+        contents: &mut TraceReader<R>,
+    ) -> Result<StepOutcome, TraceError> {
+        let (mut state, went) = match answer.is_echo {
+            true => self.compare_reply(held, step, live, (answer, latency), contents)?,
+            false => (StepOutcome::Mismatched(vec![slot_difference(held)]), StepFidelity::Differently),
+        };
+        let given = match answer.missing {
+            Some(what) => {
+                Some([format!("gave a {}", what.display_name()), format!("gave no {}", what.display_name())])
+            }
+            None => answer
+                .is_other_lock
+                .then(|| ["gave the stateid of these locks".into(), "gave another".into()]),
+        };
+        state = match (state, given) {
+            (
+                StepOutcome::Matched | StepOutcome::Tolerated(_) | StepOutcome::Substituted(_),
+                Some(values),
+            ) => StepOutcome::Mismatched(vec![identifier_difference(held, values)]),
+            (state, _) => state,
+        };
+        if held.rewrites.piece.is_some() && state == StepOutcome::Matched {
+            state = StepOutcome::Substituted(recovery::SPLIT.code);
+        }
+        if held.resend.count > 0 {
+            state = recovery::resent_state(state, answer.is_done_twice, held.resend.renewals > 0);
+        } else if held.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
+        {
+            state = StepOutcome::Substituted(recovery::CONTEXT_RENEWED.code);
+        }
+        if !has_recorded_effects(&state, went) {
+            self.mark_objects_uncertain(held, step, &state);
+        }
+        if let Some(walk) = &mut self.expected_tree {
+            walk.apply_step(step, &held.description, (&state, went), held.captured.overlaps_change, contents);
+        }
+        Ok(state)
+    }
+
+    /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
+    pub(super) fn mark_objects_uncertain(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        state: &StepOutcome,
+    ) {
+        if !matches!(state, StepOutcome::Mismatched(_)) && !held.description.may_change() {
+            return;
+        }
+        let files = step.filehandles().chain(held.description.files.iter().copied());
+        self.checker.mark_uncertain(files, &held.description.effects);
+    }
+
+    /// Compares the Reply with the recorded one.
+    fn compare_reply<R: Read + Seek>(
+        &mut self,
+        held: &WindowStep,
+        step: &TraceStep<'_>,
+        live: LiveReply<'_>,
+        (ReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
+            &ReplyFindings,
+            Duration,
+        ),
+        contents: &mut TraceReader<R>,
+    ) -> Result<(StepOutcome, StepFidelity), TraceError> {
+        let message = unprotected_reply(step);
+        if step.reply.seen != CaptureCompleteness::WHOLE {
+            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
+        }
+        if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
+            return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), StepFidelity::Differently));
+        }
+        let key = contents.summary().key;
+        let is_text = held.description.reads_link(step.asked.find_description());
+        let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
+        // Only the text of symbolic links is read; for file data the hash suffices.
+        let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
+        self.expected_data.clear();
+        for payload in payloads() {
+            let is_read = is_text
+                && payload.length <= MAX_LINK_TEXT_BYTES
+                && matches!(payload.content, PayloadContentState::KEPT | PayloadContentState::ZEROS);
+            let mut text = Vec::new();
+            let is_known = is_read && contents.content(&payload, &mut text)?;
+            if is_text {
+                texts.push(is_known.then_some(text));
+            }
+            if !is_known {
+                self.expected_data.push((payload.length, expected_hash(key, &payload, &mut self.key_data)));
+            }
+        }
+        let text = |at: usize| texts.get(at).and_then(Option::as_deref);
+        let items = recorded_items(step, text);
+        let parts = &held.description;
+        let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
+        self.is_directory.clear();
+        self.is_directory.extend(parts.files.iter().map(is_directory));
+        let listing = listed_directory(step, parts);
+        let verdict = self.checker.check(&ReplyPair {
+            step: held.id.step,
+            frames: held.id.frames,
+            title: held.description.title(),
+            procedure: step.asked.find_description(),
+            recorded: Cursor::new(&message).with_chunks(&items),
+            known: &self.expected_data,
+            live: live.cursor(),
+            chunks: live.chunks,
+            directories: &self.is_directory,
+            files: &parts.files,
+            execution: sent.map(|sent| StepExecution {
+                operations: &parts.operations,
+                acts: &parts.effects,
+                slots: [step.call.slots, step.reply.slots],
+                step_turn: held.turn,
+                call_time_ns: step.origin.time,
+                times: [sent, sent + latency],
+                has_no_overlap: !held.captured.overlaps_change
+                    && !held.call.overlaps_change
+                    && held.resend.count == 0,
+                was_sent_unchanged: !held.rewrites.has_dropped_attributes
+                    && held.rewrites.piece.is_none()
+                    && held.resend.count == 0,
+                seeded: &self.seeded.handles,
+                statuses: &outcome.statuses,
+            }),
+            is_racing: held.captured.overlaps_change,
+            listing,
+        });
+        let directories = &self.seeded.directories;
+        let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
+        let mut touched = FileDivergence::default();
+        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
+        if !self.unmodified_directories.is_empty() {
+            let mut directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
+                touched.merge(&FileDivergence::from_operation(
+                    Some(Operation::REMOVE),
+                    OperationEffect::Remove(0),
+                    0,
+                ));
+            }
+        }
+        let copies = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
+        // Index of the first operation that was executed only in the capture or only here.
+        let from = match verdict {
+            ReplyCheckResult::Unsupported(..) => Some(outcome.statuses.len().saturating_sub(1)),
+            ReplyCheckResult::Tolerated(tolerance_rules::ROOM) => Some(0),
+            _ => (copies && !touched.is_empty()).then_some(0),
+        };
+        if let Some(from) = from {
+            record_operation_divergence(&mut self.divergent_files, step, parts, &files, from);
+        }
+        if let ReplyCheckResult::Mismatched(differences) = &verdict
+            && self.checker.is_enabled(tolerance_rules::AFTER)
+            && !held.captured.overlaps_change
+            && !touched.is_outside()
+            && !touched.explains(differences)
+            && let Some(outside) = self.detect_outside_change(step, parts, live, differences, contents)?
+        {
+            files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
+            touched.merge(&outside);
+        }
+        let mut went = StepFidelity::AsRecorded;
+        let is_after = match &verdict {
+            ReplyCheckResult::Mismatched(differences)
+                if (self.checker.is_enabled(tolerance_rules::AFTER)
+                    || self.options.selected_steps.is_some())
+                    && touched.explains(differences) =>
+            {
+                let is_other_way = |one: &Difference| {
+                    matches!(
+                        one.kind,
+                        DifferenceKind::Status | DifferenceKind::Missing | DifferenceKind::Extra
+                    )
+                };
+                went = match differences.iter().any(is_other_way) {
+                    true => StepFidelity::Differently,
+                    false => StepFidelity::WithOtherAttributes,
+                };
+                let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
+                !reads || is_data_unchanged_except(step, live, &touched, contents)?
+            }
+            _ => false,
+        };
+        if is_after && went == StepFidelity::Differently && !touched.is_outside() {
+            // Later steps see the effects that are missing or new here.
+            self.record_undone_effects(step, parts);
+            self.leaves_open |= parts.operations.contains(&Operation::OPEN);
+        }
+        let state = match verdict {
+            ReplyCheckResult::Mismatched(_)
+                if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
+            {
+                went = StepFidelity::Differently;
+                StepOutcome::Tolerated(tolerance_rules::DELAYED)
+            }
+            ReplyCheckResult::Mismatched(differences)
+                if step.asked.flavor == Flavor::RPCSEC_GSS.0
+                    && !self.signs_calls
+                    && self.checker.are_only_access_rights(&differences) =>
+            {
+                StepOutcome::Tolerated(tolerance_rules::CREDENTIALS)
+            }
+            // The file is still open: through an open in place of a delegation, or because its CLOSE was not sent.
+            ReplyCheckResult::Mismatched(differences)
+                if self.leaves_open && self.checker.are_only_client_busy(&differences) =>
+            {
+                StepOutcome::Tolerated(tolerance_rules::DELEGATION)
+            }
+            ReplyCheckResult::Mismatched(_)
+                if is_after
+                    && touched.is_outside()
+                    && !parts.effects.iter().any(|act| act.may_change_size_or_links()) =>
+            {
+                StepOutcome::Unreplayable(CHANGED_OUTSIDE_REASON.into())
+            }
+            ReplyCheckResult::Mismatched(_) if is_after => StepOutcome::Tolerated(tolerance_rules::AFTER),
+            ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if held.reason.is_some() => {
+                StepOutcome::Substituted(held.reason.map_or("", PlanReason::code))
+            }
+            ReplyCheckResult::Matched if held.rewrites.has_dropped_attributes => {
+                StepOutcome::Tolerated(tolerance_rules::ATTRIBUTES_OFFERED)
+            }
+            ReplyCheckResult::Matched if held.rewrites.has_changed_wants => {
+                StepOutcome::Tolerated(tolerance_rules::DELEGATION)
+            }
+            ReplyCheckResult::Matched if held.delay_retries > 0 => {
+                StepOutcome::Tolerated(tolerance_rules::DELAYED)
+            }
+            ReplyCheckResult::Matched => StepOutcome::Matched,
+            ReplyCheckResult::Tolerated(rule) => StepOutcome::Tolerated(rule),
+            ReplyCheckResult::Unsupported(operation, status) => {
+                StepOutcome::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
+            }
+            ReplyCheckResult::Mismatched(differences) => StepOutcome::Mismatched(differences),
+        };
+        Ok((state, went))
+    }
+}
+
+/// Returns `true` if a step with this state has changed the same objects as in the capture.
+fn has_recorded_effects(state: &StepOutcome, went: StepFidelity) -> bool {
+    match state {
+        StepOutcome::Matched | StepOutcome::Substituted(_) => true,
+        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == StepFidelity::AsRecorded,
+        StepOutcome::Tolerated(rule) => {
+            ![tolerance_rules::ROOM, tolerance_rules::AFTER, tolerance_rules::CREDENTIALS].contains(rule)
+        }
+        StepOutcome::Mismatched(differences) => {
+            differences.iter().all(|one| one.kind == DifferenceKind::Relation)
+        }
+        StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => false,
+    }
+}
+
+/// Records changes by operations from index `from` on, which were executed only in the capture or only here. `files`
+/// are all files of the step.
+pub(super) fn record_operation_divergence(
+    otherwise: &mut FxHashMap<u32, FileDivergence>,
+    step: &TraceStep<'_>,
+    parts: &CallDescription,
+    files: &[u32],
+    from: usize,
+) {
+    for (at, act) in parts.effects.iter().enumerate().skip(from) {
+        let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
+        let written = payloads.map(|payload| u64::from(payload.length)).sum();
+        let touched = FileDivergence::from_operation(parts.operations.get(at).copied(), *act, written);
+        let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.affects_only_names());
+        for file in file.map_or(files, std::slice::from_ref) {
+            record_divergence(otherwise, *file, &touched);
+        }
+    }
+}
+
+/// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
+fn slot_difference(held: &WindowStep) -> Difference {
+    let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) };
+    Difference {
+        kind: DifferenceKind::Result,
+        operation: held.description.title().to_owned(),
+        path: "SEQUENCE".into(),
+        field: "",
+        count: 1,
+        a: half("the session, slot and sequence ID of the Call"),
+        b: half("others"),
+    }
+}
+
+/// Returns the difference of a Reply that lacks a required value or replaces a value given before.
+fn identifier_difference(held: &WindowStep, values: [String; 2]) -> Difference {
+    let [a, b] = values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value) });
+    Difference {
+        kind: DifferenceKind::Identity,
+        operation: held.description.title().to_owned(),
+        path: String::new(),
+        field: "",
+        count: 1,
+        a,
+        b,
+    }
+}
+
+/// Returns the listed directory, and `true` if the listing starts at its beginning.
+fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
+    if !parts.lists(step.asked.find_description()) {
+        return None;
+    }
+    let is_first = step.call.variable(MessageSlotKind::COOKIE).is_none();
+    let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
+    let directory = match at {
+        Some(at) => parts.files.get(at).copied(),
+        None => step.call.variable(MessageSlotKind::FILEHANDLE),
+    };
+    Some((directory.unwrap_or(NONE), is_first))
+}
+
+/// Returns the hash that the file data of a Reply must have, if known.
+fn expected_hash(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
+    match payload.content {
+        PayloadContentState::UNKNOWN => None,
+        PayloadContentState::KEYED if payload.length > LONGEST => None,
+        PayloadContentState::KEYED => {
+            room.resize(payload.length as usize, 0);
+            generated_file_data::fill(key, payload.file, payload.offset, room);
+            Some(hash(room))
+        }
+        _ => Some(u128::from_be_bytes(payload.hash)),
+    }
+}

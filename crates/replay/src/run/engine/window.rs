@@ -1,0 +1,351 @@
+//! The window of steps that are pending or in flight.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
+use nfsrdma_rpc::{CallTag, ConnectionId};
+
+use super::super::call_description::CallDescription;
+use super::super::live_values::CallSequenceIds;
+use super::super::report::StepId;
+use super::super::step_outcome::StepOutcome;
+use super::io_split::SplitIoPiece;
+use super::rpcsec_gss::GssCallSignature;
+use crate::containment::ReplyIdentifiers;
+use crate::plan::reason::PlanReason;
+use crate::trace::message_emission::PlacedPayload;
+use crate::trace::{
+    ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplyNeeds, TraceStep,
+    TraceTransfer,
+};
+
+/// A step that is pending or in flight. Its buffers are reused.
+#[derive(Debug, Default)]
+pub(super) struct WindowStep {
+    pub(super) step: StoredStep,
+    pub(super) id: StepId,
+    pub(super) description: CallDescription,
+    /// Reason for not running the step as captured.
+    pub(super) reason: Option<PlanReason>,
+    pub(super) captured: CapturedStepContext,
+    /// Sequence number among all steps of the run.
+    pub(super) turn: u64,
+    /// Time when it is to be sent.
+    pub(super) due: Option<Instant>,
+    /// Number of times the server asked to retry it later.
+    pub(super) delay_retries: u32,
+    pub(super) rewrites: StepRewrites,
+    /// Data that the pieces of a READ have read.
+    pub(super) read_data: Vec<u8>,
+    pub(super) call: StepCall,
+    pub(super) resend: StepResends,
+}
+
+impl WindowStep {
+    /// Returns `true` if the step may change the size or the number of links of a file.
+    pub(super) fn may_change_size_or_links(&self) -> bool {
+        self.description.effects.iter().any(|act| act.may_change_size_or_links())
+    }
+}
+
+/// Circumstances of a step in the capture.
+#[derive(Debug, Default)]
+pub(super) struct CapturedStepContext {
+    /// Times of its Call and Reply.
+    pub(super) call_time_ns: u64,
+    pub(super) reply_time_ns: u64,
+    pub(super) client: u32,
+    /// Session variable and captured slot.
+    pub(super) slot: Option<(u32, u32)>,
+    /// Number of Calls in flight when it was sent, including itself.
+    pub(super) depth: u32,
+    /// `true` if it overlapped with a step that changes files.
+    pub(super) overlaps_change: bool,
+}
+
+/// Differences of the Call of this run from the captured one.
+#[derive(Debug, Default)]
+pub(super) struct StepRewrites {
+    /// `true` if attributes that the live server does not support were left out.
+    pub(super) has_dropped_attributes: bool,
+    /// `true` if an OPEN asks for what was granted in the capture.
+    pub(super) has_changed_wants: bool,
+    /// `true` if its DELEGRETURN was sent as the CLOSE of a substitute open.
+    pub(super) is_substituted: bool,
+    /// Piece of a READ or WRITE that its current Call transfers, if it is split.
+    pub(super) piece: Option<SplitIoPiece>,
+}
+
+/// The last Call of a step.
+#[derive(Debug, Default)]
+pub(super) struct StepCall {
+    /// The Call as sent, without payloads, and the payloads with their positions.
+    pub(super) message: Vec<u8>,
+    pub(super) placed: Vec<PlacedPayload>,
+    /// Its sequence IDs and seqids.
+    pub(super) counts: CallSequenceIds,
+    /// Identifiers that its Reply may give.
+    pub(super) reply_identifiers: ReplyIdentifiers,
+    /// Signature, needed to verify the Reply.
+    pub(super) signature: Option<GssCallSignature>,
+    /// Number of recoveries in the run when it was sent.
+    pub(super) recoveries_at_send: u32,
+    /// Connection and send time while it is in flight.
+    pub(super) in_flight: Option<(ConnectionId, Instant)>,
+    /// `true` if it overlapped in this run with a step that changes files.
+    pub(super) overlaps_change: bool,
+}
+
+/// Repetitions of a step whose Call got no usable Reply.
+#[derive(Debug, Default)]
+pub(super) struct StepResends {
+    /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
+    pub(super) is_pending: bool,
+    /// `true` if it is to be sent again because the server did not know its security context.
+    pub(super) is_denied: bool,
+    /// Number of times it was sent again after a denial.
+    pub(super) denials: u32,
+    /// `true` if it was sent again because of a reply timeout.
+    pub(super) was_timeout: bool,
+    /// Number of times it was sent again because of a lost connection, a timeout, or forgotten state.
+    pub(super) count: u32,
+    /// Number of times it was rebuilt after the server had forgotten a client or its session.
+    pub(super) renewals: u32,
+    /// Status that reported the forgotten state.
+    pub(super) forgotten_status: Option<u32>,
+}
+
+/// A stored step. It is read several times, so borrowed parts are found by offset and not decoded again.
+#[derive(Debug, Default)]
+pub(super) struct StoredStep {
+    /// The step in XDR.
+    bytes: Vec<u8>,
+    /// The step without its borrowed parts.
+    unborrowed: Option<TraceStep<'static>>,
+    /// Ranges of the heads of Call and Reply.
+    heads: [Range<usize>; 2],
+    /// Offset and number of items of each other list.
+    lists: [(usize, u32); LISTS],
+    /// Slots of Call and Reply, which are read most often.
+    slots: [Vec<MessageSlot>; 2],
+}
+
+/// Number of lists of a step other than slots: payloads of Call and Reply, the four chunk lists of the Call, returned
+/// chunks, and reply payload sizes.
+const LISTS: usize = 8;
+
+impl StoredStep {
+    /// Stores a step that was decoded from these bytes, reusing the buffers. Returns the step with the stored slots.
+    pub(super) fn store<'s>(&'s mut self, mut step: TraceStep<'s>, bytes: &[u8]) -> TraceStep<'s> {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        for (slots, message) in self.slots.iter_mut().zip([&mut step.call, &mut step.reply]) {
+            slots.clear();
+            slots.extend(message.slots.iter());
+            message.slots = List::from(&**slots);
+        }
+        self.heads = [&step.call, &step.reply].map(|message| {
+            let head = message.head.0;
+            let at = head.as_ptr().addr().saturating_sub(bytes.as_ptr().addr());
+            at..at + head.len()
+        });
+        let TraceStep { call, reply, shape, carried, needs, .. } = &step;
+        self.lists = [
+            list_position(&call.payloads),
+            list_position(&reply.payloads),
+            list_position(&shape.call.lengths),
+            list_position(&shape.reads),
+            list_position(&shape.writes),
+            list_position(&shape.reply.lengths),
+            list_position(&carried.returned),
+            list_position(&needs.payloads),
+        ];
+        self.unborrowed = Some(bare(&step));
+        step
+    }
+
+    /// Returns the length of the encoded step in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Returns the step, if one is stored.
+    pub(super) fn trace_step(&self) -> Option<TraceStep<'_>> {
+        let mut step: TraceStep<'_> = self.unborrowed.clone()?;
+        let messages = [&mut step.call, &mut step.reply];
+        for ((message, head), slots) in messages.into_iter().zip(&self.heads).zip(&self.slots) {
+            message.head = Opaque(self.bytes.get(head.clone())?);
+            message.slots = List::from(&**slots);
+        }
+        let [of_call, of_reply, call_chunk, reads, writes, reply_chunk, returned, needed] = self.lists;
+        step.call.payloads = self.list(of_call)?;
+        step.reply.payloads = self.list(of_reply)?;
+        step.shape.call.lengths = self.list(call_chunk)?;
+        step.shape.reads = self.list(reads)?;
+        step.shape.writes = self.list(writes)?;
+        step.shape.reply.lengths = self.list(reply_chunk)?;
+        step.carried.returned = self.list(returned)?;
+        step.needs.payloads = self.list(needed)?;
+        Some(step)
+    }
+
+    fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<List<'_, T, BOUND>> {
+        let mut cursor = Cursor::new(&self.bytes).assume_valid();
+        cursor.take(at).ok()?;
+        Some(List::again(cursor, count))
+    }
+}
+
+fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
+    list.begins().map_or((0, 0), |at| (at, list.len()))
+}
+
+/// Returns a step without its borrowed parts.
+fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
+    let message = |of: &TraceMessage<'_>| TraceMessage {
+        seen: of.seen,
+        head: Opaque(&[]),
+        body: of.body,
+        end: of.end,
+        slots: List::default(),
+        payloads: List::default(),
+    };
+    let none = || ChunkSegmentLengths { lengths: List::default() };
+    TraceStep {
+        origin: step.origin.clone(),
+        caller: step.caller.clone(),
+        asked: step.asked.clone(),
+        call: message(&step.call),
+        reply: message(&step.reply),
+        shape: TraceCallChunks {
+            call: none(),
+            reads: List::default(),
+            writes: List::default(),
+            reply: none(),
+        },
+        carried: TraceTransfer { returned: List::default(), ..step.carried.clone() },
+        needs: TraceReplyNeeds { payloads: List::default(), ..step.needs.clone() },
+    }
+}
+
+/// Returns the state of a step that cannot be decoded.
+pub(super) fn unreadable_state() -> StepOutcome {
+    StepOutcome::Unreplayable("unreadable: the step cannot be read".into())
+}
+
+/// Entries of the window.
+#[derive(Debug, Default)]
+pub(super) struct StepWindow {
+    /// Boxed, as steps are taken out and put back several times.
+    held: Vec<Option<Box<WindowStep>>>,
+    free: Vec<u32>,
+}
+
+impl StepWindow {
+    /// Returns the index of a free entry, with the buffers of the step that released it.
+    pub(super) fn take_free(&mut self) -> (u32, Box<WindowStep>) {
+        if let Some(window_index) = self.free.pop() {
+            return (window_index, self.take(window_index));
+        }
+        self.held.push(None);
+        ((self.held.len() - 1) as u32, Box::default())
+    }
+
+    /// Takes a step out of its entry, to be put back.
+    pub(super) fn take(&mut self, window_index: u32) -> Box<WindowStep> {
+        self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
+    }
+
+    /// Puts a step into its entry.
+    pub(super) fn put(&mut self, window_index: u32, held: Box<WindowStep>) {
+        if let Some(place) = self.held.get_mut(window_index as usize) {
+            *place = Some(held);
+        }
+    }
+
+    /// Releases the entry of a step and keeps its buffers.
+    pub(super) fn release(&mut self, window_index: u32, held: Box<WindowStep>) {
+        self.put(window_index, held);
+        self.free.push(window_index);
+    }
+
+    pub(super) fn get(&self, window_index: u32) -> Option<&WindowStep> {
+        self.held.get(window_index as usize)?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut WindowStep> {
+        self.held.get_mut(window_index as usize)?.as_deref_mut()
+    }
+
+    /// Returns the steps that are to be sent again unchanged.
+    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
+        self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
+    }
+
+    /// Returns the number of steps in the window.
+    pub(super) fn count(&self) -> usize {
+        self.held.len() - self.free.len()
+    }
+
+    /// Returns the steps in the window, in trace order.
+    pub(super) fn steps_in_order(&self) -> Vec<&WindowStep> {
+        let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
+        let window_steps = self
+            .held
+            .iter()
+            .enumerate()
+            .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
+        let mut waiting: Vec<&WindowStep> = window_steps.filter_map(|(_, held)| held.as_deref()).collect();
+        waiting.sort_by_key(|held| held.turn);
+        waiting
+    }
+
+    /// Returns the signatures of signed Calls in flight.
+    pub(super) fn signatures(&self) -> impl Iterator<Item = GssCallSignature> + '_ {
+        self.held
+            .iter()
+            .filter_map(Option::as_deref)
+            .filter_map(|held| held.call.in_flight.and(held.call.signature))
+    }
+
+    /// Returns the indices of the steps in flight.
+    pub(super) fn in_flight_indices(&self) -> Vec<u32> {
+        let is_flying =
+            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.call.in_flight.is_some());
+        let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
+        flying.map(|(window_index, _)| window_index as u32).collect()
+    }
+
+    /// Returns the index of the step in flight with this tag.
+    pub(super) fn find(&self, tag: CallTag) -> Option<u32> {
+        let window_index = (tag.0 & INDEX_MASK) as u32;
+        let held = self.get(window_index)?;
+        (held.call.in_flight.is_some() && (tag.0 >> 20) & TURN_MASK == held.turn & TURN_MASK)
+            .then_some(window_index)
+    }
+}
+
+/// Masks of a call tag: 20 bits for the window index, more than the window may have, and 32 bits for the turn; the
+/// upper 12 bits hold the client copy.
+const INDEX_MASK: u64 = 0xf_ffff;
+const TURN_MASK: u64 = 0xffff_ffff;
+
+/// Window indices of Calls that are no steps, the last five: BIND_CONN_TO_SESSION, recovery, DELEGRETURN of unwanted
+/// delegations, substitute opens, and security contexts.
+pub(super) const BIND_INDEX: u32 = 0xf_ffff;
+pub(super) const RECOVERY_INDEX: u32 = 0xf_fffe;
+pub(super) const RETURN_INDEX: u32 = 0xf_fffd;
+pub(super) const SUBSTITUTE_INDEX: u32 = 0xf_fffc;
+pub(super) const CONTEXT_INDEX: u32 = 0xf_fffb;
+
+/// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
+/// from matching another.
+pub(super) fn call_tag(party: u32, window_index: u32, turn: u64) -> CallTag {
+    CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(window_index) & INDEX_MASK)
+}
+
+/// Returns the number of the client copy that a tag belongs to.
+pub(super) fn client_copy(tag: CallTag) -> usize {
+    (tag.0 >> 52) as usize
+}

@@ -1,0 +1,246 @@
+//! Differences of a file from the capture caused by an earlier step: one that the server could not execute, that did
+//! more than in the capture, that a filter left out, or whose data is not in the trace.
+//!
+//! Later differences are explained by them, byte by byte and field by field. A status is explained only if the
+//! operation can fail because of a missing name or the size.
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+
+use crate::run::dependencies::effects::OperationEffect;
+use crate::tree::byte_ranges::ReplayByteRangeSet;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+
+/// Maximum number of separate ranges remembered per file.
+const MAX_RANGES: usize = 64;
+
+/// Parts of a file that differ from the capture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileDivergence {
+    data: ReplayByteRangeSet,
+    size: bool,
+    /// `true` if names, link count or existence differ.
+    names: bool,
+    /// `true` if mode or owners differ.
+    attributes: bool,
+    /// `true` if extended attributes differ.
+    xattrs: bool,
+    /// `true` if another client, whose Calls are not in the capture, changed the file there.
+    is_by_other_client: bool,
+}
+
+impl FileDivergence {
+    /// Returns a divergence of these bytes, not of the size.
+    pub(super) fn from_data_range(from: u64, to: u64) -> Self {
+        let mut touched = Self::default();
+        touched.data.add(from, to, MAX_RANGES, |_, _| {});
+        touched
+    }
+
+    /// Returns a divergence of everything.
+    pub(super) fn everything() -> Self {
+        Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
+    }
+
+    /// Returns a divergence caused by another client whose Calls are not in the capture: of the content, and of names
+    /// if `names`.
+    pub(super) fn by_other_client(names: bool) -> Self {
+        Self { size: true, names, is_by_other_client: true, ..Self::from_data_range(0, u64::MAX) }
+    }
+
+    /// Returns `true` if another client, whose Calls are not in the capture, changed the file.
+    pub(super) fn is_outside(&self) -> bool {
+        self.is_by_other_client
+    }
+
+    /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
+    /// `written` is the length of its payload in bytes.
+    pub(super) fn from_operation(operation: Option<Operation>, act: OperationEffect, written: u64) -> Self {
+        match operation {
+            Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
+            _ => Self::from_effect(act, written),
+        }
+    }
+
+    fn from_effect(act: OperationEffect, written: u64) -> Self {
+        let range = |from: u64, count: u64| Self {
+            size: true,
+            ..Self::from_data_range(from, from.saturating_add(count))
+        };
+        match act {
+            OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
+            // A count of 0 means up to the end (RFC 7862 sections 15.2.3 and 15.13.3).
+            OperationEffect::Copy(_, to, 0) => range(to, u64::MAX),
+            OperationEffect::Copy(_, to, count) => range(to, count),
+            // Size, mode and owners; which of them is changed is not examined.
+            OperationEffect::ChangeAttributes => {
+                Self { attributes: true, size: true, ..Self::from_data_range(0, u64::MAX) }
+            }
+            // It may truncate.
+            OperationEffect::Open(_, true) | OperationEffect::Create(_) => Self::everything(),
+            OperationEffect::Link(_) | OperationEffect::Remove(_) | OperationEffect::Rename(..) => {
+                Self { names: true, ..Self::default() }
+            }
+            OperationEffect::Nothing
+            | OperationEffect::ReadAttributes
+            | OperationEffect::Lookup(_)
+            | OperationEffect::ReadDirectory
+            | OperationEffect::Open(_, false)
+            | OperationEffect::ChangeFileState
+            | OperationEffect::FreeState
+            | OperationEffect::Read(..)
+            | OperationEffect::ExclusiveClient => Self::default(),
+        }
+    }
+
+    /// Returns `true` if only names and link counts differ.
+    pub(super) fn affects_only_names(&self) -> bool {
+        self.names && !self.size && !self.attributes && !self.xattrs && self.data.is_empty()
+    }
+
+    /// Returns `true` if nothing differs.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
+    }
+
+    /// Adds another divergence of the same file.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (from, to) in other.data.iter() {
+            self.data.add(from, to, MAX_RANGES, |_, _| {});
+        }
+        self.size |= other.size;
+        self.names |= other.names;
+        self.attributes |= other.attributes;
+        self.xattrs |= other.xattrs;
+        self.is_by_other_client |= other.is_by_other_client;
+    }
+
+    /// Returns the parts of a range that do not differ.
+    pub(super) fn unchanged_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        self.data.gaps(from, to)
+    }
+
+    /// Returns `true` if all these differences may follow from the divergence. For data of READ one differing byte
+    /// suffices; the other bytes must be compared separately.
+    pub(super) fn explains(&self, differences: &[Difference]) -> bool {
+        // Missing results of a failed operation are no differences of their own.
+        let goes_another_way = differences.iter().any(|one| one.kind == DifferenceKind::Status);
+        differences.iter().all(|one| match one.kind {
+            DifferenceKind::Missing | DifferenceKind::Extra => goes_another_way,
+            _ => self.explains_one(one),
+        })
+    }
+
+    fn explains_one(&self, difference: &Difference) -> bool {
+        let operation = operation(difference);
+        let has_content = self.size || !self.data.is_empty();
+        let reads = matches!(operation, "READ" | "READ_PLUS");
+        match difference.kind {
+            DifferenceKind::Status => {
+                let values = [&difference.a, &difference.b];
+                values.iter().all(|half| {
+                    half.value.as_deref().is_some_and(|status| self.may_have_status(operation, status))
+                })
+            }
+            DifferenceKind::Data if reads => has_content,
+            DifferenceKind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
+            DifferenceKind::Offset if operation == "SEEK" => has_content,
+            DifferenceKind::Data | DifferenceKind::Name => self.names,
+            _ => match difference.path.rsplit('.').next().unwrap_or_default() {
+                "size" => self.size,
+                "eof" | "sr_eof" => has_content,
+                "numlinks" | "nlink" => self.names,
+                "lxr_eof" => self.xattrs,
+                _ => difference.kind == DifferenceKind::Result && self.attributes,
+            },
+        }
+    }
+
+    /// Returns `true` if an operation may have this status because of the divergence.
+    fn may_have_status(&self, operation: &str, status: &str) -> bool {
+        if status.ends_with("_OK") {
+            return true;
+        }
+        let Some(status) = status.strip_prefix("NFS4ERR_").or(status.strip_prefix("NFS3ERR_")) else {
+            return false;
+        };
+        match (operation, status) {
+            (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
+            // Another client has removed it.
+            (_, "STALE") => self.names && self.is_by_other_client,
+            // No data from the offset on: RFC 7862 section 15.11.3.
+            ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
+            // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
+            ("COPY" | "CLONE", "INVAL") => self.size,
+            ("VERIFY" | "NVERIFY", "SAME" | "NOT_SAME") => self.size || self.attributes,
+            ("GETXATTR" | "REMOVEXATTR", "NOXATTR") => self.xattrs,
+            _ => false,
+        }
+    }
+}
+
+/// Returns the operation of a difference.
+fn operation(difference: &Difference) -> &str {
+    let title = difference.operation.rsplit(' ').next().unwrap_or_default();
+    // The paths of COMPOUND fields begin with the operation.
+    match difference.operation.starts_with("NFS 4") {
+        true => difference.path.split_once('.').map_or(title, |(operation, _)| operation),
+        false => title,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfsrdma_analysis::comparison::difference::DifferenceSide;
+
+    fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
+        let [a, b] =
+            values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) });
+        Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", count: 1, a, b }
+    }
+
+    #[test]
+    fn a_status_is_explained_by_a_name_that_is_not_there_and_by_nothing_else() {
+        let linked = FileDivergence::from_effect(OperationEffect::Link(1), 0);
+        let status =
+            |to: &str| difference(DifferenceKind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
+        assert!(linked.explains(&[status("NFS4ERR_NOENT")]));
+        for other in ["NFS4ERR_IO", "NFS4ERR_ACCESS", "NFS4ERR_STALE", "NFS4ERR_SERVERFAULT"] {
+            assert!(!linked.explains(&[status(other)]), "{other}");
+            assert!(!FileDivergence::everything().explains(&[status(other)]), "{other}");
+        }
+        assert!(
+            !FileDivergence::from_effect(OperationEffect::Write(0, Some(10)), 0)
+                .explains(&[status("NFS4ERR_NOENT")])
+        );
+        // Results missing after it are explained as well.
+        let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
+        assert!(linked.explains(&[status("NFS4ERR_NOENT"), missing.clone()]));
+        assert!(!linked.explains(&[missing]));
+    }
+
+    #[test]
+    fn of_a_file_that_was_cloned_into_size_and_data_may_differ_and_mode_and_links_may_not() {
+        let cloned = FileDivergence::from_effect(OperationEffect::Copy(0, 4096, 4096), 0);
+        let of = |path: &str| difference(DifferenceKind::Result, "NFS 4.2 GETATTR", path, ["1", "2"]);
+        assert!(cloned.explains(&[of("GETATTR.obj_attributes.size")]));
+        assert!(!cloned.explains(&[of("GETATTR.obj_attributes.mode")]));
+        assert!(!cloned.explains(&[of("GETATTR.obj_attributes.numlinks")]));
+        assert_eq!(cloned.unchanged_ranges(0, 10_000), [(0, 4096), (8192, 10_000)]);
+        assert!(cloned.explains(&[difference(
+            DifferenceKind::Data,
+            "NFS 4.2 READ",
+            "READ.data",
+            ["a", "b"]
+        )]));
+        // Fields of NFSv3 have no operation in their path.
+        assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READ", "data", ["a", "b"])]));
+        assert!(!cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
+    }
+
+    #[test]
+    fn a_read_touches_nothing() {
+        assert!(FileDivergence::from_effect(OperationEffect::Read(0, 10), 0).is_empty());
+        assert!(!FileDivergence::from_effect(OperationEffect::Write(5, None), 3).is_empty());
+    }
+}

@@ -1,0 +1,546 @@
+//! Values of the trace's variables on the live server, sessions with their slots, and seqids of owners.
+//!
+//! A filehandle, stateid, client ID or session ID of the capture is never sent: a Call with a variable without a value
+//! is not sent at all, so that no object of the captured server, should it be the same, is affected by accident.
+
+use nfsrdma_dissectors::rpc::universal_address;
+use rustc_hash::FxHashMap;
+
+use crate::seed::files::SessionLimits;
+use crate::trace::message_emission::MessageSlotValueSource;
+use crate::trace::{MessageSlot, MessageSlotKind};
+
+/// Maximum number of bytes of all values; further values are not stored.
+const MAX_TOTAL_BYTES: usize = 512 << 20;
+/// Maximum number of bytes of one value: the longest filehandle has 128, and owners 1,024.
+const MAX_VALUE_BYTES: usize = 1 << 16;
+/// Maximum number of slots of one session.
+const MAX_SLOTS: u32 = 4096;
+
+/// Maximum number of characters of a tag.
+const MAX_TAG_CHARS: usize = 16;
+
+/// Returns the suffix of the client names of a run.
+pub fn client_suffix(tag: &str) -> String {
+    std::iter::once(' ').chain(tag.chars().take(MAX_TAG_CHARS)).collect()
+}
+
+/// State of a slot of a live session.
+#[derive(Clone, Copy, Debug, Default)]
+struct LiveSessionSlot {
+    /// sa_sequenceid of the last completed Call.
+    last_sequence: u32,
+    /// `true` if a Call is in flight.
+    is_busy: bool,
+    /// `true` if it is unknown whether its last Call was executed, and thus the next sequence ID.
+    is_doubtful: bool,
+}
+
+/// A session of the live server.
+#[derive(Clone, Debug, Default)]
+pub struct LiveSession {
+    slots: Vec<LiveSessionSlot>,
+    /// Limits of a Call.
+    pub limits: SessionLimits,
+    /// `true` if a limit is lower than that of the captured session.
+    pub has_lower_limit: bool,
+}
+
+impl LiveSession {
+    /// Creates a session with this number of slots.
+    pub fn new(granted: u32) -> Self {
+        Self {
+            slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize],
+            ..Self::default()
+        }
+    }
+
+    /// Sets the limits, and compares them with those of the captured session.
+    pub fn with_limits(self, limits: SessionLimits, captured: SessionLimits) -> Self {
+        Self { limits, has_lower_limit: limits.is_below(&captured), ..self }
+    }
+
+    /// Creates a session whose first slot was used up to this sa_sequenceid.
+    pub fn with_used_slot(granted: u32, sequence: u32) -> Self {
+        let mut session = Self::new(granted);
+        if let Some(first) = session.slots.first_mut() {
+            first.last_sequence = sequence;
+        }
+        session
+    }
+
+    /// Returns the live slot for a captured one. If fewer slots were granted, several captured ones share it; a
+    /// doubtful slot is replaced by the next that is not, if there is one.
+    pub fn slot(&self, captured: u32) -> u32 {
+        let count = self.slots.len().max(1) as u32;
+        let own = captured % count;
+        let is_sure = |slot: &u32| self.slots.get(*slot as usize).is_some_and(|slot| !slot.is_doubtful);
+        (own..count).chain(0..own).find(is_sure).unwrap_or(own)
+    }
+
+    /// Returns `true` if a Call on the slot is in flight.
+    pub fn is_busy(&self, slot: u32) -> bool {
+        self.slots.get(slot as usize).is_some_and(|slot| slot.is_busy)
+    }
+}
+
+/// Values of a run.
+#[derive(Debug, Default)]
+pub struct LiveValues {
+    names: Vec<Option<Box<[u8]>>>,
+    bytes: usize,
+    sessions: FxHashMap<u32, LiveSession>,
+    /// Last seqid of a stateid, by its variable.
+    stateid_seqids: FxHashMap<u32, u32>,
+    /// Last seqid of an owner, by `true` for lock-owners and its variable.
+    owner_seqids: FxHashMap<(bool, u32), u32>,
+    /// Next csa_sequence of a client ID.
+    create_sequences: FxHashMap<u32, u32>,
+    /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
+    tag: String,
+    suffix: String,
+    /// Buffer for the result of `value`.
+    scratch: Vec<u8>,
+    /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
+    body: u32,
+    unbound: Option<MessageSlot>,
+    counts: CallSequenceIds,
+}
+
+/// Sequence IDs and seqids of a Call.
+#[derive(Clone, Debug, Default)]
+pub struct CallSequenceIds {
+    /// Session variable and live slot.
+    pub slot: Option<(u32, u32)>,
+    /// Owners: `true` for a lock-owner, variable, operation, and seqid.
+    pub seqids: Vec<(bool, u32, u32, u32)>,
+}
+
+impl LiveValues {
+    /// Creates an empty set of values. `tag` becomes part of client names.
+    pub fn new(tag: &str) -> Self {
+        Self { suffix: client_suffix(tag), tag: tag.chars().take(MAX_TAG_CHARS).collect(), ..Self::default() }
+    }
+
+    /// Begins a Call whose arguments start at this offset of its head.
+    pub fn begin_call(&mut self, body: u32) {
+        self.body = body;
+        self.unbound = None;
+        self.counts.slot = None;
+        self.counts.seqids.clear();
+    }
+
+    /// Returns the first bytes of the value of a variable, if it has as many.
+    pub fn identifier<const LENGTH: usize>(&self, variable: u32) -> Option<[u8; LENGTH]> {
+        self.get(variable)?.first_chunk().copied()
+    }
+
+    /// Returns the first slot of the Call without a value; such a Call must not be sent.
+    pub fn unbound(&self) -> Option<&MessageSlot> {
+        self.unbound.as_ref()
+    }
+
+    /// Returns the sequence IDs of the emitted Call.
+    pub fn call_counts(&self) -> &CallSequenceIds {
+        &self.counts
+    }
+
+    /// Swaps the sequence IDs of the emitted Call with those of a completed one.
+    pub fn swap_counts(&mut self, used: &mut CallSequenceIds) {
+        std::mem::swap(&mut self.counts, used);
+    }
+
+    /// Returns the value of a variable.
+    pub fn get(&self, variable: u32) -> Option<&[u8]> {
+        self.names.get(variable as usize)?.as_deref()
+    }
+
+    /// Sets the value of a variable. Returns `false` if a limit is reached.
+    pub fn set_value(&mut self, variable: u32, value: &[u8]) -> bool {
+        let at = variable as usize;
+        if let Some(Some(known)) = self.names.get_mut(at)
+            && known.len() == value.len()
+        {
+            known.copy_from_slice(value);
+            return true;
+        }
+        let room = (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
+        if value.len() > MAX_VALUE_BYTES || self.bytes + room > MAX_TOTAL_BYTES {
+            return false;
+        }
+        if at >= self.names.len() {
+            self.names.resize(at + 1, None);
+        }
+        if let Some(place) = self.names.get_mut(at) {
+            self.bytes = (self.bytes + room).saturating_sub(place.as_ref().map_or(0, |old| old.len()));
+            *place = Some(value.into());
+        }
+        true
+    }
+
+    /// Binds the value of a slot in a live Reply; `None` if the live Reply has no value there. Returns `false` if a
+    /// limit is reached.
+    pub fn bind(&mut self, slot: &MessageSlot, value: Option<&[u8]>) -> bool {
+        let Some(value) = value else { return true };
+        let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
+        match slot.holds {
+            MessageSlotKind::STATEID_SEQID => {
+                if let Some(seqid) = number() {
+                    self.stateid_seqids.insert(slot.variable, seqid);
+                }
+                true
+            }
+            MessageSlotKind::CREATE_SEQUENCE => {
+                if let Some(sequence) = number() {
+                    self.create_sequences.insert(slot.variable, sequence);
+                }
+                true
+            }
+            holds if holds.is_count() => true,
+            _ => self.set_value(slot.variable, value),
+        }
+    }
+
+    /// Sets the seqid of a stateid.
+    pub fn set_seqid(&mut self, variable: u32, seqid: u32) {
+        self.stateid_seqids.insert(variable, seqid);
+    }
+
+    /// Returns the seqid of a stateid; 1, the initial one, if unknown.
+    pub fn seqid(&self, variable: u32) -> u32 {
+        self.stateid_seqids.get(&variable).copied().unwrap_or(1)
+    }
+
+    /// Removes the value of a variable that the server does not know any more.
+    pub fn unset(&mut self, variable: u32) {
+        if let Some(place) = self.names.get_mut(variable as usize) {
+            self.bytes = self.bytes.saturating_sub(place.take().map_or(0, |old| old.len()));
+        }
+    }
+
+    /// Sets the next csa_sequence of a client ID.
+    pub fn set_create_sequence(&mut self, clientid: u32, sequence: u32) {
+        self.create_sequences.insert(clientid, sequence);
+    }
+
+    /// Returns `true` if the next csa_sequence of a client ID is known.
+    pub fn has_create_sequence(&self, clientid: u32) -> bool {
+        self.create_sequences.contains_key(&clientid)
+    }
+
+    /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
+    pub fn next_seqid(&self, owner: (bool, u32)) -> u32 {
+        self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))
+    }
+
+    /// Replaces a session, keeping its limits.
+    pub fn renew_session(&mut self, variable: u32, session: LiveSession) {
+        let (limits, is_smaller) = self
+            .sessions
+            .get(&variable)
+            .map_or_else(Default::default, |known| (known.limits, known.has_lower_limit));
+        self.sessions.insert(variable, LiveSession { limits, has_lower_limit: is_smaller, ..session });
+    }
+
+    /// Removes a session.
+    pub fn close_session(&mut self, variable: u32) {
+        self.sessions.remove(&variable);
+    }
+
+    /// Adds a session.
+    pub fn open_session(&mut self, variable: u32, session: LiveSession) {
+        self.sessions.insert(variable, session);
+    }
+
+    /// Increments the csa_sequence of a client ID after a successful CREATE_SESSION (RFC 8881 section 18.36.4).
+    pub fn increment_create_sequence(&mut self, clientid: u32) {
+        if let Some(sequence) = self.create_sequences.get_mut(&clientid) {
+            *sequence = sequence.wrapping_add(1);
+        }
+    }
+
+    /// Returns the session of a variable.
+    pub fn session(&self, variable: u32) -> Option<&LiveSession> {
+        self.sessions.get(&variable)
+    }
+
+    /// Returns `true` if the result of SEQUENCE has the slot and sequence ID sent (RFC 8881 section 18.46.3); called
+    /// before [`set_slot_state`](Self::set_slot_state) increments the latter.
+    pub fn matches_sequence(
+        &self,
+        (session, slot): (u32, u32),
+        (id, of_slot, sequence): ([u8; 16], u32, u32),
+    ) -> bool {
+        let sent = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        self.get(session) == Some(&id[..])
+            && of_slot == slot
+            && sent.is_some_and(|slot| slot.last_sequence.wrapping_add(1) == sequence)
+    }
+
+    /// Returns the next sa_sequenceid of a slot; 1 if the session is unknown.
+    pub fn next_sequence(&self, (session, slot): (u32, u32)) -> u32 {
+        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        slot.map_or(1, |slot| slot.last_sequence.wrapping_add(1))
+    }
+
+    /// Adds an open-owner's seqid to the emitted Call.
+    pub fn add_seqid(&mut self, owner: u32, operation: u32, seqid: u32) {
+        self.counts.seqids.push((false, owner, operation, seqid));
+    }
+
+    /// Returns `true` if all Calls on a slot were confirmed, so that its next sequence ID is known.
+    pub fn is_slot_certain(&self, (session, slot): (u32, u32)) -> bool {
+        let slot = self.sessions.get(&session).and_then(|session| session.slots.get(slot as usize));
+        slot.is_some_and(|slot| !slot.is_doubtful)
+    }
+
+    /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
+    pub fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
+        if let Some(slot) = self.slot_mut(slot) {
+            slot.is_busy = is_busy;
+            if is_counted {
+                slot.last_sequence = slot.last_sequence.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
+    /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
+    /// other slots replace it.
+    pub fn mark_slot_doubtful(&mut self, slot: (u32, u32)) {
+        if let Some(slot) = self.slot_mut(slot) {
+            (slot.is_busy, slot.is_doubtful) = (false, true);
+        }
+    }
+
+    fn slot_mut(&mut self, (session, slot): (u32, u32)) -> Option<&mut LiveSessionSlot> {
+        self.sessions.get_mut(&session)?.slots.get_mut(slot as usize)
+    }
+
+    /// Updates the seqid of an owner after an operation with this status.
+    pub fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
+        if increments_seqid(status) {
+            self.owner_seqids.insert((is_lock, owner), seqid);
+        }
+    }
+
+    fn owner_seqid(&mut self, is_lock: bool, slot: &MessageSlot, captured: &[u8]) -> u32 {
+        let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
+        let seqid =
+            self.owner_seqids.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
+        self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
+        seqid
+    }
+
+    fn put_number(&mut self, value: u32) -> Option<&[u8]> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&value.to_be_bytes());
+        Some(&self.scratch)
+    }
+}
+
+/// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
+fn increments_seqid(status: u32) -> bool {
+    // STALE_CLIENTID, STALE_STATEID, BAD_STATEID, BAD_SEQID, BADXDR, RESOURCE, NOFILEHANDLE, MOVED.
+    !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
+}
+
+impl MessageSlotValueSource for LiveValues {
+    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
+        match slot.holds {
+            MessageSlotKind::SEQUENCE_ID => {
+                let live = self.counts.slot.and_then(|(session, slot)| {
+                    self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.last_sequence)
+                });
+                // sa_sequenceid may precede sa_slotid, whose value is known from the step.
+                self.put_number(live.unwrap_or(0).wrapping_add(1))
+            }
+            MessageSlotKind::SLOT_ID => {
+                let live = self.counts.slot.map_or(0, |(_, slot)| slot);
+                self.put_number(live)
+            }
+            MessageSlotKind::HIGHEST_SLOT_ID => {
+                let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+                let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
+                self.put_number(number.min(most.saturating_sub(1)))
+            }
+            MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID => {
+                let seqid = self.owner_seqid(slot.holds == MessageSlotKind::LOCK_SEQID, slot, captured);
+                self.put_number(seqid)
+            }
+            MessageSlotKind::CREATE_SEQUENCE => {
+                let sequence = self.create_sequences.get(&slot.variable).copied()?;
+                self.put_number(sequence)
+            }
+            MessageSlotKind::STATEID_SEQID => {
+                if captured.iter().all(|byte| *byte == 0) {
+                    return None;
+                }
+                let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
+                self.put_number(seqid)
+            }
+            MessageSlotKind::CLIENT_OWNER => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(captured);
+                self.scratch.extend_from_slice(self.suffix.as_bytes());
+                Some(&self.scratch)
+            }
+            MessageSlotKind::CLIENT_VERIFIER => {
+                let tag = nfsrdma_analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
+                self.scratch.clear();
+                self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
+                (self.scratch.len() == captured.len()).then_some(&self.scratch)
+            }
+            // The captured client's callback address is cleared (its name stays); the address of this run is set when
+            // the Call is rewritten.
+            MessageSlotKind::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(b"0.0.0.0.0.0");
+                Some(&self.scratch)
+            }
+            holds if holds.is_assigned_by_server() => {
+                let Self { names, unbound, .. } = self;
+                let value = names.get(slot.variable as usize).and_then(Option::as_deref);
+                let must = !matches!(
+                    holds,
+                    MessageSlotKind::COOKIE_VERIFIER
+                        | MessageSlotKind::CHANGE
+                        | MessageSlotKind::SERVER_OWNER
+                );
+                if value.is_none() && must && unbound.is_none() {
+                    *unbound = Some(slot.clone());
+                }
+                value
+            }
+            _ => None,
+        }
+    }
+}
+
+impl LiveValues {
+    /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
+    pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
+        let slot = self.sessions.get(&session).map(|known| known.slot(captured));
+        self.counts.slot = slot.map(|slot| (session, slot));
+        slot.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::VariableUse;
+
+    fn slot(holds: MessageSlotKind, variable: u32) -> MessageSlot {
+        MessageSlot {
+            at: 100,
+            length: 4,
+            holds,
+            part: VariableUse::USED,
+            is_counted: false,
+            operation: 0,
+            variable,
+            definition: 0,
+            place: 0,
+        }
+    }
+
+    #[test]
+    fn a_filehandle_of_the_capture_is_never_sent() {
+        let mut values = LiveValues::new("t");
+        values.begin_call(0);
+        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), None);
+        assert!(values.unbound().is_some());
+        values.begin_call(0);
+        assert!(values.set_value(3, b"live"));
+        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
+        assert!(values.unbound().is_none());
+    }
+
+    #[test]
+    fn a_host_keeps_its_name_and_listens_nowhere() {
+        let mut values = LiveValues::new("t");
+        values.begin_call(0);
+        assert_eq!(values.value(&slot(MessageSlotKind::HOST, 3), b"client"), None);
+        assert_eq!(
+            values.value(&slot(MessageSlotKind::HOST, 3), b"192.0.2.1.3.86"),
+            Some(&b"0.0.0.0.0.0"[..])
+        );
+    }
+
+    #[test]
+    fn rfc8881_section_2_10_6_1_a_slot_counts_the_calls_that_were_done() {
+        let mut values = LiveValues::new("t");
+        values.open_session(7, LiveSession::new(2));
+        for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
+            values.begin_call(0);
+            assert!(values.use_slot(7, 5));
+            let used = values.call_counts().slot.unwrap();
+            assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
+            assert_eq!(
+                values.value(&slot(MessageSlotKind::SEQUENCE_ID, 7), &[0; 4]),
+                Some(&sent.to_be_bytes()[..])
+            );
+            values.set_slot_state(used, true, false);
+            assert!(values.session(7).unwrap().is_busy(1));
+            values.set_slot_state(used, false, is_done);
+        }
+    }
+
+    #[test]
+    fn a_slot_whose_call_was_given_up_is_used_no_more_while_there_is_another() {
+        let mut values = LiveValues::new("t");
+        values.open_session(7, LiveSession::new(3));
+        let taken = |values: &LiveValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
+        values.set_slot_state((7, 1), true, false);
+        values.mark_slot_doubtful((7, 1));
+        assert_eq!(taken(&values), [0, 2, 2]);
+        assert!(!values.session(7).unwrap().is_busy(1));
+        values.mark_slot_doubtful((7, 2));
+        assert_eq!(taken(&values), [0, 0, 0]);
+        values.mark_slot_doubtful((7, 0));
+        assert_eq!(taken(&values), [0, 1, 2]);
+    }
+
+    #[test]
+    fn rfc8881_section_18_46_3_sequence_answers_to_its_session_slot_and_sequence_id() {
+        let mut values = LiveValues::new("t");
+        assert!(values.set_value(7, &[9; 16]));
+        values.open_session(7, LiveSession::with_used_slot(2, 5));
+        assert!(values.matches_sequence((7, 0), ([9; 16], 0, 6)));
+        for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
+            assert!(!values.matches_sequence((7, 0), wrong), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
+        let mut values = LiveValues::new("t");
+        for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
+            values.begin_call(0);
+            let captured = 9u32.to_be_bytes();
+            assert_eq!(
+                values.value(&slot(MessageSlotKind::OPEN_SEQID, 1), &captured),
+                Some(&sent.to_be_bytes()[..])
+            );
+            let (is_lock, owner, _, seqid) = values.call_counts().seqids[0];
+            values.update_owner_seqid(is_lock, owner, seqid, status);
+        }
+    }
+
+    #[test]
+    fn the_most_recent_stateid_stays_so_and_another_has_the_live_count() {
+        let mut values = LiveValues::new("t");
+        let of = slot(MessageSlotKind::STATEID_SEQID, 4);
+        assert!(values.bind(&of, Some(&5u32.to_be_bytes())));
+        assert_eq!(values.value(&of, &[0; 4]), None);
+        assert_eq!(values.value(&of, &2u32.to_be_bytes()), Some(&5u32.to_be_bytes()[..]));
+    }
+
+    #[test]
+    fn a_client_calls_itself_otherwise_in_each_run() {
+        let [mut one, mut other] = [LiveValues::new("one"), LiveValues::new("other")];
+        let owner = slot(MessageSlotKind::CLIENT_OWNER, 0);
+        assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());
+    }
+}

@@ -1,0 +1,554 @@
+//! Recorder that writes the messages of a run as a trace, equal to the one compiled from a capture of the run.
+//!
+//! Frame numbers count the messages in the order in which they were sent and received. The messages of seeding and of
+//! the prologue, and those after the last step, are not recorded.
+
+use std::io::{self, Seek, Write};
+use std::net::SocketAddr;
+use std::time::{Instant, SystemTime};
+
+use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+};
+use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
+use nfsrdma_rpc::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
+use nfsrdma_rpc::{
+    CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall, TransportKind,
+    TransportParams, TransportReply,
+};
+use rustc_hash::FxHashMap;
+
+use crate::compile::{ReplayCallOrigin, TraceCompiler};
+use crate::trace::TraceMessageForm;
+use crate::trace::file_format::ContentRetention;
+use crate::trace::wire_transaction::{WireChunkItem, WireMessage, WireTransaction};
+
+/// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+/// Memory of the compiler of the recording in bytes.
+const COMPILER_BYTES: usize = 160 << 20;
+/// First stream numbers of callbacks and of programs other than NFS; NFS connections have lower ones.
+const FIRST_STREAM_NUMBERS: [u64; 2] = [1 << 32, 1 << 33];
+
+/// A Call that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplaySentCall<'a> {
+    /// The Call.
+    pub call: &'a TransportCall<'a>,
+    /// Connection that carries it.
+    pub connection: ConnectionId,
+    /// Negotiated parameters of the connection.
+    pub terms: &'a TransportParams,
+    /// Requested credits; 0 without RDMA.
+    pub credits: u32,
+    /// Number of the client copy, from 0.
+    pub client_copy: u32,
+    /// Captured client that the Call replays.
+    pub client: u32,
+    /// Indices of the operations, from 0, that have the filehandle of the run's root instead of PUTROOTFH.
+    pub roots: &'a [u32],
+    /// The `id` of its step.
+    pub step: u64,
+}
+
+/// A TCP stream other than the NFS connections. Numbers count from 0 and are not reused.
+#[derive(Clone, Copy, Debug)]
+pub enum RecordedTcpStream {
+    /// Callback connection opened by the server. RFC 7530 section 10.2.
+    Callback(u64),
+    /// Connection to MOUNT, NLM or the port mapper.
+    Program(u64),
+}
+
+/// A Call on such a stream and its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedExchange<'a> {
+    /// The stream.
+    pub stream: RecordedTcpStream,
+    /// Address and port of the caller.
+    pub caller: SocketAddr,
+    /// Address and port of the callee.
+    pub callee: SocketAddr,
+    /// Number of the client copy, from 0, and captured client that called or was called.
+    pub client_key: (u32, u32),
+    /// The `id` of its step; 0 if it is no step.
+    pub step: u64,
+    /// The RPC message.
+    pub message: &'a [u8],
+    /// The answer, if there was one.
+    pub answer: Option<&'a [u8]>,
+    /// Time of the Call and time of its answer.
+    pub times: [Instant; 2],
+}
+
+/// Totals of a recording.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordingTotals {
+    /// Number of Calls, each with its Reply if there was one.
+    pub steps: u64,
+    /// Bytes of file data of Calls recorded without content, because too much was in flight.
+    pub dropped_bytes: u64,
+}
+
+/// Records the messages of a run.
+pub trait ReplayRecorder {
+    /// Records a Call that was sent.
+    fn record_call(&mut self, gone: &ReplaySentCall<'_>);
+
+    /// Records the Reply to a Call.
+    fn record_reply(&mut self, reply: &TransportReply<'_>);
+
+    /// Records that a Call gets no Reply, except possibly this error.
+    fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
+
+    /// Records a Call of the server, and the answer if there is one.
+    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
+
+    /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
+    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>);
+
+    /// Completes the recording.
+    ///
+    /// # Errors
+    /// Returns the first write error; messages after it were not recorded.
+    fn finish(self: Box<Self>) -> io::Result<RecordingTotals>;
+}
+
+/// A Call that waits for its Reply.
+#[derive(Debug)]
+struct UnansweredCall {
+    wire_transaction: WireTransaction,
+    /// Client copy and captured client.
+    client: (u32, u32),
+    roots: Vec<u32>,
+    /// The `id` of its step; 0 if it is no step.
+    step: u64,
+    kept: usize,
+}
+
+/// Recorder that writes a trace.
+#[derive(Debug)]
+pub struct TraceRecorder<W> {
+    compiler: TraceCompiler<W>,
+    name: String,
+    pending_calls: FxHashMap<CallTag, UnansweredCall>,
+    /// Name of each connection, with its client copy and captured client.
+    connections: FxHashMap<ConnectionId, (ConnectionIdentity, (u32, u32))>,
+    frames: u64,
+    steps: u64,
+    kept_bytes: usize,
+    not_kept: u64,
+    /// Start of the recording in nanoseconds since 1970.
+    started: (u64, Instant),
+    error: Option<io::Error>,
+    encoder: Vec<u8>,
+    finish_writer: fn(W) -> io::Result<()>,
+}
+
+impl<W: Write + Seek> TraceRecorder<W> {
+    /// Starts the recording of a run of the trace with this name.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(Self {
+            compiler: TraceCompiler::new(to, keeping, COMPILER_BYTES)?,
+            name: format!("run of {name}"),
+            pending_calls: FxHashMap::default(),
+            connections: FxHashMap::default(),
+            frames: 0,
+            steps: 0,
+            kept_bytes: 0,
+            not_kept: 0,
+            started: (u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Instant::now()),
+            error: None,
+            encoder: Vec::new(),
+            finish_writer: |mut to| to.flush(),
+        })
+    }
+
+    /// Sets the function that is called with the writer after the recording is complete.
+    pub fn with_finish(self, end: fn(W) -> io::Result<()>) -> Self {
+        Self { finish_writer: end, ..self }
+    }
+
+    /// Returns a time in nanoseconds since 1970.
+    fn time(&self, moment: Instant) -> u64 {
+        let (began, since) = self.started;
+        let after = moment.saturating_duration_since(since);
+        began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn next_message(&mut self, form: TraceMessageForm, credits: u32, message: Vec<u8>) -> WireMessage {
+        self.next_message_at(Instant::now(), form, credits, message)
+    }
+
+    fn next_message_at(
+        &mut self,
+        moment: Instant,
+        form: TraceMessageForm,
+        credits: u32,
+        message: Vec<u8>,
+    ) -> WireMessage {
+        self.frames += 1;
+        WireMessage {
+            form,
+            credits,
+            frame: self.frames,
+            times_ns: [self.time(moment); 2],
+            message,
+            is_complete: true,
+        }
+    }
+
+    /// Writes a Call without chunks.
+    fn write_exchange(
+        &mut self,
+        (connection, direction): (ConnectionIdentity, CallDirection),
+        (client, step): ((u32, u32), u64),
+        [call, reply]: [Option<WireMessage>; 2],
+    ) {
+        let travelled = WireTransaction {
+            index: 0,
+            repeats: 0,
+            connection,
+            direction,
+            call,
+            reply,
+            call_chunk: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            reply_chunk: Vec::new(),
+            returned_bytes: 0,
+            rdma_error: 0,
+        };
+        self.write(UnansweredCall { wire_transaction: travelled, client, roots: Vec::new(), step, kept: 0 });
+    }
+
+    fn write(&mut self, waiting: UnansweredCall) {
+        self.kept_bytes = self.kept_bytes.saturating_sub(waiting.kept);
+        if self.error.is_some() {
+            return;
+        }
+        self.steps += 1;
+        let transaction =
+            WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
+        let of_run =
+            ReplayCallOrigin { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
+        self.error = self.compiler.add_recorded(&transaction, of_run).err();
+    }
+
+    /// Returns the content of a payload, if the limit allows it.
+    fn keep_payload(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
+        match source {
+            PayloadSource::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
+                self.kept_bytes += bytes.len();
+                Some(bytes.to_vec())
+            }
+            PayloadSource::Copied(bytes) => {
+                self.not_kept += bytes.len() as u64;
+                None
+            }
+            PayloadSource::Shared { length, .. } => {
+                self.not_kept += u64::from(*length);
+                None
+            }
+        }
+    }
+}
+
+/// Chunk lengths of a Call.
+#[derive(Debug, Default)]
+struct RecordedChunkLengths {
+    call: Vec<u32>,
+    /// Read chunk of each payload; `None` if it is inline.
+    reads: Vec<Option<Vec<u32>>>,
+    writes: Vec<Vec<u32>>,
+    reply: Vec<u32>,
+    form: Option<TraceMessageForm>,
+}
+
+/// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
+fn offered_chunk_lengths(
+    call: &TransportCall<'_>,
+    terms: &RdmaTransportParams,
+    bytes: &mut Vec<u8>,
+) -> Option<RecordedChunkLengths> {
+    let plan = CallChunkPlan::for_call(call, terms).ok()?;
+    let region = |length: usize| ChunkRegion {
+        length: u32::try_from(length).unwrap_or(u32::MAX),
+        ..ChunkRegion::default()
+    };
+    let is_read: Vec<_> = (0..call.payloads.len()).map(|index| plan.is_read(index)).collect();
+    let payloads = || call.payloads.iter().zip(&is_read);
+    let reads: Vec<_> =
+        payloads().filter(|(_, is)| **is).map(|(payload, _)| region(payload.length())).collect();
+    let beside: usize = payloads().filter(|(_, is)| **is).map(|(payload, _)| payload.padded()).sum();
+    let written = (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
+    let writes: Vec<_> =
+        written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
+    let regions = ChunkRegions {
+        call: plan.is_long_call.then(|| region(call.length() - beside)),
+        reads: &reads,
+        writes: &writes,
+        reply: plan.reply.map(|length| region(length as usize)),
+    };
+    let mut encoder = Encoder::reusing(std::mem::take(bytes));
+    OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
+    *bytes = encoder.finish().0;
+    let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
+    let lists = header.chunk_lists()?;
+    let mut found = RecordedChunkLengths {
+        form: Some(if plan.is_long_call { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
+        writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
+        reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
+        ..RecordedChunkLengths::default()
+    };
+    let at = |position: u32| -> Vec<u32> {
+        let own = lists.rdma_reads.iter().filter(|segment| segment.position == position);
+        own.map(|segment| segment.target.length).collect()
+    };
+    found.call = at(0);
+    found.reads = payloads().map(|(payload, is)| is.then(|| at(payload.position))).collect();
+    Some(found)
+}
+
+fn segment_lengths(chunk: &WriteChunk<'_>) -> Vec<u32> {
+    chunk.target.iter().map(|segment| segment.length).collect()
+}
+
+fn endpoint(address: Option<SocketAddr>) -> Endpoint {
+    Endpoint {
+        address: address.map_or(Address::Unknown, |address| Address::Ip(address.ip().to_canonical())),
+        port: address.map(|address| address.port().into()),
+    }
+}
+
+/// Returns the connection in the form used by Transactions.
+fn connection_name(connection: ConnectionId, terms: &TransportParams) -> ConnectionIdentity {
+    ConnectionIdentity {
+        number: u64::from(connection.0) + 1,
+        transport: match terms.kind {
+            TransportKind::Tcp => ConnectionTransport::Tcp,
+            TransportKind::Rdma(RdmaFabric::Infiniband) => ConnectionTransport::InfiniBand,
+            TransportKind::Rdma(RdmaFabric::Iwarp) => ConnectionTransport::Iwarp,
+            // The mock transport is RDMA without packets.
+            TransportKind::Rdma(RdmaFabric::Roce) | TransportKind::Loopback => ConnectionTransport::RoceV2,
+        },
+        client: endpoint(terms.local),
+        server: endpoint(Some(terms.peer)),
+        tenant: Tenant::NONE,
+    }
+}
+
+fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageForm {
+    match form {
+        nfsrdma_rpc::MessageForm::Record => TraceMessageForm::RECORD,
+        nfsrdma_rpc::MessageForm::Message => TraceMessageForm::MESSAGE,
+        nfsrdma_rpc::MessageForm::Nomsg => TraceMessageForm::NOMSG,
+    }
+}
+
+impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
+    fn record_call(&mut self, gone: &ReplaySentCall<'_>) {
+        if self.error.is_some() {
+            return;
+        }
+        let call = gone.call;
+        let mut bytes = std::mem::take(&mut self.encoder);
+        let chunks =
+            gone.terms.rdma.as_ref().and_then(|terms| offered_chunk_lengths(call, terms, &mut bytes));
+        self.encoder = bytes;
+        let chunks = chunks.unwrap_or_default();
+        let before = self.kept_bytes;
+        let (mut message, mut from, mut beside) = (Vec::with_capacity(call.length()), 0, 0);
+        let mut reads = Vec::new();
+        for (index, payload) in call.payloads.iter().enumerate() {
+            let at = (payload.position as usize).saturating_sub(beside).clamp(from, call.message.len());
+            beside += payload.padded();
+            message.extend_from_slice(call.message.get(from..at).unwrap_or_default());
+            from = at;
+            let length = u32::try_from(payload.length()).unwrap_or(u32::MAX);
+            if let Some(Some(segments)) = chunks.reads.get(index) {
+                let (segments, position) = (segments.clone(), payload.position);
+                let content = self.keep_payload(&payload.source);
+                reads.push(WireChunkItem { segments, position, length: Some(length), content });
+            } else if let PayloadSource::Copied(content) = payload.source {
+                message.extend_from_slice(content);
+                message.resize(message.len() + roundup(content.len()), 0);
+            } else {
+                message.resize(message.len() + payload.padded(), 0);
+            }
+        }
+        message.extend_from_slice(call.message.get(from..).unwrap_or_default());
+        // Inline data uses memory, too.
+        self.kept_bytes += message.len();
+        let name = connection_name(gone.connection, gone.terms);
+        let client = (gone.client_copy, gone.client);
+        self.connections.insert(gone.connection, (name, client));
+        let writes =
+            chunks.writes.into_iter().map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
+        let travelled = WireTransaction {
+            index: 0,
+            repeats: 0,
+            connection: name,
+            direction: CallDirection::Forward,
+            call: Some(self.next_message(
+                chunks.form.unwrap_or(TraceMessageForm::RECORD),
+                gone.credits,
+                message,
+            )),
+            reply: None,
+            call_chunk: chunks.call,
+            reads,
+            writes: writes.collect(),
+            reply_chunk: chunks.reply,
+            returned_bytes: 0,
+            rdma_error: 0,
+        };
+        let kept = self.kept_bytes - before;
+        let waiting = UnansweredCall {
+            wire_transaction: travelled,
+            client,
+            roots: gone.roots.to_vec(),
+            step: gone.step,
+            kept,
+        };
+        self.pending_calls.insert(call.tag, waiting);
+    }
+
+    fn record_reply(&mut self, reply: &TransportReply<'_>) {
+        let Some(mut waiting) = self.pending_calls.remove(&reply.tag) else { return };
+        let credits = reply.header.as_ref().map_or(0, |header| header.rdma_credit);
+        let travelled = &mut waiting.wire_transaction;
+        let lists = reply.header.as_ref().and_then(RpcRdma1Header::chunk_lists);
+        let returned = |lists: &ChunkLists<'_>, at: usize| {
+            let chunk = lists.rdma_writes.iter().nth(at)?;
+            u32::try_from(chunk.length()).ok()
+        };
+        for (at, item) in travelled.writes.iter_mut().enumerate() {
+            item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
+            item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
+        }
+        if reply.form == nfsrdma_rpc::MessageForm::Nomsg {
+            travelled.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
+        }
+        travelled.reply = Some(self.next_message(message_form(reply.form), credits, reply.message.to_vec()));
+        self.write(waiting);
+    }
+
+    fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>) {
+        let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
+        if let Some(error) = error {
+            waiting.wire_transaction.rdma_error = error.tag().0;
+            waiting.wire_transaction.reply = Some(self.next_message(TraceMessageForm::ERROR, 0, Vec::new()));
+        }
+        self.write(waiting);
+    }
+
+    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
+        let Some((name, client)) = self.connections.get(&connection).copied() else { return };
+        let form =
+            if name.transport.is_rdma() { TraceMessageForm::MESSAGE } else { TraceMessageForm::RECORD };
+        let call = Some(self.next_message(form, 0, message.to_vec()));
+        let reply = answer.map(|answer| self.next_message(form, 0, answer.to_vec()));
+        self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
+    }
+
+    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>) {
+        let [callbacks, programs] = FIRST_STREAM_NUMBERS;
+        let number = match exchange.stream {
+            RecordedTcpStream::Callback(number) => callbacks.saturating_add(number),
+            RecordedTcpStream::Program(number) => programs.saturating_add(number),
+        };
+        let name = ConnectionIdentity {
+            number,
+            transport: ConnectionTransport::Tcp,
+            client: endpoint(Some(exchange.caller)),
+            server: endpoint(Some(exchange.callee)),
+            tenant: Tenant::NONE,
+        };
+        let [came, answered] = exchange.times;
+        let call = Some(self.next_message_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
+        let reply = exchange
+            .answer
+            .map(|answer| self.next_message_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
+        self.write_exchange(
+            (name, CallDirection::Forward),
+            (exchange.client_key, exchange.step),
+            [call, reply],
+        );
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<RecordingTotals> {
+        let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
+        left.sort_unstable_by_key(|tag| tag.0);
+        left.into_iter().for_each(|tag| self.record_lost(tag, None));
+        let Self { compiler: to, name, steps, not_kept, error, finish_writer: end, .. } = *self;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let (to, _) = to.finish(&[name])?;
+        end(to)?;
+        Ok(RecordingTotals { steps, dropped_bytes: not_kept })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::rpc::Xid;
+    use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload};
+
+    use super::*;
+
+    /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
+    fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
+        let data = Some(ConnectOptions::default().private_data());
+        let terms = RdmaTransportParams::negotiate(data, data);
+        let mut message = vec![0; 80];
+        message[..4].copy_from_slice(&9u32.to_be_bytes());
+        let content = vec![7; 10_000];
+        let payloads = [TransportPayload { position: 64, source: PayloadSource::Copied(&content) }];
+        let reply = ExpectedReply { message: 256, payloads: &[result] };
+        let call = TransportCall {
+            xid: Xid(9),
+            tag: CallTag(1),
+            message: &message,
+            payloads: &payloads,
+            reply,
+            requested_form: shape,
+        };
+        offered_chunk_lengths(&call, &terms, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn the_chunks_of_a_call_are_those_of_its_header() {
+        let RecordedChunkLengths { call, reads, writes, reply, form } =
+            chunks_of(65_536, RequestedCallForm::Fitting);
+        assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
+        assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageForm::MESSAGE)));
+    }
+
+    #[test]
+    fn chunks_that_are_those_of_a_capture_are_recorded_segment_by_segment() {
+        let captured = CapturedCallForm {
+            reads: &[&[4_096, 8_192]],
+            writes: &[&[1_024, 1_024]],
+            ..CapturedCallForm::default()
+        };
+        let found = chunks_of(2_048, RequestedCallForm::Captured(captured));
+        assert_eq!(found.reads, [Some(vec![4_096, 5_904])]);
+        assert_eq!(found.writes, [[1_024, 1_024]]);
+        // A Long Call includes its payload.
+        let captured = CapturedCallForm { call: &[16_384], ..CapturedCallForm::default() };
+        let found = chunks_of(0, RequestedCallForm::Captured(captured));
+        assert_eq!(
+            (found.call, found.reads, found.form),
+            (vec![10_080], vec![None], Some(TraceMessageForm::NOMSG))
+        );
+    }
+}

@@ -1,0 +1,297 @@
+//! Recovery. After a lost connection, Calls in flight are sent again and their Replies are interpreted accordingly.
+//! After a server restart, the [state](client_state) of the clients is [reclaimed](calls).
+//!
+//! A server that has executed a Call whose Reply was lost is asked for the Reply, not for another execution: from
+//! NFSv4.1 on by slot and sequence ID (RFC 8881 section 2.10.6.2), before by XID through its duplicate request cache
+//! (RFC 5531 section 9, RFC 7530 section 3.1.1). Therefore a Call is sent again byte for byte, over another connection.
+
+pub(super) mod calls;
+pub(super) mod client_state;
+pub(super) mod substitute_open;
+
+use std::time::Duration;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall,
+    CompoundCallHead, CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
+};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+
+use super::reply_outcome::ReplyOutcome;
+use super::step_outcome::StepOutcome;
+
+/// Maximum number of times a Call is sent again.
+pub(super) const MAX_RESENDS: u32 = 8;
+/// Number of consecutive connections lost without a Reply after which no Call is sent again; after twice as many
+/// nothing is sent.
+pub(super) const MAX_FAILED_CONNECTIONS: u32 = 12;
+/// Increment of the delay before the next connection, for each connection lost without a Reply.
+pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Maximum number of recoveries of one client in a run.
+pub(super) const MAX_CLIENT_RECOVERIES: u32 = 16;
+
+/// Maximum number of sessions per connection whose backchannel is remembered.
+pub(super) const MAX_BACKCHANNELS: usize = 64;
+
+/// Reason code of a step affected by recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResendReason {
+    /// Stable name in output.
+    pub code: &'static str,
+    /// Description.
+    pub text: &'static str,
+}
+
+/// The Reply came after the Call was sent again.
+pub const SENT_AGAIN: ResendReason = ResendReason {
+    code: "sent-again",
+    text: "its connection was lost; it was sent again on another, and the Reply matched",
+};
+/// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
+pub const REPLY_UNKNOWN: ResendReason = ResendReason {
+    code: "reply-unknown",
+    text: "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared",
+};
+/// The server executed the Call, the Reply was lost, and it executed the Call again.
+pub const DONE_TWICE: ResendReason = ResendReason {
+    code: "done-twice",
+    text: "its connection was lost after it was executed; sent again, it found its own result",
+};
+
+/// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
+pub const RESTARTED: ResendReason = ResendReason {
+    code: "server-restarted",
+    text: "the server had forgotten its client or session; that was re-established, and it was sent again",
+};
+/// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
+pub const CONTEXT_RENEWED: ResendReason = ResendReason {
+    code: "context-renewed",
+    text: "the server no longer knew its security context; it was sent again with a new one",
+};
+/// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
+pub const NOT_RECLAIMED: ResendReason = ResendReason {
+    code: "not-reclaimed",
+    text: "uses a client, session, open or lock that the server lost and that was not reclaimed",
+};
+/// Repeatedly lost connections: the step is unreplayable.
+pub const NO_CONNECTION: ResendReason = ResendReason {
+    code: "no-connection",
+    text: "connections to the server were lost repeatedly without a Reply",
+};
+
+/// The server accepts less in one READ or WRITE than the captured one.
+pub const SPLIT: ResendReason = ResendReason {
+    code: "split",
+    text: "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole",
+};
+
+/// All reasons.
+pub const ALL_REASONS: &[ResendReason] =
+    &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
+
+/// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
+pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
+    operations.iter().all(|operation| {
+        matches!(
+            *operation,
+            Operation::SEQUENCE
+                | Operation::PUTFH
+                | Operation::PUTROOTFH
+                | Operation::PUTPUBFH
+                | Operation::SAVEFH
+                | Operation::RESTOREFH
+                | Operation::GETFH
+                | Operation::GETATTR
+                | Operation::ACCESS
+                | Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::READ
+                | Operation::READ_PLUS
+                | Operation::READDIR
+                | Operation::READLINK
+                | Operation::SEEK
+                | Operation::VERIFY
+                | Operation::NVERIFY
+                | Operation::SECINFO
+                | Operation::SECINFO_NO_NAME
+                | Operation::TEST_STATEID
+                | Operation::LOCKT
+                | Operation::GETXATTR
+                | Operation::LISTXATTRS
+                // Writes the same bytes at the same offset.
+                | Operation::WRITE
+                | Operation::COMMIT
+        )
+    })
+}
+
+/// Returns `true` if a Call that was sent again failed because of its own first execution, which only a duplicate
+/// request cache could prevent. `is_new` is `true` if it was rebuilt for another session, which caches no Reply of the
+/// previous one.
+pub(super) fn failed_by_first_execution(
+    procedure: Option<Procedure>,
+    operations: &[Operation],
+    is_new: bool,
+    outcome: &ReplyOutcome,
+) -> bool {
+    const NOENT: u32 = 2;
+    const EXIST: u32 = 17;
+    const NOT_SYNC: u32 = 10_002;
+    const STALE_CLIENTID: u32 = 10_022;
+    const BADSESSION: u32 = 10_052;
+    let Some((status, at)) = outcome.statuses.last().zip(outcome.statuses.len().checked_sub(1)) else {
+        return false;
+    };
+    match procedure {
+        Some(Procedure::V3(procedure)) => match *status {
+            EXIST => matches!(
+                procedure,
+                v3::Procedure::CREATE
+                    | v3::Procedure::MKDIR
+                    | v3::Procedure::SYMLINK
+                    | v3::Procedure::MKNOD
+                    | v3::Procedure::LINK
+            ),
+            NOENT => {
+                matches!(procedure, v3::Procedure::REMOVE | v3::Procedure::RMDIR | v3::Procedure::RENAME)
+            }
+            NOT_SYNC => procedure == v3::Procedure::SETATTR,
+            _ => false,
+        },
+        // SEQUENCE prevents a second execution.
+        Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
+            let Some(operation) = operations.get(at) else { return false };
+            match *status {
+                EXIST => matches!(*operation, Operation::CREATE | Operation::LINK),
+                NOENT => matches!(*operation, Operation::REMOVE | Operation::RENAME),
+                BADSESSION => *operation == Operation::DESTROY_SESSION,
+                STALE_CLIENTID => *operation == Operation::DESTROY_CLIENTID,
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Returns the state of a step that was sent again, from the state that its Reply alone would give.
+pub(super) fn resent_state(state: StepOutcome, is_done_twice: bool, is_new: bool) -> StepOutcome {
+    match state {
+        StepOutcome::Matched | StepOutcome::Tolerated(_) if is_new => {
+            StepOutcome::Substituted(RESTARTED.code)
+        }
+        StepOutcome::Matched | StepOutcome::Tolerated(_) => StepOutcome::Substituted(SENT_AGAIN.code),
+        StepOutcome::Mismatched(_) if is_done_twice => StepOutcome::Substituted(DONE_TWICE.code),
+        other => other,
+    }
+}
+
+/// Encodes BIND_CONN_TO_SESSION after the header of its Call: binds the connection to the backchannel of a session and,
+/// if the server agrees, to its fore channel. RFC 8881 section 18.34.
+pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encoder: &mut Encoder) {
+    let bind = Args::BIND_CONN_TO_SESSION(BindConnToSession4Args {
+        bctsa_sessid: session,
+        bctsa_dir: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
+        bctsa_use_conn_in_rdma_mode: false,
+    });
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
+}
+
+/// Reason why a connection is not bound to the backchannel of a session.
+pub(super) enum BackchannelBindError {
+    /// The server does not know the session any more.
+    UnknownSession,
+    /// Message for the report.
+    Refused(String),
+}
+
+/// Decodes the Reply to BIND_CONN_TO_SESSION.
+///
+/// # Errors
+/// Returns an error if the connection is not bound to the backchannel.
+pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
+    let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
+    let unreadable = |_| refused("its Reply cannot be read");
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+    if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+        return Err(refused("refused by RPC"));
+    }
+    let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+    match reply.operations().next() {
+        Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
+            ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
+            _ => Ok(()),
+        },
+        Some(Ok(results)) => match results.status() {
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
+                Err(BackchannelBindError::UnknownSession)
+            }
+            status => Err(refused(&status.to_string())),
+        },
+        _ => Err(refused("no result")),
+    }
+}
+
+/// Returns the XID of a Call, the first four bytes of its message.
+pub(super) fn xid(message: &[u8]) -> Option<Xid> {
+    message.first_chunk().map(|bytes| Xid(u32::from_be_bytes(*bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(statuses: &[u32]) -> ReplyOutcome {
+        ReplyOutcome { statuses: statuses.to_vec(), ..ReplyOutcome::default() }
+    }
+
+    #[test]
+    fn rfc8881_section_2_10_6_with_sequence_nothing_counts_as_done_twice() {
+        let [remove, sequenced] = [
+            &[Operation::PUTFH, Operation::REMOVE][..],
+            &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE],
+        ];
+        assert!(failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
+        assert!(
+            !failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[2])),
+            "PUTFH failed"
+        );
+        assert!(!failed_by_first_execution(
+            Some(Procedure::Compound),
+            sequenced,
+            false,
+            &answered(&[0, 0, 2])
+        ));
+        let anew =
+            failed_by_first_execution(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
+        assert!(anew, "another session keeps nothing of the one before");
+    }
+
+    #[test]
+    fn a_name_that_is_there_or_is_gone_is_what_the_first_time_left() {
+        let v3 = |procedure| Some(Procedure::V3(procedure));
+        assert!(failed_by_first_execution(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
+        assert!(failed_by_first_execution(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
+        assert!(!failed_by_first_execution(v3(v3::Procedure::LOOKUP), &[], false, &answered(&[2])));
+        assert!(!failed_by_first_execution(v3(v3::Procedure::MKDIR), &[], false, &answered(&[13])));
+    }
+
+    #[test]
+    fn what_changes_nothing_may_be_asked_anew_and_what_does_may_not() {
+        assert!(is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, Operation::READ]));
+        for changes in [Operation::REMOVE, Operation::OPEN, Operation::LOCK, Operation::SETATTR] {
+            assert!(!is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, changes]), "{changes}");
+        }
+    }
+
+    #[test]
+    fn the_document_has_every_reason() {
+        let document = include_str!("../../../../docs/replay.md");
+        for ResendReason { code, text } in ALL_REASONS {
+            assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Calls that reclaim the state of a client from a server that has forgotten it, and their Replies.
+//!
+//! The order is (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): client, sessions, opens, locks, and from NFSv4.1 on
+//! RECLAIM_COMPLETE.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, ExchangeIdFlags,
+    ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, ObjectFh4, Open4Args,
+    OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4,
+    Opentype4, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm, SetclientidRes,
+    Stateid4, Verifier4,
+};
+use nfsrdma_dissectors::rpc::{self, Xid};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+
+use super::client_state::{RecoverableState, StateidOther};
+
+/// A Call of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum RecoveryCall {
+    /// EXCHANGE_ID, as it was sent. RFC 8881 section 18.35.
+    ExchangeId,
+    /// CREATE_SESSION to replace this session. RFC 8881 section 18.36.
+    CreateSession(Sessionid4),
+    /// SETCLIENTID, as it was sent. RFC 7530 section 16.33.
+    Setclientid,
+    /// SETCLIENTID_CONFIRM with the verifier from SETCLIENTID. RFC 7530 section 16.34.
+    SetclientidConfirm(Verifier4),
+    /// OPEN with CLAIM_PREVIOUS. RFC 8881 section 18.16.3.
+    Open(StateidOther),
+    /// OPEN_CONFIRM of a reclaimed open, with the seqid of its stateid. RFC 7530 section 16.18.
+    OpenConfirm(StateidOther, u32),
+    /// LOCK with reclaim, for the range with this index of a lock-owner; the first uses the open stateid, the others
+    /// the lock stateid. RFC 8881 section 18.10.3.
+    Lock(StateidOther, usize),
+    /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
+    ReclaimComplete,
+}
+
+impl RecoveryCall {
+    /// Returns the name of the operation.
+    pub(in crate::run) fn name(self) -> &'static str {
+        match self {
+            Self::ExchangeId => "EXCHANGE_ID",
+            Self::CreateSession(_) => "CREATE_SESSION",
+            Self::Setclientid => "SETCLIENTID",
+            Self::SetclientidConfirm(_) => "SETCLIENTID_CONFIRM",
+            Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
+            Self::OpenConfirm(..) => "OPEN_CONFIRM",
+            Self::Lock(..) => "LOCK with reclaim",
+            Self::ReclaimComplete => "RECLAIM_COMPLETE",
+        }
+    }
+}
+
+/// Identifiers that a Call of a recovery uses.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::run) struct RecoveryCallContext {
+    pub(in crate::run) xid: Xid,
+    pub(in crate::run) client: Clientid4,
+    /// Session, and the sa_sequenceid of its first slot.
+    pub(in crate::run) session: Option<(Sessionid4, u32)>,
+    /// For NFSv4.0, the next seqids of the open-owner and of the lock-owner.
+    pub(in crate::run) seqids: [u32; 2],
+    /// Current seqids of the stateids of the open and of the lock.
+    pub(in crate::run) stateid_seqids: [u32; 2],
+}
+
+/// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
+pub(in crate::run) fn encode_call(
+    ledger: &RecoverableState,
+    ask: RecoveryCall,
+    with: &RecoveryCallContext,
+) -> Option<Vec<u8>> {
+    let client = ledger.client(with.client)?;
+    let minor = client.minor_version;
+    let again = |message: &[u8]| {
+        let mut message = message.to_vec();
+        message.get_mut(..4)?.copy_from_slice(&with.xid.0.to_be_bytes());
+        Some(message)
+    };
+    let new = |header: &[u8], operations: &[Args<'_>]| {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Some((id, sequence)) = with.session {
+            all.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid: id,
+                sa_sequenceid: sequence,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: true,
+            }));
+        }
+        all.extend_from_slice(operations);
+        let mut encoder = Encoder::new();
+        encoder.raw(header);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: minor }, &all)
+            .encode(&mut encoder);
+        again(&encoder.finish().0)
+    };
+    let put = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
+    match ask {
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
+        RecoveryCall::CreateSession(id) => {
+            let message = &ledger.session(id)?.message;
+            let mut cursor = Cursor::new(message);
+            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+            let header = message.get(..cursor.at())?;
+            let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+            let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
+            let args =
+                CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..*args };
+            let mut encoder = Encoder::new();
+            encoder.raw(header);
+            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
+                .encode(&mut encoder);
+            again(&encoder.finish().0)
+        }
+        RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
+            let confirm = SetclientidConfirm { clientid: with.client, setclientid_confirm };
+            new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
+        }
+        RecoveryCall::Open(other) => {
+            let open = ledger.open(other)?;
+            let args = Open4Args {
+                seqid: with.seqids[0],
+                share_access: open.access,
+                share_deny: open.deny,
+                owner: OpenOwner4 { clientid: with.client, owner: Opaque(&open.owner) },
+                openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+                claim: OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
+            };
+            new(&open.header, &[put(&open.file), Args::OPEN(args)])
+        }
+        RecoveryCall::OpenConfirm(other, seqid) => {
+            let open = ledger.open(other)?;
+            let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
+            new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
+        }
+        RecoveryCall::Lock(other, at) => {
+            let lock = ledger.lock(other)?;
+            let open = ledger.open(lock.open)?;
+            let range = lock.ranges.get(at)?;
+            let locker = match at {
+                0 => Locker4::New(OpenToLockOwner4 {
+                    open_seqid: with.seqids[0],
+                    open_stateid: Stateid4 { seqid: with.stateid_seqids[0], other: lock.open },
+                    lock_seqid: with.seqids[1],
+                    lock_owner: LockOwner4 { clientid: with.client, owner: Opaque(&lock.owner) },
+                }),
+                _ => Locker4::Existing(ExistLockOwner4 {
+                    lock_stateid: Stateid4 { seqid: with.stateid_seqids[1], other },
+                    lock_seqid: with.seqids[1],
+                }),
+            };
+            let args = Lock4Args {
+                locktype: if range.is_write { NfsLockType4::WRITE_LT } else { NfsLockType4::READ_LT },
+                reclaim: true,
+                offset: range.start,
+                length: if range.end == u64::MAX { u64::MAX } else { range.end.saturating_sub(range.start) },
+                locker,
+            };
+            new(&lock.header, &[put(&open.file), Args::LOCK(args)])
+        }
+        RecoveryCall::ReclaimComplete => {
+            let done = ReclaimComplete4Args { rca_one_fs: false };
+            new(header(&client.message)?, &[Args::RECLAIM_COMPLETE(done)])
+        }
+    }
+}
+
+/// Returns the header of a Call.
+fn header(message: &[u8]) -> Option<&[u8]> {
+    let mut cursor = Cursor::new(message);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    message.get(..cursor.at())
+}
+
+/// Result of a Call of a recovery.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::run) enum RecoveryResult {
+    /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
+    Client(Clientid4, u32, bool),
+    /// Client ID to be confirmed.
+    Unconfirmed(Clientid4, Verifier4),
+    /// Session ID and number of granted slots.
+    Session(Sessionid4, u32),
+    /// Stateid.
+    Stateid(Stateid4),
+    /// Stateid of an open to be confirmed.
+    UnconfirmedOpen(Stateid4),
+    /// No result.
+    Done,
+}
+
+/// Reply to a Call of a recovery.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::run) struct RecoveryReply {
+    /// Status of each operation, up to the first that failed.
+    pub(in crate::run) statuses: Vec<Nfsstat4>,
+    /// Result of the last operation.
+    pub(in crate::run) result: RecoveryResult,
+}
+
+impl RecoveryReply {
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
+    /// reports an error.
+    pub(in crate::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        message.reply().filter(|reply| reply.status().is_success())?;
+        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+        let mut answer = Self { statuses: Vec::new(), result: RecoveryResult::Done };
+        // No Call of a recovery has more operations.
+        for results in reply.operations().map_while(Result::ok).take(4) {
+            answer.statuses.push(results.status());
+            answer.result = match results {
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryResult::Client(
+                    ok.eir_clientid,
+                    ok.eir_sequenceid,
+                    ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
+                ),
+                Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
+                    RecoveryResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                }
+                Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
+                    RecoveryResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                }
+                Results::OPEN(StatusUnion::Ok(ok))
+                    if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
+                {
+                    RecoveryResult::UnconfirmedOpen(ok.stateid)
+                }
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.open_stateid),
+                Results::LOCK(LockRes::Ok(ok)) => RecoveryResult::Stateid(ok.lock_stateid),
+                _ => RecoveryResult::Done,
+            };
+        }
+        (!answer.statuses.is_empty()).then_some(answer)
+    }
+
+    /// Returns the status of the COMPOUND.
+    pub(in crate::run) fn status(&self) -> Nfsstat4 {
+        self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
+    }
+}

@@ -1,0 +1,633 @@
+//! State that the clients of a run hold at an NFSv4 server, sufficient to reclaim it from a server that has forgotten
+//! it.
+//!
+//! The state is taken from Calls as sent and from their live Replies, so it contains the server's identifiers; the
+//! variables of the trace are kept with them. State created by a prologue is not included.
+
+use std::collections::BTreeMap;
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags, LockRes, Locker4,
+    NfsLockType4, OpenClaim4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes, ShareAccess,
+    ShareDeny,
+};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashMap;
+
+use crate::run::live_values::LiveValues;
+use crate::trace::message_emission::PlacedPayload;
+use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
+
+/// Maximum number of clients, and of sessions.
+const MAX_CLIENTS: usize = 4096;
+/// Maximum number of opens, and of locks.
+const MAX_STATEIDS: usize = 1 << 16;
+/// Maximum number of ranges of one lock-owner in one file.
+const MAX_RANGES: usize = 1024;
+/// Maximum number of variables of one open or lock.
+const MAX_VARIABLES: usize = 8;
+/// Maximum length of a stored Call in bytes.
+const MAX_CALL_BYTES: usize = 4096;
+/// Maximum number of operations of a COMPOUND that are read.
+const MAX_OPERATIONS: usize = 256;
+
+/// Constant part of a stateid: RFC 8881 section 3.3.12.
+pub(in crate::run) type StateidOther = [u8; 12];
+
+/// A client.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RecoverableClient {
+    /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
+    pub(super) message: Box<[u8]>,
+    /// Its owner string.
+    owner: Box<[u8]>,
+    pub(in crate::run) minor_version: u32,
+    /// Captured client.
+    pub(in crate::run) captured_client: u32,
+    /// Variables of its client ID, and of the confirm verifier in NFSv4.0.
+    pub(in crate::run) variables: [u32; 2],
+    /// Next csa_sequence.
+    pub(in crate::run) sequence: u32,
+    /// `true` after SETCLIENTID_CONFIRM or RECLAIM_COMPLETE.
+    pub(in crate::run) is_complete: bool,
+    /// Number of recoveries in the run after its last one; 0 if it was never recovered.
+    pub(in crate::run) recovery_number: u32,
+    /// Number of times that the server has forgotten it.
+    pub(in crate::run) recovery_count: u32,
+}
+
+/// A session.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RecoverableSession {
+    pub(in crate::run) client: Clientid4,
+    /// Its CREATE_SESSION Call, as sent.
+    pub(super) message: Box<[u8]>,
+    pub(in crate::run) variable: u32,
+}
+
+/// An open: one open-owner and one file. RFC 8881 section 9.7.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RecoverableOpen {
+    pub(super) client: Clientid4,
+    pub(super) file: Box<[u8]>,
+    pub(super) access: ShareAccess,
+    pub(super) deny: ShareDeny,
+    pub(super) owner: Box<[u8]>,
+    /// RPC header of the OPEN's Call, with its credential.
+    pub(super) header: Box<[u8]>,
+    /// Variable of the open-owner that counts seqids in NFSv4.0.
+    pub(in crate::run) seqid_variable: u32,
+    pub(in crate::run) variables: Vec<u32>,
+}
+
+/// Locks of one lock-owner in one file.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RecoverableLock {
+    pub(in crate::run) open: StateidOther,
+    pub(super) owner: Box<[u8]>,
+    pub(super) header: Box<[u8]>,
+    pub(in crate::run) seqid_of: u32,
+    pub(in crate::run) variables: Vec<u32>,
+    pub(super) ranges: Vec<RecoverableLockRange>,
+}
+
+/// Locked bytes from `start` to `end` (exclusive); `u64::MAX` is the end of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecoverableLockRange {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) is_write: bool,
+}
+
+impl RecoverableLockRange {
+    fn of(offset: u64, length: u64, kind: NfsLockType4) -> Self {
+        let end = if length == u64::MAX { u64::MAX } else { offset.saturating_add(length) };
+        let is_write = matches!(kind, NfsLockType4::WRITE_LT | NfsLockType4::WRITEW_LT);
+        Self { start: offset, end, is_write }
+    }
+}
+
+/// All state that is held.
+#[derive(Debug, Default)]
+pub(in crate::run) struct RecoverableState {
+    pub(super) clients: FxHashMap<Clientid4, RecoverableClient>,
+    pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
+    /// Ordered, so that runs are deterministic.
+    pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
+    pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
+    /// Number of items dropped because a limit was reached.
+    pub(in crate::run) dropped: u64,
+}
+
+/// A Call as sent, and its Reply.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::run) struct CallReplyPair<'a> {
+    pub(in crate::run) step: &'a TraceStep<'a>,
+    /// Call without its payloads, and the payloads with their positions.
+    pub(in crate::run) sent: &'a [u8],
+    pub(in crate::run) placed: &'a [PlacedPayload],
+    pub(in crate::run) reply: Cursor<'a>,
+}
+
+/// Returns `true` if a COMPOUND may change the state.
+pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
+    operations.iter().any(|operation| {
+        matches!(
+            *operation,
+            Operation::EXCHANGE_ID
+                | Operation::CREATE_SESSION
+                | Operation::DESTROY_SESSION
+                | Operation::DESTROY_CLIENTID
+                | Operation::RECLAIM_COMPLETE
+                | Operation::SETCLIENTID
+                | Operation::SETCLIENTID_CONFIRM
+                | Operation::OPEN
+                | Operation::OPEN_DOWNGRADE
+                | Operation::CLOSE
+                | Operation::LOCK
+                | Operation::LOCKU
+                | Operation::FREE_STATEID
+                | Operation::RELEASE_LOCKOWNER
+        )
+    })
+}
+
+/// Current filehandles while a COMPOUND is processed.
+#[derive(Default)]
+struct RecoveryCompoundState<'a> {
+    client: Option<Clientid4>,
+    current: Option<&'a [u8]>,
+    saved: Option<&'a [u8]>,
+    /// Open whose filehandle is not known yet.
+    open_without_handle: Option<(StateidOther, RecoverableOpen)>,
+}
+
+impl RecoverableState {
+    /// Updates the state from a Call and its Reply.
+    pub(in crate::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
+        let CallReplyPair { step, sent, placed, mut reply } = *spoken;
+        let items = PlacedPayload::items(placed);
+        let mut cursor = Cursor::new(sent).with_chunks(&items);
+        let is_message = |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullObserver).is_ok();
+        if !is_message(&mut cursor) || !is_message(&mut reply) {
+            return;
+        }
+        let header = sent.get(..cursor.at()).unwrap_or_default();
+        let (Ok(call), Ok(reply)) = (
+            CompoundCall::decode(&mut cursor, &mut NullObserver),
+            CompoundReply::decode(&mut reply, &mut NullObserver),
+        ) else {
+            return;
+        };
+        let minor = call.head.minorversion;
+        let mut place = RecoveryCompoundState::default();
+        let both = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
+            match (&args, &results) {
+                (Args::SEQUENCE(args), Results::SEQUENCE(StatusUnion::Ok(_))) => {
+                    place.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
+                }
+                (Args::PUTFH(args), _) => place.current = Some(args.object.0),
+                (Args::SAVEFH(_), _) => place.saved = place.current,
+                (Args::RESTOREFH(_), _) => place.current = place.saved,
+                (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::CREATE(_) | Args::OPENATTR(_), _) => {
+                    place.current = None;
+                }
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
+                    place.current = Some(got.object.0);
+                    if let Some((other, open)) = place.open_without_handle.take() {
+                        self.add_open(other, RecoverableOpen { file: got.object.0.into(), ..open });
+                    }
+                }
+                (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
+                    let by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let file = place.current.take().filter(|_| by_handle);
+                    place.current = file;
+                    if ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID) {
+                        continue;
+                    }
+                    let open = RecoverableOpen {
+                        client: place.client.unwrap_or(args.owner.clientid),
+                        file: file.unwrap_or_default().into(),
+                        access: ShareAccess(args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0),
+                        deny: args.share_deny,
+                        owner: args.owner.owner.0.into(),
+                        header: header.into(),
+                        seqid_variable: slot_variable(
+                            step.call.slots.iter(),
+                            MessageSlotKind::OPEN_SEQID,
+                            at,
+                        ),
+                        variables: stateid_variables(step, at),
+                    };
+                    match file {
+                        Some(_) => self.add_open(ok.stateid.other, open),
+                        None => place.open_without_handle = Some((ok.stateid.other, open)),
+                    }
+                }
+                _ => self.apply_operation(step, at, minor, (&args, &results), (sent, header), &place),
+            }
+        }
+    }
+
+    fn apply_operation(
+        &mut self,
+        step: &TraceStep<'_>,
+        at: usize,
+        minor: u32,
+        both: (&Args<'_>, &Results<'_>),
+        (sent, header): (&[u8], &[u8]),
+        place: &RecoveryCompoundState<'_>,
+    ) {
+        match both {
+            (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
+                let of = slot_variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
+                let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
+                self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
+                self.update_sequence(ok);
+            }
+            (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
+                let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
+                    .map(|holds| slot_variable(step.reply.slots.iter(), holds, at));
+                self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
+            }
+            (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
+                self.complete_client(args.clientid);
+            }
+            (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_)))
+                if !args.rca_one_fs =>
+            {
+                place.client.iter().for_each(|client| self.complete_client(*client));
+            }
+            (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
+                if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
+                    client.sequence = args.csa_sequence.wrapping_add(1);
+                }
+                if self.sessions.len() >= MAX_CLIENTS || sent.len() > MAX_CALL_BYTES {
+                    self.dropped += 1;
+                    return;
+                }
+                let variable = slot_variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
+                let session =
+                    RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
+                self.sessions.insert(ok.csr_sessionid, session);
+            }
+            (Args::DESTROY_SESSION(args), Results::DESTROY_SESSION(StatusUnion::Ok(_))) => {
+                self.sessions.remove(&args.dsa_sessionid);
+            }
+            (Args::DESTROY_CLIENTID(args), Results::DESTROY_CLIENTID(StatusUnion::Ok(_))) => {
+                self.remove_client(args.dca_clientid);
+            }
+            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => {
+                self.remove_open(args.open_stateid.other)
+            }
+            (Args::OPEN_DOWNGRADE(args), Results::OPEN_DOWNGRADE(StatusUnion::Ok(_))) => {
+                if let Some(open) = self.opens.get_mut(&args.open_stateid.other) {
+                    (open.access, open.deny) = (args.share_access, args.share_deny);
+                }
+            }
+            (Args::LOCK(args), Results::LOCK(LockRes::Ok(ok))) => {
+                let range = RecoverableLockRange::of(args.offset, args.length, args.locktype);
+                let new = match &args.locker {
+                    Locker4::New(new) => Some((new.open_stateid.other, new.lock_owner.owner.0)),
+                    Locker4::Existing(_) => None,
+                };
+                if let Some((open, owner)) = new {
+                    let lock = RecoverableLock {
+                        open,
+                        owner: owner.into(),
+                        header: header.into(),
+                        seqid_of: slot_variable(step.call.slots.iter(), MessageSlotKind::LOCK_SEQID, at),
+                        variables: stateid_variables(step, at),
+                        ranges: Vec::new(),
+                    };
+                    self.add_lock(ok.lock_stateid.other, lock);
+                }
+                if let Some(lock) = self.locks.get_mut(&ok.lock_stateid.other) {
+                    subtract_range(&mut lock.ranges, range);
+                    match lock.ranges.len() < MAX_RANGES {
+                        true => lock.ranges.push(range),
+                        false => self.dropped += 1,
+                    }
+                }
+            }
+            (Args::LOCKU(args), Results::LOCKU(StatusUnion::Ok(_))) => {
+                if let Some(lock) = self.locks.get_mut(&args.lock_stateid.other) {
+                    subtract_range(
+                        &mut lock.ranges,
+                        RecoverableLockRange::of(args.offset, args.length, args.locktype),
+                    );
+                }
+            }
+            (Args::FREE_STATEID(args), Results::FREE_STATEID(StatusUnion::Ok(_))) => {
+                self.locks.remove(&args.fsa_stateid.other);
+            }
+            (Args::RELEASE_LOCKOWNER(args), Results::RELEASE_LOCKOWNER(StatusUnion::Ok(_))) => {
+                let owner = &args.lock_owner;
+                let opens = &self.opens;
+                let is_of = |lock: &RecoverableLock| {
+                    opens.get(&lock.open).is_some_and(|open| open.client == owner.clientid)
+                };
+                self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of(lock));
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a client. A previous client with the same owner string is removed.
+    fn add_client(
+        &mut self,
+        (id, owner): (Clientid4, &[u8]),
+        minor: u32,
+        captured: u32,
+        variables: [u32; 2],
+        sequence: u32,
+        sent: &[u8],
+    ) {
+        if let Some(known) = self.clients.get_mut(&id) {
+            known.variables = variables;
+            return;
+        }
+        // In NFSv4.0 the old client is removed when the new one is confirmed.
+        if minor > 0 {
+            self.remove_replaced(id, owner);
+        }
+        if self.clients.len() >= MAX_CLIENTS || sent.len() > MAX_CALL_BYTES {
+            self.dropped += 1;
+            return;
+        }
+        let client = RecoverableClient {
+            message: sent.into(),
+            owner: owner.into(),
+            minor_version: minor,
+            captured_client: captured,
+            variables,
+            sequence,
+            is_complete: false,
+            recovery_number: 0,
+            recovery_count: 0,
+        };
+        self.clients.insert(id, client);
+    }
+
+    /// Sets the next csa_sequence of an unconfirmed client. The sequence of a confirmed one is established, and
+    /// eir_sequenceid may be the initial value: RFC 8881 section 18.35.3.
+    fn update_sequence(&mut self, ok: &ExchangeId4Resok<'_>) {
+        let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+        if let Some(client) = self.clients.get_mut(&ok.eir_clientid).filter(|_| !is_confirmed) {
+            client.sequence = ok.eir_sequenceid;
+        }
+    }
+
+    fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
+        let is_old = |(other, client): (&Clientid4, &RecoverableClient)| {
+            (*other != id && *client.owner == *owner).then_some(*other)
+        };
+        let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
+        old.into_iter().for_each(|old| self.remove_client(old));
+    }
+
+    fn complete_client(&mut self, id: Clientid4) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.is_complete = true;
+        if client.minor_version == 0 {
+            let owner = client.owner.clone();
+            self.remove_replaced(id, &owner);
+        }
+    }
+
+    /// Removes a client with all its state.
+    pub(in crate::run) fn remove_client(&mut self, client: Clientid4) {
+        self.clients.remove(&client);
+        self.sessions.retain(|_, session| session.client != client);
+        let opens: Vec<_> = self.opens_of(client);
+        opens.into_iter().for_each(|open| self.remove_open(open));
+    }
+
+    pub(super) fn add_open(&mut self, other: StateidOther, new: RecoverableOpen) {
+        if let Some(open) = self.opens.get_mut(&other) {
+            // A further OPEN by the same owner: RFC 8881 section 9.7.
+            open.access = ShareAccess(open.access.0 | new.access.0);
+            open.deny = ShareDeny(open.deny.0 | new.deny.0);
+            add_variables(&mut open.variables, new.variables);
+            return;
+        }
+        match self.opens.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
+            true => drop(self.opens.insert(other, new)),
+            false => self.dropped += 1,
+        }
+    }
+
+    fn add_lock(&mut self, other: StateidOther, new: RecoverableLock) {
+        if let Some(lock) = self.locks.get_mut(&other) {
+            add_variables(&mut lock.variables, new.variables);
+            return;
+        }
+        match self.locks.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
+            true => drop(self.locks.insert(other, new)),
+            false => self.dropped += 1,
+        }
+    }
+
+    /// Removes an open with its locks.
+    pub(in crate::run) fn remove_open(&mut self, open: StateidOther) {
+        self.opens.remove(&open);
+        self.locks.retain(|_, lock| lock.open != open);
+    }
+
+    /// Removes the locks of a lock-owner in a file.
+    pub(in crate::run) fn remove_lock(&mut self, lock: StateidOther) {
+        self.locks.remove(&lock);
+    }
+
+    /// Returns the client of a Call of this run, by its session, client ID or a stateid.
+    pub(in crate::run) fn client_of(&self, step: &TraceStep<'_>, values: &LiveValues) -> Option<Clientid4> {
+        step.call.slots.iter().find_map(|slot| {
+            let value = values.get(slot.variable)?;
+            match slot.holds {
+                MessageSlotKind::SESSION => {
+                    self.sessions.get(value.first_chunk::<16>()?).map(|session| session.client)
+                }
+                MessageSlotKind::CLIENTID => value.first_chunk().map(|id| Clientid4::from_be_bytes(*id)),
+                MessageSlotKind::STATEID => {
+                    let other = value.first_chunk::<12>()?;
+                    let open = self.locks.get(other).map_or(other, |lock| &lock.open);
+                    self.opens.get(open).map(|open| open.client)
+                }
+                _ => None,
+            }
+            .filter(|client| self.clients.contains_key(client))
+        })
+    }
+
+    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableClient> {
+        self.clients.get(&id)
+    }
+
+    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableClient> {
+        self.clients.get_mut(&id)
+    }
+
+    pub(in crate::run) fn session(&self, id: Sessionid4) -> Option<&RecoverableSession> {
+        self.sessions.get(&id)
+    }
+
+    /// Returns the client of a session.
+    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableClient> {
+        self.client(self.session(id)?.client)
+    }
+
+    pub(in crate::run) fn open(&self, other: StateidOther) -> Option<&RecoverableOpen> {
+        self.opens.get(&other)
+    }
+
+    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableLock> {
+        self.locks.get(&other)
+    }
+
+    /// Returns the sessions of a client, sorted.
+    pub(in crate::run) fn sessions_of(&self, client: Clientid4) -> Vec<Sessionid4> {
+        let of = self.sessions.iter().filter(|(_, session)| session.client == client);
+        let mut sessions: Vec<_> = of.map(|(id, _)| *id).collect();
+        sessions.sort_unstable();
+        sessions
+    }
+
+    /// Returns the opens of a client.
+    pub(in crate::run) fn opens_of(&self, client: Clientid4) -> Vec<StateidOther> {
+        let of = self.opens.iter().filter(|(_, open)| open.client == client);
+        of.map(|(other, _)| *other).collect()
+    }
+
+    /// Returns the locks made with an open.
+    pub(in crate::run) fn locks_of(&self, open: StateidOther) -> Vec<StateidOther> {
+        let of = self.locks.iter().filter(|(_, lock)| lock.open == open);
+        of.map(|(other, _)| *other).collect()
+    }
+
+    /// Returns the number of ranges that a lock-owner has locked in a file.
+    pub(in crate::run) fn ranges_of(&self, lock: StateidOther) -> usize {
+        self.locks.get(&lock).map_or(0, |lock| lock.ranges.len())
+    }
+
+    /// Replaces the ID of a client.
+    pub(in crate::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
+        if let Some(client) = self.clients.remove(&old) {
+            self.clients.insert(new, client);
+        }
+        self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+        self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+    }
+
+    /// Replaces the ID of a session.
+    pub(in crate::run) fn rename_session(&mut self, old: Sessionid4, new: Sessionid4) {
+        if let Some(session) = self.sessions.remove(&old) {
+            self.sessions.insert(new, session);
+        }
+    }
+
+    /// Replaces the stateid of an open.
+    pub(in crate::run) fn rename_open(&mut self, old: StateidOther, new: StateidOther) {
+        if let Some(open) = self.opens.remove(&old) {
+            self.opens.insert(new, open);
+        }
+        self.locks.values_mut().filter(|lock| lock.open == old).for_each(|lock| lock.open = new);
+    }
+
+    /// Replaces the stateid of a lock.
+    pub(in crate::run) fn rename_lock(&mut self, old: StateidOther, new: StateidOther) {
+        if let Some(lock) = self.locks.remove(&old) {
+            self.locks.insert(new, lock);
+        }
+    }
+}
+
+/// Returns the variable of this kind of an operation's slots, or [`NONE`].
+fn slot_variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
+    let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
+    slot.map_or(NONE, |slot| slot.variable)
+}
+
+/// Returns the variables of the stateids that an operation gave.
+fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
+    let slots = step.reply.slots.iter();
+    let of = slots.filter(|slot| slot.holds == MessageSlotKind::STATEID && slot.operation as usize == at);
+    of.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
+}
+
+fn add_variables(variables: &mut Vec<u32>, more: Vec<u32>) {
+    for variable in more {
+        if variables.len() < MAX_VARIABLES && !variables.contains(&variable) {
+            variables.push(variable);
+        }
+    }
+}
+
+/// Subtracts a range from others.
+fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, gone: RecoverableLockRange) {
+    let mut left = Vec::with_capacity(ranges.len() + 1);
+    for range in ranges.drain(..) {
+        if range.end <= gone.start || gone.end <= range.start {
+            left.push(range);
+            continue;
+        }
+        if range.start < gone.start {
+            left.push(RecoverableLockRange { end: gone.start, ..range });
+        }
+        if gone.end < range.end {
+            left.push(RecoverableLockRange { start: gone.end, ..range });
+        }
+    }
+    left.truncate(MAX_RANGES);
+    *ranges = left;
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{ServerOwner4, StateProtect4R};
+    use nfsrdma_dissectors::xdr::{List, Opaque};
+
+    use super::*;
+
+    #[test]
+    fn rfc8881_section_18_12_what_is_unlocked_in_the_middle_leaves_both_ends() {
+        let range = |start, end| RecoverableLockRange { start, end, is_write: true };
+        let mut ranges = vec![range(0, 100), range(200, u64::MAX)];
+        subtract_range(&mut ranges, range(40, 60));
+        subtract_range(&mut ranges, range(100, 300));
+        assert_eq!(ranges, [range(0, 40), range(60, 100), range(300, u64::MAX)]);
+    }
+
+    #[test]
+    fn rfc8881_section_18_10_3_the_highest_length_is_the_end_of_the_file() {
+        let range = RecoverableLockRange::of(7, u64::MAX, NfsLockType4::WRITEW_LT);
+        assert_eq!(range, RecoverableLockRange { start: 7, end: u64::MAX, is_write: true });
+        assert_eq!(
+            RecoverableLockRange::of(7, 3, NfsLockType4::READ_LT),
+            RecoverableLockRange { start: 7, end: 10, is_write: false }
+        );
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_3_eir_sequenceid_applies_until_the_client_is_confirmed() {
+        let mut state = RecoverableState::default();
+        state.add_client((7, b"client"), 1, 0, [NONE; 2], 1, b"");
+        let mut exchange = |flags, sequence| {
+            state.update_sequence(&ExchangeId4Resok {
+                eir_clientid: 7,
+                eir_sequenceid: sequence,
+                eir_flags: flags,
+                eir_state_protect: StateProtect4R::None,
+                eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"") },
+                eir_server_scope: Opaque(b""),
+                eir_server_impl_id: List::default(),
+            });
+            state.clients.get(&7).map(|client| client.sequence)
+        };
+        assert_eq!(exchange(ExchangeIdFlags(0), 5), Some(5));
+        assert_eq!(exchange(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R, 1), Some(5));
+    }
+}

@@ -1,0 +1,211 @@
+//! Attributes in a Reply that have relations: change attributes, times, file systems, owners and file numbers.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::FieldValue;
+
+use nfsrdma_analysis::comparison::record::FieldPath;
+use nfsrdma_analysis::comparison::recorder::LocatedField;
+
+/// Kind of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in super::super) enum ObjectAttributeKind {
+    /// Change attribute: `change`, or `before` and `after` of change_info4.
+    Change,
+    /// Modification time of the content: `time_modify`, `mtime`.
+    Modified,
+    /// Modification time of the attributes: `time_metadata`, `ctime`.
+    Metadata,
+    /// Owner, as text.
+    Owner,
+    /// Group, as text.
+    Group,
+    /// File number.
+    Fileid,
+    /// File number of the directory that it is mounted on.
+    MountedOn,
+    /// File system ID.
+    FileSystem,
+    /// Type of the change attribute: RFC 7862 section 12.2.3.
+    ChangeType,
+}
+
+/// Object of an operation that a value describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum AttributeSubject {
+    /// Current filehandle of NFSv4.
+    Current,
+    /// Directory that OPEN and CREATE of NFSv4 start from.
+    Parent,
+    /// Saved filehandle of NFSv4.
+    Saved,
+    /// Filehandle number of an NFSv3 Call, from 0.
+    CallHandle(u8),
+    /// Filehandle returned by an NFSv3 Reply.
+    ReplyHandle,
+}
+
+/// An attribute value and its position.
+#[derive(Clone, Debug)]
+pub(in super::super) struct AttributeOccurrence {
+    /// Section of the message; 1 is the first operation.
+    pub(in super::super) section: usize,
+    pub(super) operation: Rc<str>,
+    pub(super) subject: AttributeSubject,
+    pub(super) aspect: ObjectAttributeKind,
+    /// `true` if it is the value before the operation.
+    pub(super) is_before: bool,
+    /// Path of its first field.
+    pub(super) path: Rc<FieldPath>,
+    /// Byte range in the message.
+    pub(super) bytes: Range<usize>,
+}
+
+impl AttributeOccurrence {
+    /// Returns `true` if both are the same attribute of the same object.
+    fn is_same_attribute(&self, other: &Self) -> bool {
+        self.section == other.section
+            && self.subject == other.subject
+            && self.aspect == other.aspect
+            && self.is_before == other.is_before
+            && Rc::ptr_eq(&self.path, &other.path)
+    }
+}
+
+/// An attribute that both Replies have, with its position in each.
+#[derive(Clone, Debug)]
+pub(in super::super) struct AttributePair {
+    pub(super) recorded: AttributeOccurrence,
+    pub(super) live: Range<usize>,
+}
+
+/// Returns the attributes that both Replies have, in the order of the recorded one, except those of directory entries.
+pub(in super::super) fn paired_attributes(
+    recorded: &[LocatedField<'_>],
+    live: &[LocatedField<'_>],
+) -> Vec<AttributePair> {
+    let mut rest: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
+    let pair = |fact: AttributeOccurrence| {
+        let other = rest
+            .iter_mut()
+            .find(|other| other.as_ref().is_some_and(|other| other.is_same_attribute(&fact)))?;
+        other.take().map(|other| AttributePair { recorded: fact, live: other.bytes })
+    };
+    reply_attributes(recorded).into_iter().filter_map(pair).collect()
+}
+
+fn reply_attributes(places: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
+    let mut facts = Vec::new();
+    for place in places {
+        if !place.path.text.contains("entries.") {
+            collect_field(place, &mut facts);
+        }
+    }
+    facts
+}
+
+/// Adds the attribute of a field, or extends the previous one if the field continues its value.
+fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>) {
+    let path = &place.path;
+    let aspect = match attribute_kind(path) {
+        None => return,
+        // Second half of a time or of a file system ID.
+        Some((_, false)) => {
+            let last = facts.last_mut().filter(|fact| fact.bytes.end == place.bytes.start);
+            if let Some(last) = last {
+                last.bytes.end = place.bytes.end;
+            }
+            return;
+        }
+        Some((aspect, true)) => aspect,
+    };
+    let (section, operation) = (place.section.0, Rc::clone(&place.section.1));
+    let text = &*path.text;
+    facts.push(AttributeOccurrence {
+        section,
+        subject: attribute_subject(&operation, text),
+        operation,
+        aspect,
+        is_before: text.contains(".before.") || text.ends_with(".before"),
+        path: Rc::clone(path),
+        bytes: place.bytes.clone(),
+    });
+}
+
+/// Returns the kind of a field, and `true` if its value begins there.
+fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
+    let is_first = match path.leaf() {
+        "seconds" | "major" => true,
+        "nseconds" | "minor" => false,
+        leaf => {
+            return Some((
+                match (leaf, path.field) {
+                    ("change" | "before" | "after", field) if field.starts_with("nfs.changeid4") => {
+                        ObjectAttributeKind::Change
+                    }
+                    ("owner", "nfs.fattr4_owner") => ObjectAttributeKind::Owner,
+                    ("owner_group", "nfs.fattr4_owner_group") => ObjectAttributeKind::Group,
+                    ("fileid", _) => ObjectAttributeKind::Fileid,
+                    ("mounted_on_fileid", _) => ObjectAttributeKind::MountedOn,
+                    ("fsid", _) => ObjectAttributeKind::FileSystem,
+                    ("change_attr_type", _) => ObjectAttributeKind::ChangeType,
+                    _ => return None,
+                },
+                true,
+            ));
+        }
+    };
+    let above = path.parent_path().strip_suffix('.')?;
+    Some((
+        match above.rsplit('.').next()? {
+            "mtime" | "time_modify" => ObjectAttributeKind::Modified,
+            "ctime" | "time_metadata" => ObjectAttributeKind::Metadata,
+            "fsid" => ObjectAttributeKind::FileSystem,
+            _ => return None,
+        },
+        is_first,
+    ))
+}
+
+/// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
+fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
+    let gives = matches!(operation, "LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD");
+    match path.split('.').next().unwrap_or_default() {
+        "cinfo" if matches!(operation, "OPEN" | "CREATE") => AttributeSubject::Parent,
+        "source_cinfo" => AttributeSubject::Saved,
+        "obj_attributes" if operation == "GETATTR" => AttributeSubject::Current,
+        "obj_attributes" if gives => AttributeSubject::ReplyHandle,
+        "todir_wcc" | "linkdir_wcc" => AttributeSubject::CallHandle(1),
+        group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::CallHandle(0),
+        _ => AttributeSubject::Current,
+    }
+}
+
+/// A directory entry.
+#[derive(Debug, Default)]
+pub(super) struct ListedDirectoryEntry<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) facts: Vec<AttributeOccurrence>,
+    /// Byte range of its filehandle.
+    pub(super) handle: Option<Range<usize>>,
+}
+
+/// Returns the directory entries of a Reply.
+pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
+    let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
+    let mut first: Option<&Rc<FieldPath>> = None;
+    for place in places.iter().filter(|place| place.path.text.contains("entries.")) {
+        if first.is_none_or(|first| Rc::ptr_eq(first, &place.path)) {
+            first = Some(&place.path);
+            entries.push(ListedDirectoryEntry::default());
+        }
+        let Some(entry) = entries.last_mut() else { break };
+        match (place.path.leaf(), place.value) {
+            ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
+            _ if place.path.field == "nfs.fhandle" => entry.handle = Some(place.bytes.clone()),
+            _ => collect_field(place, &mut entry.facts),
+        }
+    }
+    entries
+}

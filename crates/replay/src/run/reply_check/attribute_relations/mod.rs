@@ -1,0 +1,744 @@
+//! Relations between successive values from a server, on which client caches rely.
+//!
+//! Change attributes, times and file numbers have other values on each server, so the values themselves are not
+//! compared. The relations that hold between recorded values must hold here, too:
+//!
+//! - `moves`: the value differs after the run's own change of the object;
+//! - `stays`: the value is unchanged if nothing has changed the object;
+//! - `rises`: the value never decreases (RFC 7862 section 12.2.3);
+//! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
+//!   changes of the run have set, if the server draws them from one clock;
+//! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
+//!
+//! Only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
+//! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
+//! ([`server_clock`]).
+//!
+//! - [`attributes`]: attributes in a Reply; [`objects`]: their objects; [`violations`]: violated relations;
+//! - [`server_clock`]: properties of the server's times and change attributes.
+
+pub(super) mod attributes;
+mod objects;
+mod server_clock;
+mod violations;
+
+use std::time::Instant;
+
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::xdr::List;
+use rustc_hash::FxHashMap;
+
+use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
+use self::objects::OperationObjects;
+use self::server_clock::ServerClockTraits;
+use self::violations::AttributeObservation;
+pub(super) use self::violations::RelationViolation;
+use super::ReplyPair;
+use crate::run::call_description::ROOT;
+use crate::run::dependencies::effects::OperationEffect;
+use crate::seed::files::{LiveFilehandle, ObjectVersion};
+use crate::trace::step::MAX_LIST_LENGTH;
+use crate::trace::{MessageSlot, MessageSlotKind, NONE};
+use nfsrdma_analysis::comparison::record::{ComparedValue, hash};
+use nfsrdma_analysis::comparison::recorder::LocatedField;
+
+/// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
+const MAX_ENTRIES: usize = 1 << 16;
+/// Maximum number of filehandles of the root.
+const MAX_ROOT_HANDLES: usize = 16;
+/// Number of ordered attributes of an object.
+const ORDERED_ATTRIBUTES: usize = 5;
+
+/// Execution of a step and the objects that it names.
+#[derive(Clone, Debug)]
+pub struct StepExecution<'a> {
+    /// Operations of a COMPOUND.
+    pub(in crate::run) operations: &'a [Operation],
+    /// Effect of each operation, or of the procedure if it is no COMPOUND.
+    pub(in crate::run) acts: &'a [OperationEffect],
+    /// Slots of the recorded Call and of the recorded Reply.
+    pub(in crate::run) slots: [List<'a, MessageSlot, MAX_LIST_LENGTH>; 2],
+    /// Sequence number among all steps of the run.
+    pub(in crate::run) step_turn: u64,
+    /// Capture time of the Call in nanoseconds since 1970.
+    pub(in crate::run) call_time_ns: u64,
+    /// Send time of the Call and arrival time of the Reply.
+    pub(in crate::run) times: [Instant; 2],
+    /// `true` if no change of files overlapped with it, in the capture or here.
+    pub(in crate::run) has_no_overlap: bool,
+    /// `true` if it was sent once, unchanged and in one piece.
+    pub(in crate::run) was_sent_unchanged: bool,
+    /// Objects from before the run, whose owner depends on the seeding.
+    pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
+    /// Live status of each operation of a COMPOUND that was started, or of the procedure.
+    pub(in crate::run) statuses: &'a [u32],
+}
+
+/// Likelihood that steps have changed an attribute since its last value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum ChangeLikelihood {
+    #[default]
+    None,
+    /// They may have changed it.
+    Possible,
+    /// They have changed it.
+    Certain,
+}
+
+/// Last value of an attribute on both sides.
+#[derive(Clone, Debug)]
+struct LastAttributeValues {
+    values: [u128; 2],
+    likelihood: ChangeLikelihood,
+    /// Send time of the first change that the next value must show.
+    changed: Option<Instant>,
+    /// Arrival time of the live value.
+    received: Instant,
+    /// Send time of the last change before it.
+    previous_change: Option<Instant>,
+    /// Counts of removed and renamed names at that time.
+    names: [u32; 2],
+}
+
+/// Observed state of an object.
+#[derive(Debug, Default)]
+struct ObservedObject {
+    turn: u64,
+    ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
+    fileid: Option<[u128; 2]>,
+    /// Send time of its last change.
+    changed: Option<Instant>,
+    /// Turn of the step that last wrote its content, unless its times were set since.
+    written: Option<u64>,
+    /// `true` if a step has set its attributes.
+    is_set: bool,
+    /// Turn of the step that created it, if it was unknown before.
+    made: Option<u64>,
+}
+
+/// Kind, `true` for objects from before the run, and captured owner or group.
+type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
+
+/// Attributes observed so far.
+#[derive(Debug, Default)]
+pub(super) struct AttributeRelations {
+    objects: FxHashMap<u32, ObservedObject>,
+    /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
+    names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
+    file_systems: FxHashMap<u128, u128>,
+    owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
+    clock: ServerClockTraits,
+    /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
+    changed_names: [u32; 2],
+    /// Variables of filehandles of the root.
+    roots: Vec<u32>,
+}
+
+impl AttributeRelations {
+    /// Forgets the values of objects, names and file systems, after a restart of the server.
+    pub(super) fn clear(&mut self) {
+        self.objects.clear();
+        self.names.clear();
+        self.file_systems.clear();
+        self.clock.forget();
+    }
+
+    /// Marks objects as uncertain after a step with these effects.
+    pub(super) fn mark_uncertain(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
+        for object in objects {
+            self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
+        }
+        if acts.iter().any(|act| act.changes_names() || matches!(act, OperationEffect::Open(_, true))) {
+            self.clear_names();
+        }
+    }
+
+    /// Marks all names as uncertain.
+    fn clear_names(&mut self) {
+        self.names.clear();
+        self.changed_names.iter_mut().for_each(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Returns `true` if an object was created in the run.
+    fn was_created_in_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
+        object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
+    }
+
+    /// Checks the attributes of a reply pair against earlier ones. `sections` is the number of executed operations.
+    pub(super) fn check_attributes(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        facts: &[AttributePair],
+        sections: usize,
+        sides: [&[u8]; 2],
+    ) -> Vec<RelationViolation> {
+        let mut broken = Vec::new();
+        let Some(done) = &replies.execution else { return broken };
+        let Some(names) = OperationObjects::from_step(replies, done) else { return broken };
+        self.record_root_handles(done, &names);
+        let mut name = None;
+        for (index, act) in done.acts.iter().enumerate().take(sections) {
+            // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881 section
+            // 18.16.4.
+            let has_parent = !matches!(act, OperationEffect::Open(None, _));
+            let of = |is_before: bool| {
+                facts.iter().filter(move |both| {
+                    both.recorded.section == index + 1
+                        && both.recorded.is_before == is_before
+                        && (has_parent || both.recorded.subject != AttributeSubject::Parent)
+                })
+            };
+            let told = |both: &'_ AttributePair, name| {
+                let [recorded, live] = sides;
+                Some((
+                    names.subject(both.recorded.subject, index),
+                    [recorded.get(both.recorded.bytes.clone())?, live.get(both.live.clone())?],
+                    name,
+                ))
+            };
+            for both in of(true) {
+                if let Some((object, bytes, _)) = told(both, None) {
+                    self.check_value(
+                        done,
+                        &AttributeObservation { fact: &both.recorded, bytes, object, name: None },
+                        &mut broken,
+                    );
+                }
+            }
+            self.apply_effect(done, &names, index, is_unchanged(of, sides));
+            name = self.reached_name(done, &names, index, name);
+            let (mut times, mut change) = (Vec::new(), None);
+            for both in of(false) {
+                let is_reached = matches!(
+                    both.recorded.subject,
+                    AttributeSubject::Current | AttributeSubject::ReplyHandle
+                );
+                let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
+                let told = AttributeObservation { fact: &both.recorded, bytes, object, name };
+                self.check_value(done, &told, &mut broken);
+                match both.recorded.aspect {
+                    ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                        times.extend(server_clock::decode_time(bytes[1]))
+                    }
+                    ObjectAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
+                        change = Some(told.number()[1] as u64);
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(change) = change {
+                self.clock.record_change(change, &times);
+            }
+        }
+        broken
+    }
+
+    /// Records filehandles that GETFH returns for the root.
+    fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
+        for (index, operation) in done.operations.iter().enumerate() {
+            if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
+                continue;
+            }
+            let is_given = |slot: &MessageSlot| {
+                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == index
+            };
+            let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
+            let is_new = |root: &u32| self.roots.len() < MAX_ROOT_HANDLES && !self.roots.contains(root);
+            self.roots.extend(root.filter(is_new));
+        }
+    }
+
+    /// Checks the attributes of directory entries, which are matched by name.
+    pub(super) fn check_entries(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        [recorded, live]: [&[LocatedField<'_>]; 2],
+        sides: [&[u8]; 2],
+    ) -> Vec<RelationViolation> {
+        let mut broken = Vec::new();
+        let (Some(done), Some((directory, _))) = (&replies.execution, replies.listing) else { return broken };
+        let here: FxHashMap<&[u8], _> =
+            attributes::listed_entries(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
+        for entry in attributes::listed_entries(recorded) {
+            let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
+            let is_itself = entry.name == b".";
+            let object = is_itself.then_some(directory).or_else(|| {
+                entry.handle.as_ref().and_then(|handle| {
+                    let is_there = |slot: &MessageSlot| {
+                        let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
+                        slot.holds == MessageSlotKind::FILEHANDLE && at <= handle.start && handle.end <= end
+                    };
+                    done.slots[1].iter().find(is_there).map(|slot| slot.variable)
+                })
+            });
+            let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
+            for (fact, other) in entry.facts.iter().zip(others) {
+                let same = fact.aspect == other.aspect && fact.path.text == other.path.text;
+                let bytes = sides[0].get(fact.bytes.clone()).zip(sides[1].get(other.bytes.clone()));
+                if let (true, Some((one, two))) = (same, bytes) {
+                    let object = object.unwrap_or(NONE);
+                    self.check_value(
+                        done,
+                        &AttributeObservation { fact, bytes: [one, two], object, name },
+                        &mut broken,
+                    );
+                }
+            }
+        }
+        broken
+    }
+
+    /// Compares the final state of an object with its last values in Replies, unless it was changed since. Returns the
+    /// aspect, the last value and the final value of each difference.
+    pub(super) fn final_differences(
+        &self,
+        variable: u32,
+        marks: &ObjectVersion,
+    ) -> Vec<(&'static str, [String; 2])> {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
+        let Some(object) = self.objects.get(&variable) else { return Vec::new() };
+        let of = |aspect: ObjectAttributeKind| {
+            let known = object.ordered.get(aspect as usize)?.as_ref()?;
+            (known.likelihood == ChangeLikelihood::None && known.names == self.changed_names)
+                .then_some(known.values[1])
+        };
+        let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
+        let number = |value: u128| value.to_string();
+        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
+            ("change (stays)", of(ObjectAttributeKind::Change), marks.change, &number),
+            ("time_modify (stays)", of(ObjectAttributeKind::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(ObjectAttributeKind::Metadata), marks.metadata, &time),
+            ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
+        ];
+        let differing = shown.into_iter().filter_map(|(what, told, found, shown)| {
+            let (told, found) = (told?, found?);
+            (told != found).then(|| (what, [shown(told), shown(found)]))
+        });
+        differing.collect()
+    }
+
+    /// Returns `true` if file systems are known, and this one is not among them.
+    pub(super) fn has_unknown_file_system(&self, marks: &ObjectVersion) -> bool {
+        let has = |found: u128| self.file_systems.values().any(|known| *known == found);
+        !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
+    }
+
+    /// Checks a value against earlier ones.
+    fn check_value(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+        broken: &mut Vec<RelationViolation>,
+    ) {
+        match told.fact.aspect {
+            ObjectAttributeKind::ChangeType => {
+                self.clock.change_attr_type = u32::try_from(told.number()[1]).ok()
+            }
+            ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(told)),
+            ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
+                broken.extend(self.check_fileid(done, told))
+            }
+            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => {
+                broken.extend(self.check_owner(done, told));
+                broken.extend(self.check_ordered(done, told));
+            }
+            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                server_clock::decode_time(told.bytes[1])
+                    .into_iter()
+                    .for_each(|time| self.clock.record_time(time));
+                broken.extend(self.check_ordered(done, told));
+            }
+            ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, told)),
+        }
+    }
+
+    fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
+        let [recorded, live] = told.number();
+        if self.file_systems.len() >= MAX_ENTRIES {
+            self.file_systems.clear();
+        }
+        let known = *self.file_systems.entry(recorded).or_insert(live);
+        (known != live).then(|| told.violation_after("one", [recorded, known]))
+    }
+
+    fn check_fileid(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        let now = told.number();
+        let is_own = told.fact.aspect == ObjectAttributeKind::Fileid;
+        let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
+        let mut before = None;
+        if told.object < ROOT {
+            let object = self.object_state(told.object, done.step_turn);
+            before = object.fileid.filter(is_other);
+            if is_own {
+                object.fileid = Some(now);
+            }
+        }
+        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap) {
+            if self.names.len() >= MAX_ENTRIES {
+                self.names.clear();
+            }
+            let known = self.names.get(&name).copied();
+            before = before.or(known.map(|(fileid, _)| fileid).filter(is_other));
+            if is_own {
+                let object = known.filter(|_| told.object == NONE).map_or(told.object, |(_, object)| object);
+                self.names.insert(name, (now, object));
+            }
+        }
+        before.map(|before| told.violation_after("one", before))
+    }
+
+    /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
+    fn check_owner(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        if told.object == NONE {
+            return None;
+        }
+        let is_seeded = told.object == ROOT
+            || self.roots.contains(&told.object)
+            || done.seeded.contains_key(&told.object);
+        if is_seeded && self.object_state(told.object, done.step_turn).is_set {
+            return None;
+        }
+        if self.owners.len() >= MAX_ENTRIES {
+            self.owners.clear();
+        }
+        let key = (told.fact.aspect, is_seeded, told.bytes[0].into());
+        let known = self.owners.entry(key).or_insert_with(|| told.bytes[1].into());
+        if **known == *told.bytes[1] {
+            return None;
+        }
+        let text = |bytes: &[u8]| ComparedValue::Text(bytes.into()).display_text();
+        let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
+        Some(told.violation("one", values))
+    }
+
+    fn check_ordered(
+        &mut self,
+        done: &StepExecution<'_>,
+        told: &AttributeObservation<'_>,
+    ) -> Option<RelationViolation> {
+        if told.object == NONE {
+            return None;
+        }
+        let aspect = told.fact.aspect;
+        let is_time = matches!(aspect, ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata);
+        // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
+        // objects.
+        if is_time {
+            let is_of_run = self.was_created_in_run(done, told.object);
+            let object = self.object_state(told.object, done.step_turn);
+            let is_written = !told.fact.is_before && object.written == Some(done.step_turn);
+            let may_be_set =
+                aspect == ObjectAttributeKind::Modified && (object.is_set || has_recorded_second(told));
+            if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, told) {
+                return Some(told.violation_after("of now", told.number()));
+            }
+        }
+        if !done.has_no_overlap {
+            return None;
+        }
+        if aspect == ObjectAttributeKind::Change
+            && self.object_state(told.object, done.step_turn).made == Some(done.step_turn)
+            && self.clock.is_below_run(done.step_turn, told.number()[1] as u64)
+        {
+            return Some(told.violation_after("of now", told.number()));
+        }
+        let (now, names) = (told.number(), self.changed_names);
+        let is_directory = is_directory_change(told);
+        let object = self.object_state(told.object, done.step_turn);
+        let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
+        let place = object.ordered.get_mut(at)?;
+        let known = place.take();
+        // The live value has been the same since it was first received.
+        let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
+        let heard = since.unwrap_or(done.times[1]);
+        *place = Some(LastAttributeValues {
+            values: now,
+            likelihood: ChangeLikelihood::None,
+            changed: None,
+            received: heard,
+            previous_change: before,
+            names,
+        });
+        let known = known?;
+        let then = |relation| Some(told.violation_after(relation, known.values));
+        let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
+        let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
+        if !recorded && known.likelihood == ChangeLikelihood::None && is_same_names {
+            return if live { then("stays") } else { None };
+        }
+        if matches!(aspect, ObjectAttributeKind::Owner | ObjectAttributeKind::Group) || !recorded {
+            return None;
+        }
+        if known.likelihood == ChangeLikelihood::Certain {
+            let apart =
+                server_clock::elapsed_between(known.received, known.changed.unwrap_or(known.received));
+            let must_move = match aspect {
+                ObjectAttributeKind::Change => {
+                    let between = known
+                        .previous_change
+                        .map(|before| server_clock::elapsed_between(before, done.times[1]));
+                    if live && self.clock.is_below_run(done.step_turn, now[1] as u64) {
+                        return then("of now");
+                    }
+                    self.clock.must_move(apart, between, live)
+                }
+                _ => !live && apart >= self.clock.granularity(),
+            };
+            if must_move {
+                return then("moves");
+            }
+            if is_time && live && is_written && is_unexpected_time(done, told) {
+                return then("of now");
+            }
+        }
+        let falls = match aspect {
+            ObjectAttributeKind::Change => {
+                let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
+                self.clock.is_forbidden_decrease(before, now) && known.values[0] < told.number()[0]
+            }
+            ObjectAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            _ => false,
+        };
+        if falls { then("rises") } else { None }
+    }
+
+    /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.
+    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
+        let variable = if self.roots.contains(&variable) { ROOT } else { variable };
+        if self.objects.len() >= MAX_ENTRIES && !self.objects.contains_key(&variable) {
+            self.objects.clear();
+        }
+        let object = self.objects.entry(variable).or_default();
+        if turn < object.turn {
+            object.ordered = Default::default();
+        }
+        object.turn = object.turn.max(turn);
+        object
+    }
+
+    /// Records the effects of an operation on its objects.
+    fn apply_effect(
+        &mut self,
+        done: &StepExecution<'_>,
+        names: &OperationObjects<'_>,
+        index: usize,
+        is_unchanged: bool,
+    ) {
+        use ChangeLikelihood::{Certain, Possible};
+        let Some(act) = done.acts.get(index).copied() else { return };
+        let operation = done.operations.get(index).copied();
+        let [first, second] =
+            [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
+        match done.statuses.get(index) {
+            None | Some(0) => {}
+            Some(status) if is_refusal(*status) => return,
+            Some(_) => {
+                for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
+                    self.record_change(done, object, [Possible; 3]);
+                }
+                if act.changes_names() {
+                    self.clear_names();
+                }
+                return;
+            }
+        }
+        match act {
+            OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
+            }
+            OperationEffect::Write(..) | OperationEffect::Copy(..) => {
+                self.record_change(done, first, [Possible; 3])
+            }
+            OperationEffect::ChangeAttributes => {
+                self.record_change(done, first, [Certain, Possible, Certain]);
+                self.record_write(done, first, false);
+                if first != NONE {
+                    self.object_state(first, done.step_turn).is_set = true;
+                }
+            }
+            OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
+                let parent = names.subject(AttributeSubject::Parent, index);
+                if !is_unchanged {
+                    self.record_change(done, parent, [Certain; 3]);
+                    self.record_write(done, parent, true);
+                }
+                let made =
+                    if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
+                let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
+                self.record_change(done, made, [Possible; 3]);
+                self.record_write(done, made, false);
+                if is_new {
+                    self.object_state(made, done.step_turn).made = Some(done.step_turn);
+                }
+            }
+            OperationEffect::Remove(name) => {
+                self.remove_name(done, (first, name), 0);
+                self.record_change(done, first, [Certain; 3]);
+                self.record_write(done, first, true);
+            }
+            OperationEffect::Rename(..) | OperationEffect::Link(_) => {
+                let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
+                match act {
+                    OperationEffect::Rename(from, to) => {
+                        self.remove_name(done, (object, from), 1);
+                        self.remove_name(done, (directory, to), 0);
+                        self.record_change(done, object, [Certain; 3]);
+                        self.record_write(done, object, true);
+                    }
+                    OperationEffect::Link(name) => {
+                        self.names.remove(&(directory, name));
+                        self.record_change(done, object, [Certain, Possible, Certain]);
+                    }
+                    _ => {}
+                }
+                self.record_change(done, directory, [Certain; 3]);
+                self.record_write(done, directory, true);
+            }
+            _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
+            _ => {}
+        }
+    }
+
+    /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
+    fn remove_name(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
+        match self.names.remove(&name) {
+            Some((_, object)) if object != NONE => {
+                self.record_change(done, object, [ChangeLikelihood::Possible; 3])
+            }
+            _ => self
+                .changed_names
+                .iter_mut()
+                .skip(how)
+                .take(1)
+                .for_each(|count| *count = count.wrapping_add(1)),
+        }
+    }
+
+    /// Records that the content or the names of an object were written, or its attributes set.
+    fn record_write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
+        if object != NONE {
+            self.object_state(object, done.step_turn).written = is_written.then_some(done.step_turn);
+        }
+    }
+
+    /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
+    /// changed.
+    fn record_change(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        if object == NONE || !self.objects.contains_key(&object) {
+            return;
+        }
+        let of = if done.was_sent_unchanged { of } else { [ChangeLikelihood::Possible; 3] };
+        let is_set = of[1] != ChangeLikelihood::Certain;
+        let owner = if is_set { ChangeLikelihood::Possible } else { ChangeLikelihood::None };
+        let of = [of[0], of[1], of[2], owner, owner];
+        let object = self.object_state(object, done.step_turn);
+        object.changed = Some(done.times[0]);
+        for (known, touch) in object.ordered.iter_mut().zip(of) {
+            let Some(known) = known else { continue };
+            if touch == ChangeLikelihood::Certain && known.changed.is_none() {
+                known.changed = Some(done.times[0]);
+            }
+            known.likelihood = known.likelihood.max(touch);
+        }
+    }
+
+    /// Returns the name by which the current object was reached after an operation.
+    fn reached_name(
+        &mut self,
+        done: &StepExecution<'_>,
+        names: &OperationObjects<'_>,
+        index: usize,
+        name: Option<(u32, u64)>,
+    ) -> Option<(u32, u64)> {
+        let parent = names.subject(AttributeSubject::Parent, index);
+        match done.acts.get(index).copied()? {
+            OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
+            OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
+                self.names.remove(&(parent, name));
+                Some((parent, name))
+            }
+            OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
+            _ => match done.operations.get(index).copied() {
+                Some(
+                    Operation::PUTFH
+                    | Operation::PUTROOTFH
+                    | Operation::PUTPUBFH
+                    | Operation::RESTOREFH
+                    | Operation::LOOKUPP
+                    | Operation::OPENATTR,
+                ) => None,
+                _ => name,
+            },
+        }
+    }
+}
+
+/// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
+/// capture's.
+fn is_unexpected_time(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
+    server_clock::is_unexpected_time(recorded, live, done.call_time_ns)
+}
+
+/// Returns `true` if the live time has the recorded second: a step may have set it.
+fn has_recorded_second(told: &AttributeObservation<'_>) -> bool {
+    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
+    recorded == live
+}
+
+/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
+/// section 15.1.
+fn is_refusal(status: u32) -> bool {
+    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
+    // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
+    matches!(
+        status,
+        1 | 2 | 13 | 17
+            ..=22
+                | 30
+                | 31
+                | 63
+                | 66
+                | 70
+                | 10_001
+                | 10_002
+                | 10_004
+                | 10_007
+                | 10_013
+                | 10_040
+                | 10_041
+                | 10_083
+    )
+}
+
+/// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
+fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
+    of: impl Fn(bool) -> I,
+    sides: [&[u8]; 2],
+) -> bool {
+    let change = |is_before: bool| {
+        let both = of(is_before).find(|both| {
+            both.recorded.aspect == ObjectAttributeKind::Change
+                && both.recorded.subject == AttributeSubject::Parent
+        })?;
+        sides[0].get(both.recorded.bytes.clone())
+    };
+    change(true).is_some_and(|before| change(false) == Some(before))
+}
+
+/// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
+/// affect it.
+fn is_directory_change(told: &AttributeObservation<'_>) -> bool {
+    let path = &*told.fact.path.text;
+    path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
+}

@@ -1,0 +1,81 @@
+//! Objects of a step's operations, by the variables of their filehandles.
+
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
+
+use super::StepExecution;
+use super::attributes::AttributeSubject;
+use crate::run::reply_check::ReplyPair;
+use crate::trace::{MessageSlotKind, NONE};
+
+/// Variables of the objects of each operation.
+pub(super) struct OperationObjects<'a> {
+    pub(super) is_v3: bool,
+    files: &'a [u32],
+    operations: &'a [Operation],
+    is_commit: bool,
+    call_handles: [u32; 2],
+    reply_handle: u32,
+}
+
+impl<'a> OperationObjects<'a> {
+    pub(super) fn from_step(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
+        let is_v3 = match replies.procedure? {
+            Procedure::V3(_) => true,
+            Procedure::Compound => false,
+            _ => return None,
+        };
+        let handles = |side: usize| {
+            let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
+            slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable)
+        };
+        let mut called = handles(0);
+        let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];
+        let is_commit = is_v3 && replies.title.ends_with(" COMMIT");
+        let given = handles(1).next().unwrap_or(NONE);
+        Some(Self {
+            is_v3,
+            files: replies.files,
+            operations: done.operations,
+            is_commit,
+            call_handles: called,
+            reply_handle: given,
+        })
+    }
+
+    pub(super) fn file_variable(&self, index: Option<usize>) -> u32 {
+        index.and_then(|index| self.files.get(index)).copied().unwrap_or(NONE)
+    }
+
+    /// Returns the variable of an object of the operation with this index.
+    pub(super) fn subject(&self, subject: AttributeSubject, index: usize) -> u32 {
+        match (subject, self.is_v3) {
+            (AttributeSubject::ReplyHandle, true) => self.reply_handle,
+            (AttributeSubject::CallHandle(1), true) => self.call_handles[1],
+            (_, true) => self.call_handles[0],
+            (AttributeSubject::Parent, false) => self.file_variable(index.checked_sub(1)),
+            (AttributeSubject::Saved, false) => {
+                let before = self.operations.get(..index).unwrap_or_default();
+                self.file_variable(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
+            }
+            (_, false) => self.file_variable(Some(index)),
+        }
+    }
+
+    /// Returns the second object: for NFSv3 that of the second filehandle, for NFSv4 the saved one.
+    pub(super) fn second_object(&self, index: usize) -> u32 {
+        self.subject(
+            if self.is_v3 { AttributeSubject::CallHandle(1) } else { AttributeSubject::Saved },
+            index,
+        )
+    }
+
+    /// Returns `true` if an operation may flush earlier writes, which some file systems count as a change.
+    pub(super) fn is_flush(&self, operation: Option<Operation>) -> bool {
+        self.is_commit
+            || matches!(
+                operation,
+                Some(Operation::COMMIT | Operation::DELEGRETURN | Operation::LAYOUTCOMMIT | Operation::CLOSE)
+            )
+    }
+}

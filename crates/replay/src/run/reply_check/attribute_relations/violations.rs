@@ -1,0 +1,73 @@
+//! Attribute values of a reply pair and their contradictions to earlier ones.
+
+use super::attributes::{AttributeOccurrence, ObjectAttributeKind};
+use crate::run::call_description::ROOT;
+use crate::trace::NONE;
+use nfsrdma_analysis::comparison::record::hash;
+
+/// A violated relation.
+#[derive(Debug, PartialEq)]
+pub(in super::super) struct RelationViolation {
+    /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
+    pub(in super::super) path: String,
+    /// Filter name of the field.
+    pub(in super::super) field: &'static str,
+    /// Recorded values and live values.
+    pub(in super::super) values: [String; 2],
+}
+
+/// An attribute value on both sides, with its object.
+pub(super) struct AttributeObservation<'a> {
+    pub(super) fact: &'a AttributeOccurrence,
+    pub(super) bytes: [&'a [u8]; 2],
+    /// Variable of the object, or [`NONE`].
+    pub(super) object: u32,
+    /// Directory and name by which it was reached.
+    pub(super) name: Option<(u32, u64)>,
+}
+
+impl AttributeObservation<'_> {
+    pub(super) fn number(&self) -> [u128; 2] {
+        self.bytes.map(|bytes| match bytes.len() {
+            0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
+            _ => hash(bytes),
+        })
+    }
+
+    pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> RelationViolation {
+        RelationViolation {
+            path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
+            field: self.fact.path.field,
+            values,
+        }
+    }
+
+    /// Returns a violation with the earlier and the current value of each side.
+    pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
+        let now = self.number();
+        let object = match self.object {
+            NONE => "an object".to_owned(),
+            ROOT => "the root".to_owned(),
+            variable => format!("object {variable}"),
+        };
+        let text = |side: usize| {
+            let [before, now] =
+                [before, now].map(|values| self.format_value(values.get(side).copied().unwrap_or(0)));
+            format!("{object}: {before}, then {now}")
+        };
+        self.violation(relation, [text(0), text(1)])
+    }
+
+    pub(super) fn format_value(&self, value: u128) -> String {
+        match self.fact.aspect {
+            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+                format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
+            }
+            ObjectAttributeKind::FileSystem if self.bytes[0].len() == 16 => {
+                format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
+            }
+            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => format!("name {value:032x}"),
+            _ => value.to_string(),
+        }
+    }
+}

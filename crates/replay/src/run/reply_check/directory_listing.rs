@@ -1,0 +1,249 @@
+//! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::run::tolerance_rules::{self, ToleranceRule};
+use nfsrdma_analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, hash};
+
+/// Maximum number of directories being listed.
+const MAX_LISTINGS: usize = 32;
+/// Maximum number of names that only one side has returned so far, and of names that both have.
+const MAX_NAMES: usize = 1 << 16;
+
+/// Names that one side has returned and the other has not yet.
+#[derive(Debug, Default)]
+struct ReplayListingCheck {
+    recorded: FxHashSet<Box<[u8]>>,
+    live: FxHashSet<Box<[u8]>>,
+    /// Hashes of names that both sides have returned. A server may return one again, as the cookie of the same name has
+    /// another position in its own order.
+    common: FxHashSet<u128>,
+    is_over_limit: bool,
+    /// `true` if the live listing has ended, and no name was created since.
+    has_ended: bool,
+}
+
+/// Listings in progress, by the variable of the directory.
+#[derive(Debug, Default)]
+pub(super) struct ReplayListingChecks {
+    by_directory: FxHashMap<u32, ReplayListingCheck>,
+}
+
+/// A field that differs, with its values.
+type ListingFieldDifference = (String, [Option<String>; 2]);
+
+impl ReplayListingChecks {
+    /// Notes the creation of a name: completed listings may grow.
+    pub(super) fn reopen_all(&mut self) {
+        self.by_directory.values_mut().for_each(|listing| listing.has_ended = false);
+    }
+
+    /// Sorts the entries of two listings. Names of only one side are remembered and reported at the end of the listing;
+    /// a name that one Reply has twice is reported at once.
+    pub(super) fn compare(
+        &mut self,
+        (directory, is_first): (u32, bool),
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
+        is_strict: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) -> Vec<ListingFieldDifference> {
+        let ends = [is_end(a), is_end(b)];
+        let (Some(mut of_a), Some(mut of_b)) = (take_entries(a), take_entries(b)) else { return Vec::new() };
+        if is_first {
+            self.by_directory.remove(&directory);
+        }
+        if self.by_directory.len() >= MAX_LISTINGS && !self.by_directory.contains_key(&directory) {
+            self.by_directory.clear();
+        }
+        let known = self.by_directory.entry(directory).or_default();
+        let is_more = known.has_ended && of_b.iter().any(|(name, _)| known.is_new(name));
+        known.has_ended |= ends[1];
+        of_a.sort_by(|a, b| a.0.cmp(&b.0));
+        of_b.sort_by(|a, b| a.0.cmp(&b.0));
+        let (mut rest_a, mut rest_b) = (of_a.into_iter().peekable(), of_b.into_iter().peekable());
+        let (mut before, mut twice) = (None, Vec::new());
+        loop {
+            let order = match (rest_a.peek(), rest_b.peek()) {
+                (Some(one), Some(other)) => one.0.cmp(&other.0),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (None, None) => break,
+            };
+            let one = if order == Ordering::Greater { None } else { rest_a.next() };
+            let other = if order == Ordering::Less { None } else { rest_b.next() };
+            match (one, other) {
+                (Some((name, one)), Some((_, other))) => {
+                    a.entries.extend(one);
+                    b.entries.extend(other);
+                    known.record_common(&name);
+                    before = Some(name);
+                }
+                (Some((name, _)), None) => known.record_name(name, true),
+                (None, Some((name, _))) => {
+                    if before.as_ref() == Some(&name) {
+                        twice.push(name_difference([None, quoted_name(&name)]));
+                    }
+                    before = Some(name.clone());
+                    known.record_name(name, false);
+                }
+                (None, None) => break,
+            }
+        }
+        if is_more {
+            let values = ["no names after an eof", "more of them"].map(|word| Some(word.to_owned()));
+            twice.push(("READDIR.reply.eof".to_owned(), values));
+        }
+        if !twice.is_empty() {
+            return twice;
+        }
+        if known.is_balanced() {
+            // Both sides have returned the same names, so their ends must agree.
+            if ends == [true, true] {
+                self.by_directory.remove(&directory);
+            }
+            return Vec::new();
+        }
+        // The parts differ, so their ends may, too.
+        for section in [a, b] {
+            section.entries.retain(|entry| entry.path.leaf() != "eof");
+        }
+        if ends[0] && (ends[1] || !known.live.is_empty()) || is_strict {
+            let known = self.by_directory.remove(&directory).unwrap_or_default();
+            return known.remaining_differences();
+        }
+        needed.push(tolerance_rules::LISTING);
+        Vec::new()
+    }
+}
+
+impl ReplayListingCheck {
+    /// Records a name that both sides have.
+    fn record_common(&mut self, name: &[u8]) {
+        self.recorded.remove(name);
+        self.live.remove(name);
+        if self.common.len() >= MAX_NAMES {
+            self.is_over_limit = true;
+        } else {
+            self.common.insert(hash(name));
+        }
+    }
+
+    /// Records a name that only one side has in this part.
+    fn record_name(&mut self, name: Box<[u8]>, is_recorded: bool) {
+        // NFSv3 may list these two, and NFSv4 does not (RFC 8881 section 18.23.3).
+        if matches!(&*name, b"." | b"..") {
+            return;
+        }
+        let (own, others) = match is_recorded {
+            true => (&mut self.recorded, &mut self.live),
+            false => (&mut self.live, &mut self.recorded),
+        };
+        if others.contains(&name) {
+            self.record_common(&name);
+        } else if own.len() >= MAX_NAMES {
+            self.is_over_limit = true;
+        } else if !self.common.contains(&hash(&name)) {
+            own.insert(name);
+        }
+    }
+
+    /// Returns `true` if the live side has not returned the name before.
+    fn is_new(&self, name: &[u8]) -> bool {
+        let is_known = self.live.contains(name) || self.common.contains(&hash(name));
+        !self.is_over_limit && !is_known && !matches!(name, b"." | b"..")
+    }
+
+    fn is_balanced(&self) -> bool {
+        self.recorded.is_empty() && self.live.is_empty()
+    }
+
+    fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
+        if self.is_over_limit {
+            return Vec::new();
+        }
+        let mut values: Vec<_> = self
+            .recorded
+            .iter()
+            .map(|name| [quoted_name(name), None])
+            .chain(self.live.iter().map(|name| [None, quoted_name(name)]))
+            .collect();
+        values.sort();
+        values.into_iter().map(name_difference).collect()
+    }
+}
+
+fn quoted_name(name: &[u8]) -> Option<String> {
+    Some(format!("{:?}", String::from_utf8_lossy(name)))
+}
+
+fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
+    ("READDIR.reply.entries.name".to_owned(), values)
+}
+
+/// Returns `true` if the listing ends here.
+fn is_end(section: &ComparedSection) -> bool {
+    let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
+    eof.is_some_and(|entry| entry.datum == ComparedValue::Bool(true))
+}
+
+/// Name and fields of a directory entry.
+type ReplayListingEntry = (Box<[u8]>, Vec<ComparedField>);
+
+/// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
+/// listing.
+fn take_entries(section: &mut ComparedSection) -> Option<Vec<ReplayListingEntry>> {
+    if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
+        return None;
+    }
+    let is_below = |entry: &ComparedField| entry.path.text.contains("entries.");
+    let (below, other): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut section.entries).into_iter().partition(is_below);
+    section.entries = other;
+    let mut elements: Vec<ReplayListingEntry> = Vec::new();
+    let first = below.first().map(|entry| Rc::clone(&entry.path));
+    for entry in below {
+        if first.as_ref().is_some_and(|first| Rc::ptr_eq(first, &entry.path)) || elements.is_empty() {
+            elements.push((Box::default(), Vec::new()));
+        }
+        let Some((name, fields)) = elements.last_mut() else { break };
+        if entry.path.text.ends_with("entries.name") {
+            *name = match &entry.datum {
+                ComparedValue::Text(bytes) | ComparedValue::Bytes(bytes) => bytes.clone(),
+                other => other.to_string().into_bytes().into(),
+            };
+        }
+        fields.push(entry);
+    }
+    Some(elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meets(parts: &[(&[u8], &[u8])]) -> Vec<ListingFieldDifference> {
+        let mut listing = ReplayListingCheck::default();
+        for (recorded, live) in parts {
+            recorded.iter().for_each(|name| listing.record_name([*name].into(), true));
+            live.iter().for_each(|name| listing.record_name([*name].into(), false));
+        }
+        listing.remaining_differences()
+    }
+
+    #[test]
+    fn names_may_come_in_other_parts_and_a_name_of_an_earlier_part_again() {
+        assert_eq!(meets(&[(b"ab", b"bc"), (b"cd", b"cad")]), []);
+    }
+
+    #[test]
+    fn a_name_that_one_side_alone_has_is_told() {
+        assert_eq!(
+            meets(&[(b"ab", b"ax")]),
+            [name_difference([None, Some("\"x\"".into())]), name_difference([Some("\"b\"".into()), None])]
+        );
+    }
+}

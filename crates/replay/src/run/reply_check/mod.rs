@@ -1,0 +1,592 @@
+//! Comparison of a live Reply with the recorded one.
+//!
+//! Both are decoded to fields and compared with the table of the capture [`comparison`](nfsrdma_analysis::comparison).
+//! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
+//! the rule that was needed; directory entries are sorted, because servers list them in any order.
+//!
+//! - [`pattern_cache`]: cached results for pairs of the same pattern;
+//! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
+//! - [`required_results`]: operations that a server must support;
+//! - [`write_chunks`]: Write chunks and their data items;
+//! - [`attribute_relations`]: relations of values to earlier ones.
+
+mod attribute_relations;
+mod directory_listing;
+mod pattern_cache;
+mod required_results;
+mod tolerance;
+mod write_chunks;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use rustc_hash::FxHashSet;
+
+pub use attribute_relations::StepExecution;
+use attribute_relations::{AttributeRelations, RelationViolation, attributes};
+use directory_listing::ReplayListingChecks;
+use pattern_cache::{ReplyPattern, ReplyPatternCache};
+use required_results::lacks_required;
+use tolerance::{ToleranceRuleCache, attribute, is_attribute};
+
+use super::dependencies::effects::OperationEffect;
+use super::tolerance_rules::file::ToleranceFileRule;
+use super::tolerance_rules::{self, ToleranceRule};
+use crate::seed::files::ObjectVersion;
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
+use nfsrdma_analysis::comparison::identity_map::{FirstIdentityPairing, IdentityMap};
+use nfsrdma_analysis::comparison::options::ComparisonOptions;
+use nfsrdma_analysis::comparison::record::{
+    ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord, FieldPath,
+};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedCounts, RecordComparer};
+use nfsrdma_analysis::comparison::recorder::{ComparisonRecorder, LocatedField};
+
+/// Maximum number of unsupported operations that are remembered.
+const MAX_UNSUPPORTED: usize = 1024;
+
+/// A recorded and a live Reply to be compared.
+pub struct ReplyPair<'a> {
+    /// The `id` of the step.
+    pub step: u64,
+    /// First frames of Call and Reply in the capture; 0 if there is none.
+    pub frames: [u64; 2],
+    /// Title of the Call, for example `NFS 4.2 READ`.
+    pub title: &'a str,
+    /// Procedure, if its encoding is known.
+    pub procedure: Option<Procedure>,
+    /// The recorded Reply.
+    pub recorded: Cursor<'a>,
+    /// Length and hash of each of its DDP-eligible results whose content the cursor does not have, in order.
+    pub known: &'a [(u32, Option<u128>)],
+    /// The live Reply.
+    pub live: Cursor<'a>,
+    /// Contents of its Write chunks.
+    pub chunks: &'a [ChunkItem<'a>],
+    /// For each operation, `true` if its attributes are those of a directory.
+    pub directories: &'a [bool],
+    /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::trace::NONE).
+    pub files: &'a [u32],
+    /// Execution of the step; `None` if its values are not compared with earlier ones.
+    pub execution: Option<StepExecution<'a>>,
+    /// `true` if it overlapped in the capture with a step that changes files.
+    pub is_racing: bool,
+    /// Variable of the listed directory, and `true` if the listing begins with this Call.
+    pub listing: Option<(u32, bool)>,
+}
+
+impl ReplyPair<'_> {
+    /// Returns the location of the step in the capture.
+    fn place(&self) -> DifferenceLocation {
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        DifferenceLocation { index: self.step, call: frame(self.frames[0]), reply: frame(self.frames[1]) }
+    }
+}
+
+/// Result of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyCheckResult {
+    /// Everything that must be equal is equal.
+    Matched,
+    /// Only differences that rules tolerate; the first of these rules.
+    Tolerated(ToleranceRule),
+    /// The server does not support the operation and has executed none in this run: operation and status.
+    Unsupported(String, String),
+    /// Differences that no rule tolerates.
+    Mismatched(Vec<Difference>),
+}
+
+/// Compares live Replies with recorded ones.
+#[derive(Debug)]
+pub struct ReplyChecker {
+    recorder: ComparisonRecorder,
+    selection: ComparisonOptions,
+    identities: IdentityMap,
+    /// Counts of compared fields and bytes.
+    pub compared: ComparedCounts,
+    /// `true` to tolerate nothing.
+    is_strict: bool,
+    /// Rules that are turned off.
+    disabled_rules: FxHashSet<&'static str>,
+    /// Rules from a file.
+    file_rules: Vec<ToleranceFileRule>,
+    rule_cache: ToleranceRuleCache,
+    patterns: ReplyPatternCache,
+    /// Attributes that the live server has returned.
+    offered_attributes: FxHashSet<Box<str>>,
+    /// Operations that the live server has executed.
+    executed_operations: FxHashSet<Rc<str>>,
+    /// Operations that it reported as unsupported, with the first difference.
+    unsupported: BTreeMap<String, Difference>,
+    /// Of these, operations that it executed later.
+    inconsistent: Vec<Difference>,
+    listings: ReplayListingChecks,
+    relations: AttributeRelations,
+    /// `true` if the server has restarted in this run.
+    has_restarted: bool,
+    /// User and group of objects created by root, if the export squashes root.
+    squashed_ids: Option<[u32; 2]>,
+}
+
+impl ReplyChecker {
+    /// Creates a checker. `off` are the rules that are turned off.
+    pub fn new(
+        is_strict: bool,
+        off: impl IntoIterator<Item = &'static str>,
+        selection: ComparisonOptions,
+    ) -> Self {
+        Self {
+            recorder: ComparisonRecorder::default(),
+            selection,
+            identities: IdentityMap::default(),
+            compared: ComparedCounts::default(),
+            is_strict,
+            disabled_rules: off.into_iter().collect(),
+            file_rules: Vec::new(),
+            rule_cache: ToleranceRuleCache::default(),
+            patterns: ReplyPatternCache::default(),
+            offered_attributes: FxHashSet::default(),
+            executed_operations: FxHashSet::default(),
+            unsupported: BTreeMap::new(),
+            inconsistent: Vec::new(),
+            listings: ReplayListingChecks::default(),
+            relations: AttributeRelations::default(),
+            has_restarted: false,
+            squashed_ids: None,
+        }
+    }
+
+    /// Sets the rules from a file. They also apply with `--strict`.
+    #[must_use]
+    pub fn with_rules(self, file: Vec<ToleranceFileRule>) -> Self {
+        Self { file_rules: file, ..self }
+    }
+
+    /// Sets the user and group to which the export squashes root.
+    #[must_use]
+    pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
+        Self { squashed_ids: squashed, ..self }
+    }
+
+    /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
+    /// (RFC 8881 section 18.32.4). The tree check finds lost data.
+    pub fn record_restart(&mut self) {
+        self.has_restarted = true;
+        self.patterns.clear();
+        self.relations.clear();
+    }
+
+    /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
+    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
+        let mut first = None;
+        differences.retain(|difference| {
+            let rule = self.file_rules.iter().find(|rule| rule.allows(difference));
+            first = first.or(rule.map(|rule| rule.rule));
+            rule.is_none()
+        });
+        first
+    }
+
+    /// Compares a live Reply with the recorded one.
+    pub fn check(&mut self, replies: &ReplyPair<'_>) -> ReplyCheckResult {
+        if let Some(verdict) = self.cached_result(replies) {
+            return verdict;
+        }
+        let length = replies.live.rest().len();
+        // Fields compared literally may not follow the pattern.
+        let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
+        let is_learnt = is_plain && self.patterns.wants_pattern(length);
+        if !is_learnt && replies.execution.is_none() {
+            return self.compare(replies, [None, None]);
+        }
+        let before = self.compared;
+        let mut places = [Vec::new(), Vec::new()];
+        let verdict = self.compare(replies, places.each_mut().map(Some));
+        let compared = self.compared.since(before);
+        let places = places.each_ref().map(Vec::as_slice);
+        let related = attributes::paired_attributes(places[0], places[1]);
+        let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
+        broken.append(&mut self.relations.check_entries(replies, places, sides));
+        if is_learnt {
+            let compared = (&verdict, compared);
+            let pattern =
+                ReplyPattern::of(replies, places, compared, (related, sections), self.has_restarted);
+            self.patterns.insert(length, pattern);
+        }
+        self.add_violations(replies, verdict, broken)
+    }
+
+    /// Marks the state of these objects (variables of their filehandles) as uncertain.
+    pub(in crate::run) fn mark_uncertain(
+        &mut self,
+        objects: impl Iterator<Item = u32>,
+        acts: &[OperationEffect],
+    ) {
+        self.relations.mark_uncertain(objects, acts);
+    }
+
+    /// Compares the final state of an object with the last values in Replies. Returns the aspect, the value in the
+    /// Reply, and the final value of each difference.
+    pub(in crate::run) fn final_differences(
+        &self,
+        objects: &[u32],
+        marks: &ObjectVersion,
+    ) -> Vec<(&'static str, [String; 2])> {
+        let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
+        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
+        if self.relations.has_unknown_file_system(marks) {
+            first.push(("fsid (one)", ["a known file system".to_owned(), "another".to_owned()]));
+        }
+        first
+    }
+
+    /// Adds violated relations to a result.
+    fn add_violations(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        verdict: ReplyCheckResult,
+        broken: Vec<RelationViolation>,
+    ) -> ReplyCheckResult {
+        if broken.is_empty() || matches!(verdict, ReplyCheckResult::Unsupported(..)) {
+            return verdict;
+        }
+        let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
+        let differences = broken.into_iter().map(|RelationViolation { path, field, values }| {
+            let [a, b] = values.map(|value| DifferenceSide {
+                location: Some(place),
+                frame: place.reply,
+                value: Some(value),
+            });
+            Difference {
+                kind: DifferenceKind::Relation,
+                operation: operation.clone(),
+                path,
+                field,
+                count: 1,
+                a,
+                b,
+            }
+        });
+        let mut differences: Vec<_> =
+            differences.filter(|difference| self.selection.includes(difference)).collect();
+        if differences.is_empty() {
+            return verdict;
+        }
+        match verdict {
+            ReplyCheckResult::Mismatched(mut known) => {
+                known.append(&mut differences);
+                ReplyCheckResult::Mismatched(known)
+            }
+            ReplyCheckResult::Tolerated(rule) => self.result(differences, &[rule]),
+            _ => self.result(differences, &[]),
+        }
+    }
+
+    /// Returns `true` if a live Reply is known to have the layout of the recorded one, so that values can be read at
+    /// the same positions.
+    pub fn has_same_layout(&self, procedure: Option<Procedure>, recorded: &[u8], live: &[u8]) -> bool {
+        self.patterns.has_layout(procedure, [recorded, live])
+    }
+
+    /// Returns the cached result of a pair with a known pattern. Its identifiers and counts are recorded.
+    fn cached_result(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
+        let pattern = self.patterns.find(replies)?;
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let names =
+            pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
+        let place = replies.place();
+        for (named, [one, other]) in pattern.identities.iter().zip(names) {
+            self.identities.record_pair(one, other, || FirstIdentityPairing {
+                operation: self.recorder.word(replies.title),
+                section: Rc::clone(&named.section),
+                path: Rc::clone(&named.path),
+                identity: named.identity,
+                places: [place; 2],
+                frames: [place.reply; 2],
+                values: named.values(sides),
+            });
+        }
+        if pattern.makes_names {
+            self.listings.reopen_all();
+        }
+        self.compared += pattern.compared;
+        let broken = self.relations.check_attributes(
+            replies,
+            &pattern.attribute_pairs,
+            pattern.operation_count,
+            sides,
+        );
+        let verdict = pattern.verdict.clone();
+        Some(self.add_violations(replies, verdict, broken))
+    }
+
+    /// Decodes both Replies and compares them field by field. Stores the positions of their fields if requested.
+    fn compare<'a>(
+        &mut self,
+        replies: &ReplyPair<'a>,
+        [of_recorded, of_live]: [Option<&mut Vec<LocatedField<'a>>>; 2],
+    ) -> ReplyCheckResult {
+        let mut recorded = self.recorder.reply(replies.procedure, replies.recorded, of_recorded);
+        let mut live = self.recorder.reply(replies.procedure, replies.live, of_live);
+        fill_hashes(&mut recorded, replies.known);
+        align_root_sections(&recorded, &mut live);
+        // The inline length depends on names in the Reply.
+        (recorded.length, live.length) = (0, 0);
+        self.record_capabilities(&live);
+        if live.sections.iter().any(|section| makes_names(&section.name)) {
+            self.listings.reopen_all();
+        }
+        let mut tolerated = Vec::new();
+        let mut alone = Vec::new();
+        let is_same_way = statuses(&recorded) == statuses(&live);
+        for at in 0..recorded.sections.len().min(live.sections.len()) {
+            let (Some(a), Some(b)) = (recorded.sections.get_mut(at), live.sections.get_mut(at)) else {
+                break;
+            };
+            let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
+            remove_incomparable(a, self.has_restarted);
+            remove_incomparable(b, self.has_restarted);
+            if let (Some(listing), true) = (replies.listing, is_same_way) {
+                alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
+            }
+            let status = |section: &ComparedSection| {
+                section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
+            };
+            if !self.is_strict && status(a) == status(b) {
+                self.tolerate(a, b, is_directory, &mut tolerated);
+            }
+        }
+        let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
+        let place = replies.place();
+        let record = |reply| ComparisonRecord {
+            location: place,
+            title: Rc::clone(&title),
+            class: Rc::clone(&title),
+            status: Rc::clone(&status),
+            reply: Some(reply),
+            is_racing: replies.is_racing,
+            ..ComparisonRecord::default()
+        };
+        let half = |value| DifferenceSide { location: Some(place), frame: place.reply, value };
+        let (recorded, live) = (record(recorded), record(live));
+        let mut differences = RecordComparer {
+            options: &self.selection,
+            identities: &mut self.identities,
+            compared: &mut self.compared,
+        }
+        .compare(&recorded, &live);
+        differences.retain(|difference| self.selection.includes(difference));
+        differences.extend(alone.into_iter().map(|(path, values)| {
+            let [a, b] = values.map(half);
+            let operation = title.to_string();
+            let is_name = path.ends_with("name");
+            let (kind, field) =
+                if is_name { (DifferenceKind::Name, "nfs.entry_name") } else { (DifferenceKind::Result, "") };
+            Difference { kind, operation, path, field, count: 1, a, b }
+        }));
+        let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
+        differences.extend(returned.map(|lengths| {
+            let [a, b] = lengths.map(|length| half(Some(length.to_string())));
+            let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
+            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
+        }));
+        self.result(differences, &tolerated)
+    }
+
+    fn result(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
+        if let Some(rule) = self.remove_tolerated(&mut differences)
+            && differences.is_empty()
+        {
+            return ReplyCheckResult::Tolerated(rule);
+        }
+        if differences.is_empty() {
+            return tolerated
+                .first()
+                .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
+        }
+        let of = |difference: &Difference| {
+            let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
+            (value(&difference.a), value(&difference.b))
+        };
+        let status = differences.iter().find(|difference| difference.kind == DifferenceKind::Status);
+        if let (Some(status), false) = (status, self.is_strict) {
+            let (a, b) = of(status);
+            // An unsupported operation has a result with its own name.
+            let title = status.operation.rsplit(' ').next().unwrap_or_default();
+            let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
+            // A Call rejected by RPC has no results and hence no operation.
+            let operation = if operation == "body" { title } else { operation };
+            // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1); those of other programs
+            // are not.
+            let is_whole =
+                replies_to_nfs(&status.operation) && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
+            if is_unsupported(&b)
+                && !is_whole
+                && !is_unsupported(&a)
+                && !self.executed_operations.contains(operation)
+            {
+                if self.unsupported.len() < MAX_UNSUPPORTED || self.unsupported.contains_key(operation) {
+                    self.unsupported.entry(operation.to_owned()).or_insert_with(|| status.clone());
+                }
+                return ReplyCheckResult::Unsupported(operation.to_owned(), b);
+            }
+            if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && is_success(&b) {
+                return ReplyCheckResult::Tolerated(tolerance_rules::ROOM);
+            }
+            if self.is_enabled(tolerance_rules::SAME_REFUSAL)
+                && tolerance_rules::is_same_refusal(&a, &b)
+                && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
+            {
+                return ReplyCheckResult::Tolerated(tolerance_rules::SAME_REFUSAL);
+            }
+        }
+        ReplyCheckResult::Mismatched(differences)
+    }
+
+    /// Returns `true` if the differences only concern access rights.
+    pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
+        self.is_enabled(tolerance_rules::CREDENTIALS)
+            && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
+    }
+
+    /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
+    pub fn are_only_client_busy(&self, differences: &[Difference]) -> bool {
+        let is_busy = |difference: &Difference| {
+            difference.path == "DESTROY_CLIENTID.status"
+                && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
+        };
+        self.is_enabled(tolerance_rules::DELEGATION) && differences.iter().all(is_busy)
+    }
+
+    /// Returns `true` if a rule is enabled.
+    pub fn is_enabled(&self, rule: ToleranceRule) -> bool {
+        !self.is_strict && !self.disabled_rules.contains(rule.name)
+    }
+
+    /// Returns differences that were only detected later: identifiers that refer to other objects, and operations that
+    /// turned out to be supported.
+    pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
+        let mut wrong = self.identities.take_differences(is_last);
+        wrong.append(&mut self.inconsistent);
+        self.remove_tolerated(&mut wrong);
+        wrong.retain(|difference| self.selection.includes(difference));
+        wrong
+    }
+
+    /// Records the attributes and operations of the live server.
+    fn record_capabilities(&mut self, live: &ComparedMessage) {
+        for section in live.sections.iter().skip(1) {
+            let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
+            if is_done && !self.executed_operations.contains(&section.name) {
+                self.executed_operations.insert(Rc::clone(&section.name));
+                self.inconsistent.extend(self.unsupported.remove(&*section.name));
+            }
+            for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
+                let name = attribute(&entry.path.text);
+                if !self.offered_attributes.contains(name) {
+                    self.offered_attributes.insert(name.into());
+                }
+            }
+        }
+    }
+}
+
+/// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
+fn align_root_sections(recorded: &ComparedMessage, live: &mut ComparedMessage) {
+    for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
+        if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
+            of.name = Rc::clone(&section.name);
+        }
+    }
+}
+
+/// Fills in the hashes of data that the message does not contain.
+fn fill_hashes(message: &mut ComparedMessage, known: &[(u32, Option<u128>)]) {
+    let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
+    let unknown = entries.filter(|entry| entry.datum.is_unknown());
+    for (entry, (length, hash)) in unknown.zip(known) {
+        if let Some(hash) = hash {
+            entry.datum = ComparedValue::Digest(u64::from(*length), *hash);
+        }
+    }
+}
+
+fn is_status(entry: &ComparedField) -> bool {
+    entry.path.class == CompareClass::Equal(DifferenceKind::Status)
+}
+
+fn is_ok(datum: &ComparedValue) -> bool {
+    match datum {
+        ComparedValue::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
+        ComparedValue::Number(number) => *number == 0,
+        _ => false,
+    }
+}
+
+/// Returns the status of each operation.
+fn statuses(message: &ComparedMessage) -> Vec<&ComparedValue> {
+    let sections = message.sections.iter();
+    sections
+        .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
+        .collect()
+}
+
+/// Returns `true` if an operation may create a name in a directory.
+fn makes_names(operation: &str) -> bool {
+    matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
+}
+
+fn is_success(status: &str) -> bool {
+    status.ends_with("_OK")
+}
+
+/// Returns `true` if the title is that of an NFS Transaction.
+fn replies_to_nfs(title: &str) -> bool {
+    title.starts_with("NFS ")
+}
+
+/// Returns `true` if a status reports an unsupported operation or attribute.
+fn is_unsupported(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOTSUPP"
+            | "NFS4ERR_OP_ILLEGAL"
+            | "NFS4ERR_ATTRNOTSUPP"
+            | "NFS4ERR_UNION_NOTSUPP"
+            | "NFS4ERR_UNKNOWN_LAYOUTTYPE"
+            | "NFS4ERR_MINOR_VERS_MISMATCH"
+            | "NFS3ERR_NOTSUPP"
+            | "PROC_UNAVAIL"
+            | "PROG_UNAVAIL"
+            | "PROG_MISMATCH"
+    )
+}
+
+/// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
+/// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
+fn remove_incomparable(section: &mut ComparedSection, has_restarted: bool) {
+    let name = Rc::clone(&section.name);
+    section.entries.retain(|entry| !is_incomparable(&name, &entry.path, has_restarted));
+}
+
+fn is_incomparable(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
+    match path.class {
+        CompareClass::Identity(IdentityType::Filehandle) => false,
+        // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
+        CompareClass::Identity(IdentityType::Verifier) => {
+            has_restarted || !matches!(operation, "WRITE" | "COMMIT")
+        }
+        CompareClass::Identity(_) => true,
+        CompareClass::Equal(DifferenceKind::Status) => false,
+        _ if operation.is_empty() => path.field.starts_with("rpc"),
+        _ => path.field == "nfs.stateid.seqid" || path.leaf() == "attrmask",
+    }
+}

@@ -1,0 +1,403 @@
+//! Cache of reply pairs whose result is known from their bytes.
+//!
+//! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
+//! to match, or to differ as a rule tolerates, creates a [`ReplyPattern`]: a class for each byte of the message. If
+//! another pair agrees with the pattern, both its messages would be decoded the same way, with the same result.
+//! Otherwise it is decoded: a pattern never finds a difference.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::xdr::ChunkItem;
+use rustc_hash::FxHashMap;
+
+use super::attribute_relations::attributes::AttributePair;
+use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
+use nfsrdma_analysis::comparison::identity_map::IdentityName;
+use nfsrdma_analysis::comparison::record::{ComparedValue, FieldPath, hash};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedCounts, OPERATION_COUNT_FIELD};
+use nfsrdma_analysis::comparison::recorder::LocatedField;
+
+/// Maximum number of message lengths with patterns.
+const MAX_LENGTHS: usize = 1024;
+/// Maximum number of patterns per length.
+const MAX_PATTERNS_PER_LENGTH: usize = 8;
+/// Maximum length of a message with a pattern in bytes.
+const MAX_MESSAGE_BYTES: usize = 4096;
+/// Number of decoded pairs of one length since the last hit after which no more patterns are created.
+const MAX_UNUSED_PATTERNS: u32 = 64;
+
+/// Class of message bytes for the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReplyByteClass {
+    /// They determine how the rest is decoded, or may do so: on each side they must equal those of the pattern.
+    Fixed,
+    /// A result that does not affect decoding: it must be the same on both sides.
+    Equal,
+    /// They may differ.
+    Free,
+}
+
+/// An identifier that each side chooses itself.
+#[derive(Debug)]
+pub(super) struct ReplyPatternIdentity {
+    pub(super) section: Rc<str>,
+    pub(super) path: Rc<FieldPath>,
+    pub(super) identity: IdentityType,
+    bytes: Range<usize>,
+    /// Last pair of values, which is often the next one, too.
+    last_pair: Option<[(Box<[u8]>, IdentityName); 2]>,
+}
+
+impl ReplyPatternIdentity {
+    /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
+    /// decoded.
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityName; 2]> {
+        let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
+        let of = [a?, b?];
+        if let Some([one, other]) = &self.last_pair
+            && *one.0 == *of[0]
+            && *other.0 == *of[1]
+        {
+            return Some([one.1, other.1]);
+        }
+        let name =
+            |bytes: &[u8]| IdentityName::from_value(self.identity, &ComparedValue::from_bytes(bytes), None);
+        let names = [name(of[0])?, name(of[1])?];
+        self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
+        Some(names)
+    }
+
+    /// Returns the values in both messages.
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedValue; 2] {
+        sides.map(|side| ComparedValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    }
+}
+
+/// Pattern of a decoded pair.
+#[derive(Debug)]
+pub(super) struct ReplyPattern {
+    procedure: Option<Procedure>,
+    overlapped_in_capture: bool,
+    /// Recorded and live message.
+    sides: [Box<[u8]>; 2],
+    /// Ranges that cover the message, in order, with their class.
+    byte_classes: Vec<(Range<usize>, ReplyByteClass)>,
+    /// Lengths of the data items in Write chunks.
+    items: Vec<u32>,
+    /// Filehandles, and verifiers that show a loss of uncommitted data.
+    pub(super) identities: Vec<ReplyPatternIdentity>,
+    /// Attributes with relations to earlier values, and number of executed operations.
+    pub(super) attribute_pairs: Vec<AttributePair>,
+    pub(super) operation_count: usize,
+    /// Result of the comparison.
+    pub(super) verdict: ReplyCheckResult,
+    /// Counts of the comparison.
+    pub(super) compared: ComparedCounts,
+    /// `true` if an operation creates names.
+    pub(super) makes_names: bool,
+}
+
+impl ReplyPattern {
+    /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
+    /// the counts of the comparison. Returns `None` if the pair is not suitable.
+    pub(super) fn of(
+        replies: &ReplyPair<'_>,
+        [of_recorded, places]: [&[LocatedField<'_>]; 2],
+        (verdict, compared): (&ReplyCheckResult, ComparedCounts),
+        (related, sections): (Vec<AttributePair>, usize),
+        has_restarted: bool,
+    ) -> Option<Self> {
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let [recorded, live] = sides;
+        let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
+            && compared.unknown == 0;
+        // The segments of READ_PLUS are joined before the comparison.
+        let is_in_parts = places.iter().any(|place| &*place.section.1 == "READ_PLUS");
+        let is_place = |(one, other): (&LocatedField<'_>, &LocatedField<'_>)| {
+            Rc::ptr_eq(&one.path, &other.path) && one.bytes == other.bytes && one.section.0 == other.section.0
+        };
+        let is_read_alike = recorded.len() == live.len()
+            && of_recorded.len() == places.len()
+            && of_recorded.iter().zip(places).all(is_place);
+        if !is_known
+            || !is_read_alike
+            || live.len() > MAX_MESSAGE_BYTES
+            || replies.listing.is_some()
+            || is_in_parts
+        {
+            return None;
+        }
+        let mut this = Self {
+            procedure: replies.procedure,
+            overlapped_in_capture: replies.is_racing,
+            sides: sides.map(Box::from),
+            byte_classes: Vec::new(),
+            items: Vec::new(),
+            identities: Vec::new(),
+            attribute_pairs: related,
+            operation_count: sections,
+            verdict: verdict.clone(),
+            compared,
+            makes_names: places.iter().any(|place| makes_names(&place.section.1)),
+        };
+        let mut of = vec![ReplyByteClass::Fixed; live.len()];
+        for place in places {
+            let ((_, section), path) = (&place.section, &place.path);
+            if let FieldValue::Chunk(length, _) = place.value {
+                this.items.push(length);
+            }
+            let is_left_out = is_incomparable(section, path, has_restarted);
+            let (bytes, what) = field_byte_class(place, is_left_out);
+            if let (CompareClass::Identity(identity), false) = (path.class, is_left_out) {
+                if what != ReplyByteClass::Free {
+                    return None;
+                }
+                let (section, path) = (Rc::clone(section), Rc::clone(path));
+                this.identities.push(ReplyPatternIdentity {
+                    section,
+                    path,
+                    identity,
+                    bytes: bytes.clone(),
+                    last_pair: None,
+                });
+            }
+            of.get_mut(bytes)?.fill(what);
+        }
+        for (at, what) in of.into_iter().enumerate() {
+            match this.byte_classes.last_mut() {
+                Some((run, last)) if *last == what => run.end = at + 1,
+                _ => this.byte_classes.push((at..at + 1, what)),
+            }
+        }
+        this.matches_messages(sides).then_some(this)
+    }
+
+    /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
+    fn matches_messages(&self, [recorded, live]: [&[u8]; 2]) -> bool {
+        let [before, of_live] = &self.sides;
+        recorded.len() == before.len()
+            && live.len() == of_live.len()
+            && self.byte_classes.iter().all(|(run, what)| match what {
+                ReplyByteClass::Free => true,
+                ReplyByteClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyByteClass::Fixed => {
+                    recorded.get(run.clone()) == before.get(run.clone())
+                        && live.get(run.clone()) == of_live.get(run.clone())
+                }
+            })
+    }
+
+    /// Returns `true` if the Write chunks have the lengths of the items and the expected content.
+    fn matches_chunk_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
+        let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
+            let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
+            length == of
+                && chunk.length == *length
+                && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
+        };
+        self.items.len() == known.len()
+            && self.items.len() == chunks.len()
+            && self.items.iter().zip(known).zip(chunks).all(is_it)
+    }
+}
+
+/// Returns the bytes of a field that matter, and their class.
+fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
+    let LocatedField { path, bytes, value, .. } = place;
+    // Content without its length.
+    let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
+    let is_header = path.field.starts_with("rpc");
+    match (path.class, *value) {
+        (_, FieldValue::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), ReplyByteClass::Free),
+        // These may determine how the rest is decoded.
+        _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
+            (bytes.clone(), ReplyByteClass::Fixed)
+        }
+        (
+            CompareClass::Varies(_) | CompareClass::Identity(_),
+            FieldValue::Bytes(of) | FieldValue::Text(of),
+        ) => (content(of), ReplyByteClass::Free),
+        (CompareClass::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
+            (bytes.clone(), ReplyByteClass::Free)
+        }
+        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteClass::Free),
+        (CompareClass::Equal(_) | CompareClass::Racing(_), FieldValue::Bytes(of) | FieldValue::Text(of)) => {
+            (content(of), ReplyByteClass::Equal)
+        }
+        // A hyper is never the count of following items.
+        (
+            CompareClass::Equal(_) | CompareClass::Racing(_),
+            FieldValue::Unsigned(_) | FieldValue::Signed(_),
+        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteClass::Equal),
+        _ => (bytes.clone(), ReplyByteClass::Fixed),
+    }
+}
+
+/// Patterns of messages of one length.
+#[derive(Debug, Default)]
+struct ReplyPatternsOfLength {
+    patterns: Vec<ReplyPattern>,
+    /// Index of the pattern to be replaced next.
+    next: usize,
+    /// Number of decoded pairs since the last hit.
+    unused_patterns: u32,
+}
+
+/// Patterns of a run.
+#[derive(Debug, Default)]
+pub(super) struct ReplyPatternCache {
+    by_length: FxHashMap<usize, ReplyPatternsOfLength>,
+}
+
+impl ReplyPatternCache {
+    /// Removes all patterns, after a change of the comparison.
+    pub(super) fn clear(&mut self) {
+        self.by_length.clear();
+    }
+
+    /// Returns the pattern that a pair agrees with.
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyPattern> {
+        if replies.listing.is_some() {
+            return None;
+        }
+        let sides = [replies.recorded.rest(), replies.live.rest()];
+        let of_length = self.by_length.get_mut(&sides[1].len())?;
+        let at = of_length.patterns.iter().position(|pattern| {
+            pattern.procedure == replies.procedure
+                && pattern.overlapped_in_capture == replies.is_racing
+                && pattern.matches_messages(sides)
+                && pattern.matches_chunk_data(replies.known, replies.chunks)
+        })?;
+        of_length.unused_patterns = 0;
+        of_length.patterns.get_mut(at)
+    }
+
+    /// Returns `true` if a decoded pair with the same layout is known.
+    pub(super) fn has_layout(&self, procedure: Option<Procedure>, sides: [&[u8]; 2]) -> bool {
+        let of_length = self.by_length.get(&sides[1].len());
+        let mut patterns = of_length.iter().flat_map(|of_length| &of_length.patterns);
+        patterns.any(|pattern| pattern.procedure == procedure && pattern.matches_messages(sides))
+    }
+
+    /// Returns `true` if a decoded pair of this length should create a pattern.
+    pub(super) fn wants_pattern(&self, length: usize) -> bool {
+        match self.by_length.get(&length) {
+            Some(of_length) => of_length.unused_patterns < MAX_UNUSED_PATTERNS,
+            None => length <= MAX_MESSAGE_BYTES && self.by_length.len() < MAX_LENGTHS,
+        }
+    }
+
+    /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<ReplyPattern>) {
+        let of_length = self.by_length.entry(length).or_default();
+        of_length.unused_patterns += 1;
+        let Some(pattern) = pattern else { return };
+        match of_length.patterns.get_mut(of_length.next) {
+            Some(place) => *place = pattern,
+            None => of_length.patterns.push(pattern),
+        }
+        of_length.next = (of_length.next + 1) % MAX_PATTERNS_PER_LENGTH;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v3;
+    use nfsrdma_dissectors::xdr::Cursor;
+
+    use super::*;
+    use crate::run::reply_check::{ReplyCheckResult, ReplyChecker};
+    use nfsrdma_analysis::comparison::options::ComparisonOptions;
+
+    /// A Reply of GETATTR: RFC 1813 section 3.3.1.
+    fn reply(xid: u32, links: u32, size: u32, time: u32) -> Vec<u8> {
+        let header = [xid, 1, 0, 0, 0, 0, 0];
+        let attributes = [1, 0o644, links, 0, 0, 0, size, 0, 4096, 0, 0, 0, 7, 0, 99];
+        let times = [time, 0, time, 0, time, 0];
+        [&header[..], &attributes, &times].concat().iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn replies<'a>(recorded: &'a [u8], live: &'a [u8]) -> ReplyPair<'a> {
+        ReplyPair {
+            step: 1,
+            frames: [1, 2],
+            title: "NFS 3 GETATTR",
+            procedure: Some(Procedure::V3(v3::Procedure::GETATTR)),
+            recorded: Cursor::new(recorded),
+            known: &[],
+            live: Cursor::new(live),
+            chunks: &[],
+            directories: &[],
+            files: &[],
+            execution: None,
+            is_racing: false,
+            listing: None,
+        }
+    }
+
+    fn judge_of(recorded: &[u8], live: &[u8]) -> ReplyChecker {
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
+        assert_eq!(judge.check(&replies(recorded, live)), ReplyCheckResult::Matched);
+        judge
+    }
+
+    #[test]
+    fn what_may_differ_and_what_is_alike_on_both_sides_needs_no_reading() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let (recorded, live) = (reply(2, 1, 300, 7), reply(12, 1, 300, 8));
+        assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
+        let before = judge.compared;
+        assert_eq!(judge.check(&replies(&recorded, &live)), ReplyCheckResult::Matched);
+        assert_eq!(judge.compared.since(before), before, "it is counted as if it were read");
+    }
+
+    #[test]
+    fn what_a_rule_lets_differ_is_let_differ_in_the_same_way_again() {
+        // NFS3ERR_NOTSUPP and NFS3ERR_SERVERFAULT: RFC 1813 section 2.6.
+        let refusal = |xid: u32, status: u32| {
+            [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()
+        };
+        let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
+        let (recorded, live) = (refusal(1, 13), refusal(11, 1));
+        let verdict = judge.check(&replies(&recorded, &live));
+        assert!(matches!(verdict, ReplyCheckResult::Tolerated(_)), "{verdict:?}");
+        let (recorded, live) = (refusal(2, 13), refusal(12, 1));
+        assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
+        assert_eq!(judge.check(&replies(&recorded, &live)), verdict);
+        assert!(
+            judge.patterns.find(&replies(&live, &recorded)).is_none(),
+            "the other way it is another pair"
+        );
+    }
+
+    #[test]
+    fn what_must_be_equal_is_read_where_it_is_not() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        for other in [reply(12, 1, 301, 8), reply(12, 2, 300, 8), reply(12, 1, 300, 8)[..40].to_vec()] {
+            let recorded = reply(2, 1, 300, 7);
+            assert!(judge.patterns.find(&replies(&recorded, &other)).is_none());
+            assert_ne!(judge.check(&replies(&recorded, &other)), ReplyCheckResult::Matched);
+        }
+    }
+
+    #[test]
+    fn a_word_that_may_say_how_the_rest_is_read_is_that_of_the_pattern() {
+        let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
+        let both = reply(2, 2, 100, 5);
+        assert!(judge.patterns.find(&replies(&both, &both)).is_none());
+        assert_eq!(judge.check(&replies(&both, &both)), ReplyCheckResult::Matched);
+        assert!(judge.patterns.find(&replies(&both, &both)).is_some(), "it has a pattern of its own");
+    }
+
+    #[test]
+    fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
+        let mut alike = ReplyPatternCache::default();
+        (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
+        assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));
+        assert!(!alike.wants_pattern(MAX_MESSAGE_BYTES + 1));
+    }
+}

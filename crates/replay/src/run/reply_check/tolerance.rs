@@ -1,0 +1,345 @@
+//! Removes differences that a rule tolerates from both sides and records the rules that were needed.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::ReplyChecker;
+use crate::run::tolerance_rules::{self, ToleranceRule};
+use nfsrdma_analysis::comparison::compare_class::CompareClass;
+use nfsrdma_analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, FieldPath};
+
+impl ReplyChecker {
+    /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
+    pub(super) fn tolerate(
+        &mut self,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
+        is_directory: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let operation = Rc::clone(&a.name);
+        let mut rulings = std::mem::take(&mut self.rule_cache);
+        if !needs_no_rule(a, b, |path| rulings.rule_of(&operation, path).is_some()) {
+            self.apply(&mut rulings, &operation, a, b, is_directory, needed);
+        }
+        self.rule_cache = rulings;
+    }
+
+    fn apply(
+        &self,
+        rulings: &mut ToleranceRuleCache,
+        operation: &Rc<str>,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
+        is_directory: bool,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let is_same_data = has_same_data(a, b);
+        tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
+        tolerate_access(a, b, needed, |rule| self.is_enabled(rule));
+        if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
+            tolerate_squashed_owner(a, b, squashed, needed);
+        }
+        let mut taken: [Vec<(ToleranceRule, ComparedField)>; 2] = [Vec::new(), Vec::new()];
+        for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
+            let mut kinds = DirectoryTypeFields::default();
+            section.entries.retain(|entry| {
+                kinds.process_field(entry);
+                let path = &entry.path;
+                let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
+                let rule = match rulings.rule_of(operation, path) {
+                    None if is_size && kinds.describes_directory(path, is_directory) => {
+                        Some(tolerance_rules::DIRECTORY_SIZE)
+                    }
+                    rule => rule,
+                };
+                let rule = rule.filter(|rule| *rule != tolerance_rules::SEGMENTS || is_same_data);
+                match rule.filter(|rule| self.is_enabled(*rule)) {
+                    Some(rule) => {
+                        taken.push((rule, entry.clone()));
+                        false
+                    }
+                    None => true,
+                }
+            });
+        }
+        let [of_a, of_b] = &taken;
+        let is_same = |(a, b): (&(ToleranceRule, ComparedField), &(ToleranceRule, ComparedField))| {
+            a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
+        };
+        if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
+            let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
+            let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
+            let more = longer.get(of_a.len().min(of_b.len())).map(|(rule, _)| *rule);
+            needed.extend(differing.or(more));
+        }
+        self.remove_optional(a, b, needed);
+    }
+
+    /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
+    fn remove_optional(
+        &self,
+        a: &mut ComparedSection,
+        b: &mut ComparedSection,
+        needed: &mut Vec<ToleranceRule>,
+    ) {
+        let names = |section: &ComparedSection| -> FxHashSet<Box<str>> {
+            section
+                .entries
+                .iter()
+                .filter(|entry| is_attribute(&entry.path.text) || is_post_op(&entry.path.text))
+                .map(|entry| entry.path.text.clone())
+                .collect()
+        };
+        let is_one = |(a, b): (&ComparedField, &ComparedField)| Rc::ptr_eq(&a.path, &b.path);
+        if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
+            return;
+        }
+        let (of_a, of_b) = (names(a), names(b));
+        for (section, others, is_recorded) in [(&mut *a, &of_b, true), (&mut *b, &of_a, false)] {
+            section.entries.retain(|entry| {
+                let text = &entry.path.text;
+                if others.contains(text) {
+                    return true;
+                }
+                let rule = if is_post_op(text) {
+                    tolerance_rules::POST_OP
+                } else if is_attribute(text)
+                    && (!is_recorded || !self.offered_attributes.contains(attribute(text)))
+                {
+                    tolerance_rules::ATTRIBUTES_OFFERED
+                } else {
+                    return true;
+                };
+                if !self.is_enabled(rule) {
+                    return true;
+                }
+                needed.push(rule);
+                false
+            });
+        }
+    }
+}
+
+/// Cache of the rule for each field of each operation's results; its size is limited by the message descriptions.
+#[derive(Debug, Default)]
+pub(super) struct ToleranceRuleCache {
+    /// Keyed by the addresses of operation and path.
+    rules: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
+}
+
+#[derive(Debug)]
+struct CachedToleranceRule {
+    /// Keeps the addresses from being reused.
+    _addresses: (Rc<str>, Rc<FieldPath>),
+    rule: Option<ToleranceRule>,
+}
+
+impl ToleranceRuleCache {
+    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
+        let place = (operation.as_ptr(), Rc::as_ptr(path));
+        let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
+            _addresses: (Rc::clone(operation), Rc::clone(path)),
+            rule: tolerance_rules::rule_of_field(operation, &path.text, path.field),
+        });
+        ruling.rule
+    }
+}
+
+/// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
+fn needs_no_rule(
+    a: &ComparedSection,
+    b: &ComparedSection,
+    mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
+) -> bool {
+    let mut is_plain = |(a, b): (&ComparedField, &ComparedField)| {
+        let (path, leaf) = (&a.path, a.path.leaf());
+        // The rules for these depend on more than the path.
+        let is_special =
+            matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
+        Rc::ptr_eq(path, &b.path)
+            && (matches!(path.class, CompareClass::Varies(_))
+                || a.datum == b.datum
+                || !is_special && !has_rule(path))
+    };
+    a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
+}
+
+/// Returns `true` if a field is an attribute of NFSv4.
+pub(super) fn is_attribute(path: &str) -> bool {
+    path.starts_with("obj_attributes.") || path.contains(".attrs.")
+}
+
+/// Returns the name of an attribute, without its subfields.
+pub(super) fn attribute(path: &str) -> &str {
+    let after = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
+    after.and_then(|rest| rest.split('.').next()).unwrap_or_default()
+}
+
+/// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
+fn is_post_op(path: &str) -> bool {
+    path.contains("_wcc.")
+        || path.split('.').any(|word| word.ends_with("_attributes") && word != "obj_attributes")
+}
+
+/// Paths whose attributes are those of a directory, according to their type field.
+#[derive(Default)]
+struct DirectoryTypeFields {
+    directories: Vec<Box<str>>,
+}
+
+impl DirectoryTypeFields {
+    /// Processes the next field of an operation.
+    fn process_field(&mut self, entry: &ComparedField) {
+        let path = &entry.path;
+        // Each entry of a listing has its own type, after its name.
+        if let Some(entries) = path.text.strip_suffix("entries.name") {
+            self.directories.retain(|above| {
+                !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
+            });
+        }
+        if path.leaf() == "type" && matches!(entry.datum, ComparedValue::Named("NF4DIR" | "NF3DIR")) {
+            self.directories.push(path.parent_path().into());
+        }
+    }
+
+    /// Returns `true` if an attribute is that of a directory. `is_about` is `true` if the operation applies to one; its
+    /// entries need not be directories.
+    fn describes_directory(&self, path: &FieldPath, is_about: bool) -> bool {
+        let above = path.parent_path();
+        is_about && !path.text.contains("entries.")
+            || above.contains("dir_wcc.")
+            || self.directories.iter().any(|known| **known == *above)
+    }
+}
+
+/// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
+fn has_same_data(a: &ComparedSection, b: &ComparedSection) -> bool {
+    let data = |section: &ComparedSection| {
+        let mut entries = section.entries.iter();
+        entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
+    };
+    let is_unknown = |section: &ComparedSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
+    match (data(a), data(b)) {
+        (Some(ComparedValue::Digest(one, _)), Some(ComparedValue::Digest(other, _))) if is_unknown(a) => {
+            one == other
+        }
+        (Some(one), Some(other)) => one.is_same(&other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
+/// Removes the stability of written data if the live server did better.
+fn tolerate_committed(
+    a: &mut ComparedSection,
+    b: &mut ComparedSection,
+    needed: &mut Vec<ToleranceRule>,
+    is_on: impl Fn(ToleranceRule) -> bool,
+) {
+    let find =
+        |section: &ComparedSection| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
+    let (Some(at), Some(other)) = (find(a), find(b)) else { return };
+    let rank = |datum: Option<&ComparedField>| match datum.map(|entry| &entry.datum) {
+        Some(ComparedValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(ComparedValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(ComparedValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+        _ => None,
+    };
+    let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
+    if live > recorded && recorded.is_some() && is_on(tolerance_rules::COMMITTED) {
+        a.entries.remove(at);
+        b.entries.remove(other);
+        needed.push(tolerance_rules::COMMITTED);
+    }
+}
+
+/// Treats owners as equal if the live one is the user or group that the export squashes root to.
+fn tolerate_squashed_owner(
+    a: &mut ComparedSection,
+    b: &ComparedSection,
+    squashed: [u32; 2],
+    needed: &mut Vec<ToleranceRule>,
+) {
+    let owner = |entry: &ComparedField| match entry.path.field {
+        "nfs.fattr3.uid" => Some(squashed[0]),
+        "nfs.fattr3.gid" => Some(squashed[1]),
+        _ => None,
+    };
+    // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
+    // same path occurs once per entry.
+    let mut of_live: FxHashMap<&str, VecDeque<&ComparedValue>> = FxHashMap::default();
+    for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
+        of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
+    }
+    for recorded in &mut a.entries {
+        let Some(owner) = owner(recorded) else { continue };
+        let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
+            continue;
+        };
+        let is_squashed = matches!(live, ComparedValue::Number(number) if *number == u64::from(owner));
+        if is_squashed && recorded.datum != *live {
+            recorded.datum = live.clone();
+            needed.push(tolerance_rules::OWNER);
+        }
+    }
+}
+
+/// Compares access rights in the bits that both servers support.
+fn tolerate_access(
+    a: &mut ComparedSection,
+    b: &mut ComparedSection,
+    needed: &mut Vec<ToleranceRule>,
+    is_on: impl Fn(ToleranceRule) -> bool,
+) {
+    if &*a.name != "ACCESS" || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
+        return;
+    }
+    let mask = |section: &ComparedSection, leaf: &str| {
+        section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
+            ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(mask),
+            _ => None,
+        })
+    };
+    let supported = mask(a, "supported").zip(mask(b, "supported"));
+    let Some((common, differs)) = supported.map(|(a, b)| (a & b, a != b)) else { return };
+    let rights = mask(a, "access").zip(mask(b, "access"));
+    if differs && rights.is_some_and(|(a, b)| a & common == b & common) {
+        a.entries.retain(|entry| entry.path.leaf() != "access");
+        b.entries.retain(|entry| entry.path.leaf() != "access");
+        needed.push(tolerance_rules::ACCESS_SUPPORTED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfsrdma_analysis::comparison::difference::DifferenceKind;
+
+    fn entry(text: &str, datum: ComparedValue) -> ComparedField {
+        ComparedField {
+            path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
+            datum,
+        }
+    }
+
+    #[test]
+    fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
+        let of = |kind| {
+            let name = entry("reply.entries.name", ComparedValue::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", ComparedValue::Number(1));
+            [name, entry("reply.entries.attrs.type", ComparedValue::Named(kind)), size]
+        };
+        let mut kinds = DirectoryTypeFields::default();
+        for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
+            let entries = of(kind);
+            entries.iter().for_each(|entry| kinds.process_field(entry));
+            // READDIR applies to a directory, but its entries may be of any type.
+            assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
+        }
+        assert!(
+            kinds.describes_directory(&entry("obj_attributes.size", ComparedValue::Number(1)).path, true)
+        );
+    }
+}

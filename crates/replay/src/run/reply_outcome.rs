@@ -1,0 +1,190 @@
+//! Outcome of a Reply, as far as the run's state depends on it.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Results};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
+use nfsrdma_dissectors::rpc;
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::seed::files::SessionLimits;
+
+/// Maximum number of operations of a COMPOUND that are read.
+const MAX_OPERATIONS: usize = 256;
+
+/// NFS4ERR_DELAY, and NFS3ERR_JUKEBOX. RFC 8881 section 15.1.1.3, RFC 1813 section 2.6.
+const DELAY: u32 = 10_008;
+/// NFS4ERR_GRACE. RFC 8881 section 15.1.9.2.
+const GRACE: u32 = 10_013;
+/// NLM4_DENIED_GRACE_PERIOD, the equivalent for NFSv3 locks. RFC 1813 section 6.1.4.
+const NLM_GRACE: u32 = 4;
+/// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
+const RETRY_UNCACHED_REP: u32 = 10_068;
+
+/// Fore channel attributes granted to a session. RFC 8881 section 18.36.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GrantedForeChannel {
+    /// Number of slots: ca_maxrequests.
+    pub(super) slots: u32,
+    /// Limits of a Call.
+    pub(super) limits: SessionLimits,
+}
+
+impl GrantedForeChannel {
+    pub(super) fn of(channel: &ChannelAttrs4<'_>) -> Self {
+        Self {
+            slots: channel.ca_maxrequests,
+            limits: SessionLimits {
+                request_bytes: channel.ca_maxrequestsize,
+                response_bytes: channel.ca_maxresponsesize,
+                operations: channel.ca_maxoperations,
+            },
+        }
+    }
+}
+
+/// Outcome of a Reply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ReplyOutcome {
+    /// Status of each executed operation of a COMPOUND, or of the one procedure.
+    pub(super) statuses: Vec<u32>,
+    /// Fore channel granted by CREATE_SESSION.
+    pub(super) fore_channel: Option<GrantedForeChannel>,
+    /// `true` if CREATE_SESSION made its connection the backchannel of the session. RFC 8881 section 18.36.3.
+    pub(super) has_backchannel: bool,
+    /// `true` if EXCHANGE_ID returned a confirmed client ID. RFC 8881 section 18.35.3.
+    pub(super) has_confirmed_client: bool,
+    /// Session ID, slot and sequence ID in the result of SEQUENCE.
+    pub(super) sequence: Option<([u8; 16], u32, u32)>,
+    /// Stateid of the first LOCK, without its seqid.
+    pub(super) lock_stateid_other: Option<[u8; 12]>,
+}
+
+impl ReplyOutcome {
+    /// Decodes a Reply; `cursor` is at the start of the RPC message. The outcome is empty if it cannot be decoded or
+    /// RPC reports an error.
+    pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
+        let mut outcome = Self::default();
+        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) else { return outcome };
+        if !message.reply().is_some_and(|reply| reply.status().is_success()) {
+            return outcome;
+        }
+        match procedure {
+            Some(Procedure::Compound) => {
+                let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+                    return outcome;
+                };
+                for results in reply.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
+                    outcome.statuses.push(results.status().0);
+                    match &results {
+                        Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
+                            outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
+                            let flag = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
+                            outcome.has_backchannel = granted.csr_flags.0 & flag != 0;
+                        }
+                        Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
+                            let confirmed = ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R;
+                            outcome.has_confirmed_client = ok.eir_flags.contains(confirmed);
+                        }
+                        Results::LOCK(v4::LockRes::Ok(ok)) => {
+                            outcome.lock_stateid_other.get_or_insert(ok.lock_stateid.other);
+                        }
+                        Results::SEQUENCE(StatusUnion::Ok(ok)) => {
+                            outcome.sequence = Some((ok.sr_sessionid, ok.sr_slotid, ok.sr_sequenceid));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            Some(procedure) => {
+                let status = procedure.status(cursor).ok().flatten().map(|status| status.number);
+                outcome.statuses.extend(status.map(|status| match (procedure, status) {
+                    (Procedure::Nlm1(_) | Procedure::Nlm3(_) | Procedure::Nlm4(_), NLM_GRACE) => GRACE,
+                    (_, status) => status,
+                }));
+            }
+            None => {}
+        }
+        outcome
+    }
+
+    /// Returns `true` if the server asked to retry later.
+    pub(super) fn is_delayed(&self) -> bool {
+        matches!(self.statuses.last(), Some(&(DELAY | GRACE)))
+    }
+
+    /// Returns `true` if the last status is OK.
+    pub(super) fn is_success(&self) -> bool {
+        self.statuses.last() == Some(&0)
+    }
+
+    /// Returns `true` if SEQUENCE succeeded or had succeeded before, so that the slot's sequence ID was used. RFC 8881
+    /// section 2.10.6.1.
+    pub(super) fn is_sequenced(&self) -> bool {
+        matches!(self.statuses.first(), Some(&(0 | RETRY_UNCACHED_REP)))
+    }
+
+    /// Returns `true` if the server has executed the Call before and not cached its Reply, as reported by SEQUENCE or
+    /// the next operation.
+    pub(super) fn is_uncached(&self) -> bool {
+        self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
+    }
+
+    /// Returns the last status if it reports an unknown client, session or stateid. RFC 8881 section 8.4.2, RFC 7530
+    /// section 9.6.2.
+    pub(super) fn forgotten_state_status(&self) -> Option<u32> {
+        // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
+        self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
+    }
+
+    /// Returns the name of the first status that reports a client error.
+    pub(super) fn client_error_name(&self) -> Option<&'static str> {
+        self.statuses.iter().find_map(|status| match status {
+            10_026 => Some("NFS4ERR_BAD_SEQID"),
+            10_052 => Some("NFS4ERR_BADSESSION"),
+            10_053 => Some("NFS4ERR_BADSLOT"),
+            10_055 => Some("NFS4ERR_CONN_NOT_BOUND_TO_SESSION"),
+            10_063 => Some("NFS4ERR_SEQ_MISORDERED"),
+            10_076 => Some("NFS4ERR_SEQ_FALSE_RETRY"),
+            10_036 => Some("NFS4ERR_BADXDR"),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::{nlm, v3};
+
+    use super::*;
+
+    #[test]
+    fn rfc1813_section_6_1_4_a_grace_period_of_nlm_is_waited_out() {
+        // Header of an accepted Reply, a cookie of four bytes, and the status.
+        let reply = |status| [9, 1, 0, 0, 0, 0, 4, 7, status].map(u32::to_be_bytes).concat();
+        let lock = Some(Procedure::Nlm4(nlm::v4::Procedure::LOCK));
+        assert!(ReplyOutcome::of(lock, Cursor::new(&reply(4))).is_delayed());
+        assert!(!ReplyOutcome::of(lock, Cursor::new(&reply(1))).is_delayed());
+        // The same number is another status in NFSv3.
+        let results = [9, 1, 0, 0, 0, 0, 4].map(u32::to_be_bytes).concat();
+        let getattr = Some(Procedure::V3(v3::Procedure::GETATTR));
+        assert!(!ReplyOutcome::of(getattr, Cursor::new(&results)).is_delayed());
+    }
+
+    #[test]
+    fn rfc8881_section_18_35_2_exchange_id_says_if_the_client_is_confirmed() {
+        // Header of an accepted Reply, COMPOUND of one operation, EXCHANGE_ID: status, client ID, sequence, flags, no
+        // state protection, server owner and scope, and no implementation ID.
+        let reply = |flags: u32| {
+            let header = [9, 1, 0, 0, 0, 0];
+            let results = [0, 0, 1, 42, 0, 0, 7, 1, flags, 0, 0, 0, 0, 0, 0];
+            [&header[..], &results].concat().into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
+        };
+        let is_confirmed = |flags| {
+            let outcome = ReplyOutcome::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
+            assert_eq!(outcome.statuses, [0]);
+            outcome.has_confirmed_client
+        };
+        assert!(is_confirmed(0x8001_0000));
+        assert!(!is_confirmed(0x0001_0000));
+    }
+}

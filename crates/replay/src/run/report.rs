@@ -1,0 +1,241 @@
+//! Report of a run.
+
+mod steps;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::issue_delay::IssueDelayHistogram;
+use super::recording::RecordingTotals;
+use super::tree_check::TreeCheckReport;
+use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+pub(super) use steps::MAX_EXAMPLES;
+pub use steps::{ReplayOperationReport, ReplayReasonCount, StepId, StepMismatch, StepResults};
+
+/// Maximum number of kinds of protocol violations counted separately.
+const MAX_VIOLATION_KINDS: usize = 64;
+/// Maximum number of refusals, and of protocol errors, that are listed.
+pub(super) const MAX_LISTED_MESSAGES: usize = 100;
+
+/// Reason for insufficient coverage. `min_coverage` is in percent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CoverageShortfall {
+    /// Too few steps were replayed.
+    Steps {
+        /// Number of replayed steps.
+        replayed: u64,
+        /// Number of steps that should be replayed.
+        chosen: u64,
+        /// Required coverage in percent.
+        min_coverage: f64,
+    },
+    /// The final check failed, for this reason.
+    CheckFailed(String),
+    /// The final check left out too much.
+    Files {
+        /// Number of names and objects checked, and to be checked.
+        looked: [u64; 2],
+        /// Number of bytes read, and to be read.
+        bytes: [u64; 2],
+        /// Required coverage in percent.
+        min_coverage: f64,
+    },
+}
+
+impl fmt::Display for CoverageShortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too little could be verified: ")?;
+        match self {
+            Self::Steps { replayed: 0, chosen, .. } => write!(f, "none of {chosen} steps was replayed"),
+            Self::Steps { replayed, chosen, min_coverage } => {
+                write!(f, "{replayed} of {chosen} steps were replayed, less than {min_coverage}%")
+            }
+            Self::CheckFailed(why) => write!(f, "the final check did not come to its end: {why}"),
+            Self::Files { looked: [looked, all], bytes: [read, written], min_coverage } => write!(
+                f,
+                "the final check covered {looked} of {all} names and objects, and {read} of {written} bytes, less than {min_coverage}%"
+            ),
+        }
+    }
+}
+
+/// Connections that were lost, and what was recovered after that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryCounts {
+    /// Number of connections lost.
+    pub disconnects: u64,
+    /// Number of connections opened to replace lost ones.
+    pub reconnects: u64,
+    /// Number of Calls sent again because their connection was lost.
+    pub resent: u64,
+    /// Number of backchannels bound to another connection.
+    pub rebound: u64,
+    /// Number of clients and sessions recovered because the server had forgotten them.
+    pub recovered: u64,
+    /// Number of opens and lock ranges reclaimed.
+    pub reclaimed: u64,
+    /// Number of opens and locks that could not be reclaimed.
+    pub not_reclaimed: u64,
+    /// Number of security contexts renewed because the server did not know them any more.
+    pub contexts_renewed: u64,
+    /// Number of security contexts destroyed at the end, as confirmed by the server.
+    pub contexts_destroyed: u64,
+}
+
+/// Calls of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallbackCounts {
+    /// Number of Calls by operation.
+    pub by_operation: BTreeMap<&'static str, u64>,
+    /// Number of Calls that were not answered.
+    pub unanswered: u64,
+    /// Reason why there is no port for callbacks of NFSv4.0.
+    pub listen_error: Option<String>,
+}
+
+/// Errors in the protocol.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayProtocolErrors {
+    /// Errors of this program.
+    pub own: Vec<String>,
+    /// Violations by the server, with their number.
+    pub violations: BTreeMap<String, u64>,
+    /// Number of invalid messages of the server.
+    pub discarded: u64,
+}
+
+impl ReplayProtocolErrors {
+    /// Adds an error of this program, up to a limit.
+    pub fn add_own(&mut self, error: String) {
+        if self.own.len() < MAX_LISTED_MESSAGES {
+            self.own.push(error);
+        }
+    }
+
+    /// Counts a violation by the server.
+    pub fn count_violation(&mut self, how: String) {
+        if self.violations.len() < MAX_VIOLATION_KINDS || self.violations.contains_key(&how) {
+            *self.violations.entry(how).or_default() += 1;
+        }
+    }
+}
+
+/// Duration of a run.
+#[derive(Clone, Debug, Default)]
+pub struct RunTiming {
+    /// Time from the first Call to the last Reply.
+    pub elapsed: Duration,
+    /// Issue delays of Calls, if the pace has intended times.
+    pub issue_delay: IssueDelayHistogram,
+    /// Time from the first to the last Call of the capture in nanoseconds.
+    pub recorded_ns: u64,
+}
+
+/// Reasons why a run ended before its last step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EarlyRunEnd {
+    /// `true` if the run was ended early, by the user or by its time limit.
+    pub is_interrupted: bool,
+    /// Time limit that ended the run, if it did.
+    pub limit: Option<Duration>,
+    /// Reason why the server became unreachable, which ended the run.
+    pub unreachable: Option<String>,
+    /// Reason why a program other than NFS is no longer called: no Reply within the timeout.
+    pub silent_program: Option<String>,
+}
+
+/// Results of a run.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayReport {
+    /// Results of the steps.
+    pub steps: StepResults,
+    /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
+    pub calls: u64,
+    /// Number of retries because the server asked for them.
+    pub delayed: u64,
+    /// Number of connections opened.
+    pub connections: u64,
+    /// Lost connections and recovered state.
+    pub recovery: RecoveryCounts,
+    /// Calls of the server.
+    pub callbacks: CallbackCounts,
+    /// Number of delegations that the capture does not have, returned at once.
+    pub returned_delegations: u64,
+    /// Errors in the protocol.
+    pub protocol: ReplayProtocolErrors,
+    /// Fields and file data compared.
+    pub compared: ComparedCounts,
+    /// Number of clients, sessions and opens created because they were made before the capture.
+    pub synthesized: u64,
+    /// Refusals by the server of state from before the capture or of state to be recovered.
+    pub refused: Vec<String>,
+    /// Number of values dropped because of a limit.
+    pub dropped_values: u64,
+    /// Duration of the run.
+    pub timing: RunTiming,
+    /// Reasons why the run ended before its last step.
+    pub end: EarlyRunEnd,
+    /// User and group of objects created by root, if the export squashes root.
+    pub squashed: Option<[u32; 2]>,
+    /// Totals of the recording, or the reason why it failed; `None` if not requested.
+    pub recording: Option<Result<RecordingTotals, String>>,
+    /// Result of the tree check after the run; `None` without one.
+    pub tree_check: Option<TreeCheckReport>,
+}
+
+impl ReplayReport {
+    /// Adds a refusal by the server, up to a limit.
+    pub fn add_refusal(&mut self, why: String) {
+        if self.refused.len() < MAX_LISTED_MESSAGES {
+            self.refused.push(why);
+        }
+    }
+
+    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted.
+    pub fn replayed(&self) -> u64 {
+        self.steps.states.replayed()
+    }
+
+    /// Returns the number of steps to be replayed: all that are not skipped.
+    pub fn chosen(&self) -> u64 {
+        self.steps.total.saturating_sub(self.steps.states.skipped)
+    }
+
+    /// Returns the number of mismatches.
+    pub fn mismatched(&self) -> u64 {
+        self.steps.states.mismatched
+    }
+
+    /// Returns `true` if there are mismatches, protocol violations, or differences in the final tree.
+    pub fn is_different(&self) -> bool {
+        self.mismatched() > 0
+            || !self.protocol.violations.is_empty()
+            || self.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
+    }
+
+    /// Returns the reason for insufficient coverage, if it is below `min_coverage` percent of the steps that are not
+    /// skipped, or of the final check. A run that replayed nothing and a failed check are never sufficient.
+    pub fn shortfall(&self, min_coverage: f64) -> Option<CoverageShortfall> {
+        let (replayed, chosen) = (self.replayed(), self.chosen());
+        if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
+            return Some(CoverageShortfall::Steps { replayed, chosen, min_coverage });
+        }
+        let walked = self.tree_check.as_ref()?;
+        if let Some(why) = &walked.failed {
+            return Some(CoverageShortfall::CheckFailed(why.clone()));
+        }
+        let percent = walked.coverage() * 100.0;
+        let TreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *walked;
+        (percent < min_coverage).then_some(CoverageShortfall::Files {
+            looked: [names + objects, names + objects + left_out],
+            bytes: [bytes, written_bytes],
+            min_coverage,
+        })
+    }
+
+    /// Returns `true` if each step is in exactly one state.
+    pub fn is_consistent(&self) -> bool {
+        self.steps.is_consistent()
+    }
+}

@@ -1,0 +1,292 @@
+//! Results of the steps of a run: each step is in exactly one state.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::run::step_outcome::{StepCounts, StepOutcome, StepState};
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::statistics::Latencies;
+
+/// Maximum number of reasons counted separately.
+const MAX_REASONS: usize = 4_096;
+/// Maximum number of operations counted separately; each has latencies.
+const MAX_OPERATIONS: usize = 512;
+/// Maximum number of steps whose state is remembered for late differences.
+const MAX_REMEMBERED_STATES: usize = 1 << 16;
+/// Maximum number of example steps per reason.
+pub(in crate::run) const MAX_EXAMPLES: usize = 5;
+
+/// Identification of a step in a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepId {
+    /// The `id` of the step.
+    pub step: u64,
+    /// First frames of Call and Reply in the capture; 0 if there is none.
+    pub frames: [u64; 2],
+}
+
+/// A step whose Reply differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepMismatch {
+    /// The step.
+    pub step: StepId,
+    /// Number of the client copy, from 1; 0 if there is only one.
+    pub copy: u32,
+    /// Title of the operation.
+    pub operation: String,
+    /// Differences of the Reply.
+    pub differences: Vec<Difference>,
+}
+
+/// Number of steps with a reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplayReasonCount {
+    /// Number of steps.
+    pub steps: u64,
+    /// Number of steps by operation.
+    pub operations: BTreeMap<String, u64>,
+    /// Example steps.
+    pub first: Vec<StepId>,
+    /// Number of the first step with it, in the order in which the steps were counted.
+    number: u64,
+}
+
+/// Results of the steps of one operation.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayOperationReport {
+    /// Number of steps by state.
+    pub states: StepCounts,
+    /// Recorded and live latencies of steps that were sent and have both.
+    pub latencies: [Latencies; 2],
+}
+
+/// Results of the steps of a run.
+#[derive(Clone, Debug, Default)]
+pub struct StepResults {
+    /// Number of steps of the trace.
+    pub total: u64,
+    /// Number of steps by state.
+    pub states: StepCounts,
+    /// Reasons, by state and code.
+    pub reasons: BTreeMap<(StepState, String), ReplayReasonCount>,
+    /// Rules that were needed: name and justification.
+    pub rules: BTreeMap<&'static str, &'static str>,
+    /// Results by operation.
+    pub operations: BTreeMap<String, ReplayOperationReport>,
+    /// First mismatches.
+    pub mismatches: Vec<StepMismatch>,
+    /// Maximum number of mismatches that are kept.
+    pub max_mismatches: usize,
+    /// State and number of the reason of the steps that were sent and did not match, by `id`.
+    uncommon: FxHashMap<u64, (StepState, u64)>,
+}
+
+impl StepResults {
+    /// Counts a step in its final state.
+    pub fn count(&mut self, step: StepId, operation: &str, outcome: StepOutcome) {
+        self.total += 1;
+        let state = outcome.state();
+        *self.states.get_mut(state) += 1;
+        *self.operation(operation).states.get_mut(state) += 1;
+        if let StepOutcome::Tolerated(rule) = &outcome {
+            self.rules.entry(rule.name).or_insert(rule.why);
+        }
+        let reason = outcome.reason().map(|reason| self.count_reason(state, reason, step, operation));
+        if !matches!(state, StepState::Matched | StepState::Skipped)
+            && self.uncommon.len() < MAX_REMEMBERED_STATES
+        {
+            self.uncommon.insert(step.step, (state, reason.unwrap_or_default()));
+        }
+        if let StepOutcome::Mismatched(differences) = outcome {
+            self.keep_mismatch(step, operation, differences);
+        }
+    }
+
+    /// Counts a step with a reason. Returns the number of the reason.
+    fn count_reason(&mut self, state: StepState, reason: &str, step: StepId, operation: &str) -> u64 {
+        let key = (state, reason.to_owned());
+        let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
+        let key = if has_room { key } else { (state, "other".to_owned()) };
+        let number = self.total;
+        let because =
+            self.reasons.entry(key).or_insert_with(|| ReplayReasonCount { number, ..Default::default() });
+        because.steps += 1;
+        *because.operations.entry(operation.to_owned()).or_default() += 1;
+        if because.first.len() < MAX_EXAMPLES {
+            because.first.push(step);
+        }
+        because.number
+    }
+
+    /// Removes a step from the counts of its reason.
+    fn uncount_reason(&mut self, state: StepState, number: u64, step: StepId, operation: &str) {
+        self.reasons.retain(|(of, _), because| {
+            if *of != state || because.number != number {
+                return true;
+            }
+            because.steps = because.steps.saturating_sub(1);
+            because.first.retain(|first| *first != step);
+            if let Some(steps) = because.operations.get_mut(operation) {
+                *steps = steps.saturating_sub(1);
+            }
+            because.operations.retain(|_, steps| *steps > 0);
+            because.steps > 0
+        });
+    }
+
+    /// Keeps a mismatch, if it is one of the first.
+    fn keep_mismatch(&mut self, step: StepId, operation: &str, differences: Vec<Difference>) {
+        if self.mismatches.len() < self.max_mismatches {
+            self.mismatches.push(StepMismatch {
+                step,
+                copy: 0,
+                operation: operation.to_owned(),
+                differences,
+            });
+        }
+    }
+
+    /// Returns the results of an operation; beyond the limit, those of `other`.
+    pub fn operation(&mut self, operation: &str) -> &mut ReplayOperationReport {
+        let has_room = self.operations.len() < MAX_OPERATIONS || self.operations.contains_key(operation);
+        let name = if has_room { operation } else { "other" };
+        if !self.operations.contains_key(name) {
+            self.operations.insert(name.to_owned(), ReplayOperationReport::default());
+        }
+        // The entry exists now.
+        self.operations.entry(name.to_owned()).or_default()
+    }
+
+    /// Changes the state of steps whose difference was only detected later.
+    pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
+        for difference in differences {
+            let place = difference.a.location.unwrap_or_default();
+            let frame =
+                |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
+            let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
+            if let Some(known) = known {
+                known.differences.push(difference);
+                continue;
+            }
+            let operation = difference.operation.clone();
+            let (from, reason) = self.state_of(step, &operation);
+            if from == StepState::Mismatched {
+                continue;
+            }
+            self.uncount_reason(from, reason, step, &operation);
+            if self.uncommon.len() < MAX_REMEMBERED_STATES || self.uncommon.contains_key(&step.step) {
+                self.uncommon.insert(step.step, (StepState::Mismatched, 0));
+            }
+            move_to_mismatched(&mut self.states, from);
+            move_to_mismatched(&mut self.operation(&operation).states, from);
+            self.keep_mismatch(step, &operation, vec![difference]);
+        }
+        self.mismatches.sort_by_key(|mismatch| mismatch.step);
+    }
+
+    /// Returns the state that a step was counted in, and the number of its reason. If too many steps did not match to
+    /// remember all, it may be any state of the operation.
+    fn state_of(&mut self, step: StepId, operation: &str) -> (StepState, u64) {
+        if let Some(known) = self.uncommon.get(&step.step) {
+            return *known;
+        }
+        let states = self.operation(operation).states;
+        let mut likely = [StepState::Matched, StepState::Tolerated, StepState::Substituted].into_iter();
+        (likely.find(|state| states.get(*state) > 0).unwrap_or(StepState::Unreplayable), u64::MAX)
+    }
+
+    /// Returns `true` if each step is in exactly one state.
+    pub fn is_consistent(&self) -> bool {
+        let by_operation: u64 = self.operations.values().map(|of| of.states.total()).sum();
+        self.states.total() == self.total && by_operation == self.total
+    }
+}
+
+/// Moves one step from a state to the mismatches.
+fn move_to_mismatched(states: &mut StepCounts, from: StepState) {
+    let counted = states.get_mut(from);
+    if *counted > 0 {
+        *counted -= 1;
+        states.mismatched += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::frame::FrameNumber;
+
+    use super::*;
+    use crate::run::tolerance_rules;
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceLocation, DifferenceSide};
+
+    const READ: &str = "NFS 4.2 READ";
+
+    fn step_id(step: u64) -> StepId {
+        StepId { step, frames: [step * 2, step * 2 + 1] }
+    }
+
+    fn difference(step: u64, kind: DifferenceKind) -> Difference {
+        let [call, reply] = step_id(step).frames.map(|frame| Some(FrameNumber(frame)));
+        let location = Some(DifferenceLocation { index: step, call, reply });
+        let side = || DifferenceSide { location, frame: reply, value: Some("handle".into()) };
+        Difference {
+            kind,
+            operation: READ.into(),
+            path: "PUTFH.object".into(),
+            field: "nfs.fhandle",
+            count: 1,
+            a: side(),
+            b: side(),
+        }
+    }
+
+    /// Returns the results of one step in each state: 0 matched, 1 tolerated, 2 mismatched, and so on.
+    fn one_of_each(max_mismatches: usize) -> StepResults {
+        let mut results = StepResults { max_mismatches, ..StepResults::default() };
+        let outcomes = [
+            StepOutcome::Matched,
+            StepOutcome::Tolerated(tolerance_rules::AFTER),
+            StepOutcome::Mismatched(vec![difference(2, DifferenceKind::Result)]),
+            StepOutcome::Substituted("sent-again"),
+            StepOutcome::Skipped("filtered: not selected".into()),
+            StepOutcome::Unreplayable("unsupported: the server has no READ".into()),
+        ];
+        (0..).zip(outcomes).for_each(|(step, outcome)| results.count(step_id(step), READ, outcome));
+        results
+    }
+
+    #[test]
+    fn a_late_difference_moves_its_own_step_to_the_mismatches() {
+        for (step, state) in (0..).zip(StepState::ALL).filter(|(_, state)| *state != StepState::Skipped) {
+            for shown in [0, 10] {
+                let mut results = one_of_each(shown);
+                let mut expected = results.states;
+                *expected.get_mut(state) -= 1;
+                expected.mismatched += 1;
+                // A second difference of the same step does not move another step.
+                for _ in 0..2 {
+                    results.apply_late_differences(vec![difference(step, DifferenceKind::Identity)]);
+                }
+                assert_eq!(results.states, expected, "{state:?}, {shown} shown");
+                assert_eq!(results.operations[READ].states, expected, "{state:?}, {shown} shown");
+                assert!(results.is_consistent());
+                let of_state = results.reasons.iter().filter(|((of, _), _)| *of == state);
+                assert_eq!(of_state.map(|(_, because)| because.steps).sum::<u64>(), 0, "{state:?}");
+                assert!(
+                    results.mismatches.iter().filter(|mismatch| mismatch.step == step_id(step)).count() <= 1
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_late_difference_leaves_the_reason_of_other_steps() {
+        let mut results = one_of_each(10);
+        results.count(step_id(9), READ, StepOutcome::Tolerated(tolerance_rules::AFTER));
+        results.apply_late_differences(vec![difference(1, DifferenceKind::Identity)]);
+        let because = &results.reasons[&(StepState::Tolerated, tolerance_rules::AFTER.name.to_owned())];
+        assert_eq!((because.steps, because.operations[READ], &*because.first), (1, 1, &[step_id(9)][..]));
+    }
+}

@@ -1,0 +1,234 @@
+//! Table of the rules by which a difference of a live Reply from the recorded one is tolerated.
+//!
+//! A field without a rule must be as recorded, unless no comparison includes it
+//! ([`compare_class`](nfsrdma_analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single
+//! ones; a [file of rules](mod@file) adds others, which may be [inferred](inference).
+
+pub mod file;
+pub mod inference;
+
+/// Rule that tolerates a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToleranceRule {
+    /// Name in reports and in files of rules.
+    pub name: &'static str,
+    /// Justification.
+    pub why: &'static str,
+}
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $rule: ToleranceRule = ToleranceRule { name: $name, why: $why };)*
+
+        /// All rules.
+        pub const ALL: &[ToleranceRule] = &[$($rule),*];
+    };
+}
+
+rules! {
+    /// Results of CREATE_SESSION.
+    SESSION_LIMITS = "session-limits", "a server grants the slots and sizes that it has";
+    /// Results of EXCHANGE_ID.
+    SERVER_IDENTITY = "server-identity", "another server is another server";
+    /// Capabilities of a file system.
+    CAPABILITIES = "capabilities", "what a file system can do, and its limits, are its own";
+    /// Attributes that the live server never returns.
+    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server never returned in this run";
+    /// Flavors in SECINFO and MNT.
+    SECURITY_FLAVORS = "security-flavors", "which security is offered is configured on the server";
+    /// Delegations.
+    DELEGATION = "delegation", "a server grants delegations as it likes (RFC 8881 section 10.4)";
+    /// rflags of OPEN.
+    OPEN_FLAGS = "open-flags", "how locks are done, and whether an open is confirmed, is the server's choice";
+    /// Size and link count of a directory.
+    DIRECTORY_SIZE = "directory-size", "size and link count of a directory are the file system's own";
+    /// Access control lists.
+    ACL = "acl", "a file system makes an ACL of a mode in its own way";
+    /// Owners as text.
+    OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
+    /// rdev of objects that are no devices.
+    RAWDEV = "rawdev", "device numbers of objects that are not devices";
+    /// `atomic` of change_info4.
+    ATOMIC = "atomic", "a server may report changes atomically or not";
+    /// Rights supported by ACCESS.
+    ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
+    /// attrset of OPEN and CREATE.
+    ATTRSET = "attrset", "a server may report the attributes set in its own way";
+    /// sr_status_flags.
+    STATUS_FLAGS = "status-flags", "events of the session";
+    /// Mode of COPY.
+    COPY_MODE = "copy-mode", "a server copies at once or later";
+    /// Data that is more stable than requested.
+    COMMITTED = "committed", "data may be committed better than it was (RFC 8881 section 18.32.3)";
+    /// Segments of READ_PLUS.
+    SEGMENTS = "segments", "holes are where the file system has them; the data was equal";
+    /// Post-operation attributes of NFSv3.
+    POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
+    /// Another error for the same refusal.
+    SAME_REFUSAL = "same-refusal", "another status that says the same";
+    /// Listings in progress.
+    LISTING = "listing", "a directory is listed in other parts";
+    /// Rights of another user.
+    CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
+    /// NFS4ERR_NOSPC and similar.
+    ROOM = "room", "how much room a file system has is its own";
+    /// Files that an earlier step left in another state.
+    AFTER = "after-difference", "a step before, which the server could not do or did better, left the file otherwise";
+    /// NFS4ERR_DELAY and NFS4ERR_GRACE.
+    DELAYED = "delayed", "the server asked to be asked again";
+}
+
+/// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
+pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
+    let is_status = path == "status";
+    Some(match operation {
+        "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
+        "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
+        "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
+        // Addresses of programs, and exports with their permissions.
+        "GETPORT" | "GETADDR" if !is_status => SERVER_IDENTITY,
+        "EXPORT" | "DUMP" | "GETADDRLIST" if !is_status => SERVER_IDENTITY,
+        "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
+        "FSINFO" | "PATHCONF" | "FSSTAT" if !is_status && !path.starts_with("obj_attributes") => CAPABILITIES,
+        "OPEN" if path.starts_with("delegation.") => DELEGATION,
+        "GET_DIR_DELEGATION" | "WANT_DELEGATION" if !is_status => DELEGATION,
+        "OPEN" if path == "rflags" => OPEN_FLAGS,
+        "ACCESS" if path == "supported" => ACCESS_SUPPORTED,
+        "OPEN" | "CREATE" | "SETATTR" if path.ends_with("attrset") || path == "attrsset" => ATTRSET,
+        "SEQUENCE" if path == "sr_status_flags" => STATUS_FLAGS,
+        "COPY" if is_copy_mode(path) => COPY_MODE,
+        "READ_PLUS" if path != "data" && path.contains("rpr_contents") => SEGMENTS,
+        _ if path.ends_with(".atomic") => ATOMIC,
+        _ => return rule_of_attribute(path, field),
+    })
+}
+
+fn is_copy_mode(path: &str) -> bool {
+    ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
+}
+
+/// Returns the rule of an attribute.
+fn rule_of_attribute(path: &str, field: &str) -> Option<ToleranceRule> {
+    let leaf = path.rsplit('.').next().unwrap_or_default();
+    if path.contains("open_arguments.") {
+        return Some(CAPABILITIES);
+    }
+    if path.contains(".acl.") || path.contains(".dacl.") || path.contains(".sacl.") {
+        return Some(ACL);
+    }
+    // NFSACL, the companion protocol of NFSv3.
+    if field.starts_with("nfsacl.acl") || field.starts_with("nfsacl.dfacl") {
+        return Some(ACL);
+    }
+    match field {
+        "nfs.specdata1" | "nfs.specdata2" => return Some(RAWDEV),
+        "nfs.fattr4_owner" | "nfs.fattr4_owner_group" => return Some(OWNER),
+        _ => {}
+    }
+    CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)
+}
+
+/// Attributes that describe capabilities of a file system. RFC 8881 section 5.
+const CAPABILITY_ATTRIBUTES: &[&str] = &[
+    "supported_attrs",
+    "suppattr_exclcreat",
+    "fh_expire_type",
+    "link_support",
+    "symlink_support",
+    "named_attr",
+    "unique_handles",
+    "aclsupport",
+    "archive",
+    "cansettime",
+    "case_insensitive",
+    "case_preserving",
+    "chown_restricted",
+    "homogeneous",
+    "maxfilesize",
+    "maxlink",
+    "maxname",
+    "maxread",
+    "maxwrite",
+    "no_trunc",
+    "change_attr_type",
+    "clone_blksize",
+    "layout_blksize",
+    "layout_alignment",
+    "fs_layout_type",
+    "fs_charset_cap",
+    "xattr_support",
+    "change_policy",
+    "fs_status",
+    "retention_get",
+    "sec_label",
+    "time_delta",
+];
+
+/// Returns `true` if two statuses belong to the same equivalence class of refusals.
+pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
+    const CLASSES: &[&[&str]] = &[
+        &["NFS4ERR_ACCESS", "NFS4ERR_PERM"],
+        &["NFS3ERR_ACCES", "NFS3ERR_PERM"],
+        &["NFS4ERR_STALE", "NFS4ERR_NOENT"],
+        &["NFS3ERR_STALE", "NFS3ERR_NOENT"],
+        &["NFS4ERR_EXIST", "NFS4ERR_NOTEMPTY"],
+        &["NFS3ERR_EXIST", "NFS3ERR_NOTEMPTY"],
+        &["NFS4ERR_NOXATTR", "NFS4ERR_NOENT"],
+    ];
+    CLASSES.iter().any(|class| class.contains(&one) && class.contains(&other))
+}
+
+/// Returns `true` if a status means that there is no space, which another file system may have.
+pub(super) fn is_no_space(status: &str) -> bool {
+    matches!(
+        status,
+        "NFS4ERR_NOSPC"
+            | "NFS4ERR_DQUOT"
+            | "NFS4ERR_FBIG"
+            | "NFS3ERR_NOSPC"
+            | "NFS3ERR_DQUOT"
+            | "NFS3ERR_FBIG"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_file_data_and_names_have_no_rule() {
+        for (operation, path, field) in [
+            ("CREATE_SESSION", "status", "nfs.nfsstat4"),
+            ("READ", "data", "nfs.data"),
+            ("READ", "eof", "nfs.eof"),
+            ("GETATTR", "obj_attributes.size", "nfs.fattr4.size"),
+            ("GETATTR", "obj_attributes.mode", "nfs.mode"),
+            ("READDIR", "reply.entries.name", "nfs.entry_name"),
+            ("WRITE", "count", "nfs.count4"),
+        ] {
+            assert_eq!(rule_of_field(operation, path, field), None, "{operation} {path}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_decides_has_one() {
+        assert_eq!(rule_of_field("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
+        assert_eq!(rule_of_field("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
+        assert_eq!(rule_of_field("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
+    }
+
+    #[test]
+    fn the_document_has_every_rule() {
+        let document = include_str!("../../../../docs/replay.md");
+        for ToleranceRule { name, why } in ALL {
+            assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_rules_are_all_different() {
+        for (at, rule) in ALL.iter().enumerate() {
+            assert!(ALL.iter().skip(at + 1).all(|other| other.name != rule.name), "{}", rule.name);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Files of rules: further differences to tolerate, in the syntax of `compare --ignore`, with a justification.
+//!
+//! ```text
+//! # The export maps all users to one.
+//! [squash] users are mapped to nobody
+//! ignore nfs.fattr3.uid,nfs.fattr3.gid
+//! ignore status in SETATTR
+//! ```
+//!
+//! A rule is a name in brackets with a reason, followed by its lines. `ignore` tolerates differences that one of its
+//! words matches: a kind (`status`), a field (`nfs.fattr4.*`) or an operation (`READDIR`); `in` restricts it to
+//! operations. `#` begins a comment.
+
+use std::fmt;
+
+use super::{ALL, ToleranceRule};
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
+
+/// Maximum number of rules in a file.
+const MAX_RULES: usize = 4096;
+
+/// A line of a rule.
+#[derive(Clone, Debug, PartialEq)]
+struct RuleFileLine {
+    /// Matches the difference.
+    ignore: ComparisonOptions,
+    /// Operations that it is restricted to, if any.
+    within: Option<ComparisonOptions>,
+}
+
+/// A rule of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToleranceFileRule {
+    /// Name and reason.
+    pub rule: ToleranceRule,
+    lines: Vec<RuleFileLine>,
+}
+
+/// Reason why a file of rules cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleFileError {
+    /// Line number, from 1.
+    pub line: usize,
+    /// Error message, with a remedy.
+    pub message: String,
+}
+
+impl fmt::Display for RuleFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for RuleFileError {}
+
+impl ToleranceFileRule {
+    /// Returns `true` if the rule tolerates a difference.
+    pub fn allows(&self, difference: &Difference) -> bool {
+        let is_about = |words: &ComparisonOptions| !words.includes(difference);
+        self.lines.iter().any(|line| is_about(&line.ignore) && line.within.as_ref().is_none_or(is_about))
+    }
+}
+
+/// Reads a file of rules.
+///
+/// # Errors
+/// Returns an error for the first invalid line.
+pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
+    let mut rules: Vec<ToleranceFileRule> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        parse_line(line, &mut rules).map_err(|what| RuleFileError { line: number, message: what })?;
+    }
+    match rules.iter().position(|rule| rule.lines.is_empty()) {
+        Some(at) => {
+            let name = rules.get(at).map_or("", |rule| rule.rule.name);
+            let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
+            let line = text.lines().position(is_it).map_or(1, |at| at + 1);
+            Err(RuleFileError {
+                line,
+                message: format!("[{name}] tolerates nothing; write ignore WORD below it"),
+            })
+        }
+        None => Ok(rules),
+    }
+}
+
+fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), String> {
+    if line.chars().any(|letter| letter.is_control() && letter != '\t') {
+        return Err("a control character; remove it".to_owned());
+    }
+    let said = line.split('#').next().unwrap_or_default().trim();
+    if said.is_empty() {
+        return Ok(());
+    }
+    if let Some(rest) = said.strip_prefix('[') {
+        let Some((name, why)) = rest.split_once(']') else {
+            return Err("a name without its end; write [NAME] REASON".to_owned());
+        };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+        let why = why.trim();
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+            return Err(format!("invalid name {name:?}; use letters, digits, - and _"));
+        }
+        if why.is_empty() {
+            return Err(format!("[{name}] has no reason; write [{name}] REASON"));
+        }
+        let mut others = ALL.iter().chain(rules.iter().map(|rule| &rule.rule));
+        if others.any(|rule| rule.name == name) {
+            return Err(format!("duplicate rule {name}; use another name"));
+        }
+        if rules.len() >= MAX_RULES {
+            return Err(format!("more than {MAX_RULES} rules; put some together"));
+        }
+        // Rule names are `'static`, as reports also name built-in rules.
+        let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
+        rules.push(ToleranceFileRule { rule: ToleranceRule { name, why }, lines: Vec::new() });
+        return Ok(());
+    }
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let (ignore, within) = match &words[..] {
+        ["ignore", list] => (parse_words(list)?, None),
+        ["ignore", list, "in", operations] => {
+            let within = parse_words(operations)?;
+            if let Some(word) = within.ignore.iter().find(|word| !matches!(word, IgnoreKey::Operation(_))) {
+                return Err(format!("{word} is not an operation; write it before `in`"));
+            }
+            (parse_words(list)?, Some(within))
+        }
+        _ => {
+            let shown: String = said.chars().take(60).collect();
+            return Err(format!("invalid rule {shown:?}; write ignore WORD, or ignore WORD in OPERATION"));
+        }
+    };
+    match rules.last_mut() {
+        Some(rule) => rule.lines.push(RuleFileLine { ignore, within }),
+        None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
+    }
+    Ok(())
+}
+
+fn parse_words(list: &str) -> Result<ComparisonOptions, String> {
+    let ignore = list.split(',').map(str::parse).collect::<Result<Vec<IgnoreKey>, String>>()?;
+    Ok(ComparisonOptions { ignore, ..ComparisonOptions::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSide};
+
+    fn difference(kind: DifferenceKind, path: &str, field: &'static str) -> Difference {
+        let (operation, path) = ("NFS 4.2 OPEN".to_owned(), path.to_owned());
+        Difference {
+            kind,
+            operation,
+            path,
+            field,
+            count: 1,
+            a: DifferenceSide::default(),
+            b: DifferenceSide::default(),
+        }
+    }
+
+    #[test]
+    fn a_rule_lets_be_what_one_of_its_lines_is_about() {
+        let rules = parse_rules(
+            "# a file system without modes\n[modes] it has none # really\nignore nfs.mode in GETATTR,READDIR\n\
+             ignore count\n\n[opens] it has its own\nignore status in OPEN\n",
+        )
+        .unwrap();
+        let allowed = |difference: &Difference| {
+            rules.iter().find(|rule| rule.allows(difference)).map(|rule| (rule.rule.name, rule.rule.why))
+        };
+        let mode = difference(DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
+        assert_eq!(allowed(&mode), Some(("modes", "it has none")));
+        let elsewhere = difference(DifferenceKind::Result, "SETATTR.mode", "nfs.mode");
+        assert_eq!(allowed(&elsewhere), None);
+        assert_eq!(
+            allowed(&difference(DifferenceKind::Count, "WRITE.count", "nfs.count4")).map(|of| of.0),
+            Some("modes")
+        );
+        assert_eq!(
+            allowed(&difference(DifferenceKind::Status, "OPEN.status", "")).map(|of| of.0),
+            Some("opens")
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_no_rule_is_told_with_its_number_and_what_to_do() {
+        let error = |text: &str| parse_rules(text).unwrap_err().to_string();
+        assert_eq!(error("\nignore count\n"), "line 2: no rule has a name yet; write [NAME] REASON before");
+        assert_eq!(error("[a] why\nignore REDA"), "line 2: unknown operation REDA; did you mean READ?");
+        assert_eq!(error("[a]\nignore count"), "line 1: [a] has no reason; write [a] REASON");
+        assert_eq!(error("[acl] mine\nignore count"), "line 1: duplicate rule acl; use another name");
+        assert_eq!(error("[a] why\n"), "line 1: [a] tolerates nothing; write ignore WORD below it");
+        assert_eq!(
+            error("[a] why\nignore count in nfs.mode"),
+            "line 2: nfs.mode is not an operation; write it before `in`"
+        );
+        assert!(error("[a] why\nallow count").starts_with("line 2: invalid rule \"allow count\""));
+    }
+
+    #[test]
+    fn the_document_shows_rules_that_can_be_read() {
+        let document = include_str!("../../../../../docs/replay.md");
+        let example = document.split("```").find(|part| part.contains("[squash]")).unwrap();
+        assert_eq!(parse_rules(example).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,651 @@
+//! Tree check: compares the files on the server after a run with those that the steps must have left.
+//!
+//! The tree of the trace is [updated](InferredTree::with_current_state) by the steps that were executed as recorded, which gives
+//! the object of each name and the contents of files. Effects of steps that were not sent or went otherwise are not
+//! expected. At the end the directories are listed, and type, size, mode, link text and written content of the objects
+//! are read, through NFS as in seeding.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::ConnectTarget;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::call_description::{CallDescription, ROOT};
+use super::dependencies::effects::OperationEffect;
+use super::live_values::LiveValues;
+use super::reply_check::ReplyChecker;
+use super::report::{StepId, StepMismatch};
+use super::step_outcome::StepOutcome;
+use super::tolerance_rules;
+use crate::containment::{ContainedTransport, Containment};
+use crate::seed::SeededTree;
+use crate::seed::files::{FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes};
+use crate::seed::v3::Nfs3Client;
+use crate::seed::v4::Nfs4Client;
+use crate::trace::file_format::{FileType, ObjectExistence};
+use crate::trace::{
+    PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
+};
+use crate::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+};
+use nfsrdma_analysis::comparison::record::hash;
+
+/// Maximum number of bytes of one READ.
+const READ_BYTES: u64 = 256 << 10;
+/// Maximum number of bytes of files that are read.
+const MAX_READ_BYTES: u64 = 4 << 30;
+/// Maximum length of a link text that is remembered in bytes.
+const MAX_LINK_TEXT_BYTES: u32 = 4096;
+/// Maximum number of components of a path that are shown.
+const MAX_PATH_NAMES: usize = 64;
+
+/// Result of the tree check.
+#[derive(Clone, Debug, Default)]
+pub struct TreeCheckReport {
+    /// Number of names looked up, or found although they must not exist.
+    pub names: u64,
+    /// Number of objects checked.
+    pub objects: u64,
+    /// Number of bytes of content read.
+    pub bytes: u64,
+    /// Number of bytes written in the run that still exist, as far as known: those to be read.
+    pub written_bytes: u64,
+    /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
+    pub left_out: u64,
+    /// Number of names and objects that differ.
+    pub differing: u64,
+    /// First differences.
+    pub mismatches: Vec<StepMismatch>,
+    /// Reason why the check was not completed.
+    pub failed: Option<String>,
+}
+
+impl TreeCheckReport {
+    /// Returns the checked fraction (0 to 1) of names and objects or of bytes, whichever is lower; 1 if there was
+    /// nothing to check.
+    pub fn coverage(&self) -> f64 {
+        let part = |done: u64, all: u64| if all == 0 { 1.0 } else { done.min(all) as f64 / all as f64 };
+        let looked = self.names + self.objects;
+        part(looked, looked + self.left_out).min(part(self.bytes, self.written_bytes))
+    }
+}
+
+/// Conformance of a step to the recording, as far as it affects the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepFidelity {
+    /// Executed as recorded.
+    AsRecorded,
+    /// Each operation was executed as recorded, but the attributes in the Reply differ.
+    WithOtherAttributes,
+    /// An operation had another outcome.
+    Differently,
+}
+
+/// File tree that the steps must have left.
+#[derive(Debug)]
+pub(super) struct ExpectedTree {
+    tree: InferredTree,
+}
+
+impl ExpectedTree {
+    pub(super) fn new() -> Self {
+        Self { tree: InferredTree::with_current_state() }
+    }
+
+    /// Applies the effects of a finished step if it was executed as recorded.
+    pub(super) fn apply_step<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallDescription,
+        (state, went): (&StepOutcome, StepFidelity),
+        is_racing: bool,
+        contents: &mut TraceReader<R>,
+    ) {
+        let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
+        let is_known = match state {
+            StepOutcome::Matched | StepOutcome::Substituted(_) => {
+                step.reply.is_complete() && step.call.is_complete()
+            }
+            // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
+            // Neither is one about the rights of another user.
+            StepOutcome::Tolerated(tolerance_rules::AFTER | tolerance_rules::CREDENTIALS)
+                if changes() == 0 && !parts.effects.is_empty() =>
+            {
+                return;
+            }
+            StepOutcome::Tolerated(tolerance_rules::AFTER) => {
+                went == StepFidelity::WithOtherAttributes && step.reply.is_complete()
+            }
+            // The last answer is the recorded one, unless the recorded one was a delay.
+            StepOutcome::Tolerated(tolerance_rules::DELAYED) => {
+                went == StepFidelity::AsRecorded && step.reply.is_complete()
+            }
+            // With these rules the files differ from the capture.
+            StepOutcome::Tolerated(rule) => {
+                ![tolerance_rules::ROOM, tolerance_rules::CREDENTIALS].contains(rule)
+                    && step.reply.is_complete()
+            }
+            // The effects are certain if only relations to earlier values are violated.
+            StepOutcome::Mismatched(differences) => {
+                let is_relation = |one: &Difference| one.kind == DifferenceKind::Relation;
+                differences.iter().all(is_relation) && step.reply.is_complete() && step.call.is_complete()
+            }
+            // An unsupported operation has no effect, but the operations before it in the COMPOUND may have one.
+            StepOutcome::Unreplayable(_) if changes() > 1 => false,
+            StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => return,
+        };
+        let writes = || {
+            parts
+                .effects
+                .iter()
+                .all(|act| !act.may_change_size_or_links() || matches!(act, OperationEffect::Write(..)))
+        };
+        if *state == StepOutcome::Tolerated(tolerance_rules::ROOM) && writes() {
+            // It failed for lack of space in the capture.
+            let frames = [step.origin.call_frame, step.origin.reply_frame];
+            for payload in step.call.payloads.iter() {
+                self.tree.record_replacement(&payload, step.caller.server, step.origin.id, frames);
+            }
+            return;
+        }
+        // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
+        let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
+        if !is_known {
+            return self.mark_uncertain(step);
+        }
+        if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
+            return;
+        }
+        let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
+            let mut read = |payload: TracePayload| {
+                let is_text =
+                    payload.length <= MAX_LINK_TEXT_BYTES && payload.content == PayloadContentState::KEPT;
+                let mut bytes = Vec::new();
+                let is_read = is_text && contents.content(&payload, &mut bytes).is_ok_and(|is| is);
+                is_read.then_some(bytes)
+            };
+            message.payloads.iter().map(&mut read).collect()
+        };
+        // Only the text of symbolic links is read here, no file data.
+        let (calls, replies) = match parts.has_link_text(step.asked.find_description()) {
+            true => (texts(&step.call), texts(&step.reply)),
+            false => (Vec::new(), Vec::new()),
+        };
+        let of_call = |at: usize| text_at(&calls, at);
+        let of_reply = |at: usize| text_at(&replies, at);
+        let facts = step_input(step, [&of_call, &of_reply]);
+        self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
+    }
+
+    /// Returns the size that a file must have after the steps so far, if known.
+    pub(super) fn size(&self, file: u32) -> Option<u64> {
+        self.tree.current_state(self.tree.find_by_handle(file)?)?.size
+    }
+
+    /// Returns `true` if a directory must have this name after the steps so far.
+    pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.has_name(directory, name)
+    }
+
+    /// Returns `true` if a file must have a name after the steps so far.
+    pub(super) fn must_exist(&self, file: u32) -> bool {
+        let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
+        id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
+    }
+
+    /// Marks the effects of a step as uncertain.
+    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>) {
+        self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
+    }
+
+    /// Checks the tree on the server.
+    pub(super) fn check<R: Read + Seek>(
+        &self,
+        (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
+        target: &ConnectTarget,
+        tag: &str,
+        live: &LiveServerNames<'_>,
+        contents: &mut TraceReader<R>,
+        shown: usize,
+    ) -> TreeCheckReport {
+        let mut walked = TreeCheckReport::default();
+        let connection = match transport.connect(target) {
+            Ok(connection) => connection,
+            Err(error) => return TreeCheckReport { failed: Some(error.to_string()), ..walked },
+        };
+        let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
+        let line = transport.rpc_client(connection, xid, containment, target);
+        let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
+            None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
+            Some(_) => match Nfs4Client::new(line, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
+                Ok(files) => Box::new(files),
+                Err(problem) => return TreeCheckReport { failed: Some(problem.to_string()), ..walked },
+            },
+        };
+        files.limit_io(live.seeded.io);
+        let mut looker =
+            TreeChecker { tree: &self.tree, live, files: &mut *files, report: &mut walked, contents, shown };
+        if let Err(problem) = looker.check_names() {
+            walked.failed = Some(problem.to_string());
+        }
+        files.close();
+        drop(files);
+        walked
+    }
+}
+
+/// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.
+fn has_no_effect(operation: &Operation) -> bool {
+    matches!(
+        *operation,
+        Operation::SEQUENCE
+            | Operation::PUTFH
+            | Operation::READ
+            | Operation::READ_PLUS
+            | Operation::ACCESS
+            | Operation::RENEW
+    )
+}
+
+fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
+    texts.get(at)?.as_deref()
+}
+
+fn step_input<'s>(
+    step: &'s TraceStep<'s>,
+    contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> TreeStepInput<'s> {
+    TreeStepInput {
+        id: step.origin.id,
+        server: step.caller.server,
+        is_reverse: step.caller.is_reverse,
+        asked: &step.asked,
+        call: &step.call,
+        reply: &step.reply,
+        contents,
+    }
+}
+
+/// Identifiers of the live server.
+pub(super) struct LiveServerNames<'a> {
+    pub(super) seeded: &'a SeededTree,
+    pub(super) values: &'a LiveValues,
+    /// Last values in Replies.
+    pub(super) checker: &'a ReplyChecker,
+}
+
+struct TreeChecker<'a, R> {
+    tree: &'a InferredTree,
+    live: &'a LiveServerNames<'a>,
+    files: &'a mut dyn FileServerClient,
+    report: &'a mut TreeCheckReport,
+    contents: &'a mut TraceReader<R>,
+    shown: usize,
+}
+
+impl<R: Read + Seek> TreeChecker<'_, R> {
+    /// Returns the live filehandle of a directory.
+    fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
+        let node = self.tree.nodes().get(id.0 as usize)?;
+        let live = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));
+        if let Some(live) = live {
+            return Some(live.to_vec());
+        }
+        let is_root =
+            node.existence == ObjectExistence::ROOT && node.names.iter().any(|name| &*name.name == b"/");
+        is_root.then(|| self.live.seeded.root.clone())
+    }
+
+    /// Returns the path of a name, as far as known, for display.
+    fn path(
+        &self,
+        parent: InferredObjectId,
+        name: &[u8],
+        above: &FxHashMap<InferredObjectId, CurrentName<'_>>,
+    ) -> String {
+        let mut names = vec![String::from_utf8_lossy(name).into_owned()];
+        let mut at = parent;
+        while let Some(named) = above.get(&at).filter(|_| names.len() < MAX_PATH_NAMES) {
+            names.push(String::from_utf8_lossy(named.name).into_owned());
+            at = named.parent;
+        }
+        names.reverse();
+        names.join("/")
+    }
+
+    /// Lists the directories and checks their entries.
+    fn check_names(&mut self) -> Result<(), FileServerError> {
+        self.report.left_out += self.tree.uncertain_name_count();
+        self.report.written_bytes = self.tree.written_bytes();
+        let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentName<'_>>> = BTreeMap::new();
+        let mut above: FxHashMap<InferredObjectId, CurrentName<'_>> = FxHashMap::default();
+        for named in self.tree.current_names() {
+            if let Some(object) = named.object {
+                above.entry(object).or_insert(named);
+            }
+            by_directory.entry(named.parent).or_default().push(named);
+        }
+        let mut seen = FxHashSet::default();
+        for (directory, mut names) in by_directory {
+            let node = self.tree.nodes().get(directory.0 as usize);
+            let had_name =
+                node.is_some_and(|node| node.existence != ObjectExistence::ROOT && !node.names.is_empty());
+            if had_name && !above.contains_key(&directory) {
+                // It was removed.
+                continue;
+            }
+            let Some(handle) = self.directory_handle(directory) else {
+                self.report.left_out += names.len() as u64;
+                continue;
+            };
+            if node.is_some_and(|node| node.existence == ObjectExistence::ROOT) {
+                self.check_root(directory, &handle, &self.path(directory, b"", &above))?;
+            }
+            let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
+            let listed = self.files.list_names(&handle, &mut |name| {
+                there.insert(name.into());
+            });
+            names.sort_by(|a, b| a.name.cmp(b.name));
+            match listed {
+                Ok(()) => {}
+                Err(FileServerError::Refused(what, status)) => {
+                    let path = self.path(directory, b"", &above);
+                    self.report_difference(
+                        directory,
+                        DifferenceKind::Status,
+                        &path,
+                        "names",
+                        "there",
+                        &format!("{what}: {status}"),
+                    );
+                    continue;
+                }
+                Err(problem) => return Err(problem),
+            }
+            for named in &names {
+                self.report.names += 1;
+                let path = self.path(directory, named.name, &above);
+                match (named.object, there.remove(named.name)) {
+                    (Some(object), true) => {
+                        if seen.insert(object) {
+                            self.check_object(object, &handle, named.name, &path)?;
+                        }
+                    }
+                    (Some(object), false) => self.report_difference(
+                        object,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "there",
+                        "missing",
+                    ),
+                    (None, true) => self.report_difference(
+                        directory,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "gone",
+                        "there",
+                    ),
+                    (None, false) => {}
+                }
+            }
+            // All names of a directory created by a step are known.
+            if node.is_some_and(|node| node.existence == ObjectExistence::CREATED) {
+                let mut more: Vec<_> = there.into_iter().collect();
+                more.sort();
+                for name in more {
+                    self.report.names += 1;
+                    let path = self.path(directory, &name, &above);
+                    self.report_difference(
+                        directory,
+                        DifferenceKind::Name,
+                        &path,
+                        "name",
+                        "never there",
+                        "there",
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a root, which has no name: its last values in Replies must still hold.
+    fn check_root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
+        let marks = match self.files.status(handle) {
+            Ok(status) => status.version,
+            Err(FileServerError::Refused(..)) => return Ok(()),
+            Err(problem) => return Err(problem),
+        };
+        let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
+        for (aspect, [told, is]) in
+            self.live.checker.final_differences(&[&[ROOT][..], handles].concat(), &marks)
+        {
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
+        }
+        Ok(())
+    }
+
+    /// Checks an object by one of its names.
+    fn check_object(
+        &mut self,
+        id: InferredObjectId,
+        parent: &[u8],
+        name: &[u8],
+        path: &str,
+    ) -> Result<(), FileServerError> {
+        let tree = self.tree;
+        let Some(node) = tree.nodes().get(id.0 as usize) else { return Ok(()) };
+        if tree.is_uncertain(id) {
+            self.report.left_out += 1;
+            return Ok(());
+        }
+        // It was written, but its content is unknown.
+        self.report.left_out +=
+            u64::from(tree.current_state(id).is_some_and(CurrentFileState::has_too_many_extents));
+        self.report.objects += 1;
+        let found = match self.files.lookup(parent, name) {
+            Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
+            Ok(None) => Err(FileServerError::Refused("LOOKUP".into(), "no such name".into())),
+            Err(problem) => Err(problem),
+        };
+        let (handle, LiveObjectAttributes { file_type, size, mode, version: marks, .. }) = match found {
+            Ok(found) => found,
+            Err(FileServerError::Refused(what, status)) => {
+                self.report_difference(
+                    id,
+                    DifferenceKind::Status,
+                    path,
+                    "object",
+                    "there",
+                    &format!("{what}: {status}"),
+                );
+                return Ok(());
+            }
+            Err(problem) => return Err(problem),
+        };
+        if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
+            let (expected, found) = (node.file_type.to_string(), file_type.to_string());
+            self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
+            return Ok(());
+        }
+        for (aspect, [told, is]) in self.live.checker.final_differences(&node.handles, &marks) {
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
+        }
+        let none = CurrentFileState::default();
+        let now = tree.current_state(id).unwrap_or(&none);
+        if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
+            self.report_difference(
+                id,
+                DifferenceKind::Result,
+                path,
+                "mode",
+                &format!("0{expected:o}"),
+                &format!("0{:o}", mode & 0o7777),
+            );
+        }
+        match file_type {
+            FileType::FILE => {
+                if let Some(expected) = now.size.filter(|expected| *expected != size) {
+                    self.report_difference(
+                        id,
+                        DifferenceKind::Result,
+                        path,
+                        "size",
+                        &expected.to_string(),
+                        &size.to_string(),
+                    );
+                    return Ok(());
+                }
+                self.check_content(id, now, &handle, path)
+            }
+            FileType::LINK if !node.target.is_empty() => {
+                let shown = |text: &[u8]| format!("{:?}", String::from_utf8_lossy(text));
+                match self.files.read_link(&handle) {
+                    Ok(text) if *text == *node.target => {}
+                    Ok(text) => self.report_difference(
+                        id,
+                        DifferenceKind::Name,
+                        path,
+                        "text",
+                        &shown(&node.target),
+                        &shown(&text),
+                    ),
+                    Err(FileServerError::Refused(what, status)) => {
+                        let found = format!("{what}: {status}");
+                        self.report_difference(
+                            id,
+                            DifferenceKind::Status,
+                            path,
+                            "text",
+                            &shown(&node.target),
+                            &found,
+                        );
+                    }
+                    Err(problem) => return Err(problem),
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads and compares the written content.
+    fn check_content(
+        &mut self,
+        id: InferredObjectId,
+        now: &CurrentFileState,
+        handle: &[u8],
+        path: &str,
+    ) -> Result<(), FileServerError> {
+        let (mut sent, mut of) = (Vec::new(), None);
+        for piece in &now.extents {
+            let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
+            if of != Some(key) {
+                // A damaged trace was reported before.
+                if !self.read_sent_payload(&piece.payload, &mut sent) {
+                    continue;
+                }
+                of = Some(key);
+            }
+            let (mut at, end) = piece.range;
+            while at < end && self.report.bytes < MAX_READ_BYTES {
+                let count = (end - at).min(READ_BYTES);
+                let begin = at.saturating_sub(piece.payload.offset) as usize;
+                let got = match self.files.read(handle, at, count as u32) {
+                    Ok(got) => got,
+                    Err(FileServerError::Refused(what, status)) => {
+                        let field = format!("content at byte {at}");
+                        let found = format!("{what}: {status}");
+                        self.report_difference(id, DifferenceKind::Status, path, &field, "there", &found);
+                        return Ok(());
+                    }
+                    Err(problem) => return Err(problem),
+                };
+                self.report.bytes += got.len() as u64;
+                let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
+                if got.is_empty() || got != expected {
+                    let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
+                    let field = format!("content at byte {}", at + first);
+                    let shown = |bytes: &[u8]| match bytes.get(first as usize) {
+                        Some(byte) => format!("0x{byte:02x}"),
+                        None => "nothing".to_owned(),
+                    };
+                    self.report_difference(
+                        id,
+                        DifferenceKind::Data,
+                        path,
+                        &field,
+                        &shown(expected),
+                        &shown(&got),
+                    );
+                    return Ok(());
+                }
+                at += got.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the data that the run has sent of a payload. Returns `false` if the trace cannot be read.
+    fn read_sent_payload(&mut self, payload: &TracePayload, to: &mut Vec<u8>) -> bool {
+        match self.contents.content(payload, to) {
+            Ok(true) => true,
+            Ok(false) => {
+                to.clear();
+                to.resize(payload.length as usize, 0);
+                if payload.content == PayloadContentState::KEYED {
+                    generated_file_data::fill(self.contents.summary().key, payload.file, payload.offset, to);
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn report_difference(
+        &mut self,
+        id: InferredObjectId,
+        kind: DifferenceKind,
+        path: &str,
+        field: &str,
+        expected: &str,
+        found: &str,
+    ) {
+        self.report.differing += 1;
+        if self.report.mismatches.len() >= self.shown {
+            return;
+        }
+        let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
+        let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
+        let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
+        let half = |value: &str| DifferenceSide {
+            location: Some(place),
+            frame: place.call,
+            value: Some(value.to_owned()),
+        };
+        let difference = Difference {
+            kind,
+            operation: path.to_owned(),
+            path: field.to_owned(),
+            field: "",
+            count: 1,
+            a: half(expected),
+            b: half(found),
+        };
+        let step = StepId { step: 0, frames };
+        self.report.mismatches.push(StepMismatch {
+            step,
+            copy: 0,
+            operation: path.to_owned(),
+            differences: vec![difference],
+        });
+    }
+}

@@ -1,0 +1,323 @@
+//! The file operations that seeding and the tree check after a run need, independent of the NFS version.
+
+use std::fmt;
+
+use nfsrdma_rpc::rpc_client::RpcCallError;
+
+use crate::trace::file_format::FileType;
+
+/// A live filehandle.
+pub type LiveFilehandle = Vec<u8>;
+
+/// The reason that a file operation failed.
+#[derive(Debug)]
+pub enum FileServerError {
+    /// The server refused the operation: operation and status.
+    Refused(String, String),
+    /// The server kept asking for a delay: operation and total seconds waited.
+    Busy(String, u64),
+    /// The Call failed.
+    Call(RpcCallError),
+}
+
+impl fmt::Display for FileServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(what, status) => match advice_for_status(status) {
+                Some(meaning) => write!(f, "{meaning} ({what}: {status})"),
+                None => write!(f, "{what}: {status}"),
+            },
+            Self::Busy(what, seconds) => {
+                write!(f, "{what}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state")
+            }
+            Self::Call(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FileServerError {}
+
+impl From<RpcCallError> for FileServerError {
+    fn from(error: RpcCallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+/// Explains a status of NFSv3, NFSv4 or MOUNT during setup, and suggests a remedy. `None` for other statuses.
+pub fn advice_for_status(status: &str) -> Option<&'static str> {
+    Some(match status.split_once("ERR_")?.1 {
+        "ROFS" => "read-only file system: export it read-write",
+        "NOSPC" => "no space left on device: free space on the export",
+        "DQUOT" => "disk quota exceeded: raise it, or free space on the export",
+        "NOENT" => "no such file or directory: check the URL; `probe` lists the exports",
+        "NOTDIR" => "not a directory: check the URL",
+        "ACCES" | "ACCESS" | "PERM" => {
+            "permission denied: export it to this machine with no_root_squash, or make it world-writable"
+        }
+        "WRONGSEC" => "the export requires security other than AUTH_SYS: allow sec=sys for this machine",
+        _ => return None,
+    })
+}
+
+/// The type of an object to create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewObjectKind<'a> {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with this text.
+    Link(&'a [u8]),
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// Attributes of a live object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveObjectAttributes {
+    /// File type.
+    pub file_type: FileType,
+    /// Size in bytes.
+    pub size: u64,
+    /// Mode.
+    pub mode: u32,
+    /// Numeric user and group ID of the owner; `None` in NFSv4, which has names.
+    pub owners: Option<[u32; 2]>,
+    /// Identity and version of the object.
+    pub version: ObjectVersion,
+}
+
+/// Identity and version of an object. Each value is the big-endian number of its XDR encoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectVersion {
+    /// The NFSv4 change attribute.
+    pub change: Option<u128>,
+    /// Modification time of the content (mtime).
+    pub modified: Option<u128>,
+    /// Modification time of the attributes (ctime, time_metadata).
+    pub metadata: Option<u128>,
+    /// File ID.
+    pub fileid: Option<u128>,
+    /// File system ID.
+    pub file_system: Option<u128>,
+}
+
+/// Maximum sizes of a READ and a WRITE in a file system: `maxread` and `maxwrite` (RFC 8881 sections 5.8.2.20 and
+/// 5.8.2.21), rtmax and wtmax (RFC 1813 section 3.3.19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoLimits {
+    /// Maximum number of bytes of a READ.
+    pub read_bytes: u32,
+    /// Maximum number of bytes of a WRITE.
+    pub write_bytes: u32,
+}
+
+impl Default for IoLimits {
+    /// Returns no limits.
+    fn default() -> Self {
+        Self { read_bytes: u32::MAX, write_bytes: u32::MAX }
+    }
+}
+
+impl IoLimits {
+    /// Creates limits from the values of a server, where 0 means no limit.
+    pub fn from_server_values(read_bytes: u64, write_bytes: u64) -> Self {
+        let limit = |bytes: u64| if bytes == 0 { u32::MAX } else { u32::try_from(bytes).unwrap_or(u32::MAX) };
+        Self { read_bytes: limit(read_bytes), write_bytes: limit(write_bytes) }
+    }
+}
+
+/// Limits of a Call in a session. RFC 8881 section 18.36.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// ca_maxrequestsize, in bytes of the whole RPC message.
+    pub request_bytes: u32,
+    /// ca_maxresponsesize, in bytes of the whole RPC message.
+    pub response_bytes: u32,
+    /// ca_maxoperations.
+    pub operations: u32,
+}
+
+impl Default for SessionLimits {
+    /// Returns no limits.
+    fn default() -> Self {
+        Self { request_bytes: u32::MAX, response_bytes: u32::MAX, operations: u32::MAX }
+    }
+}
+
+impl SessionLimits {
+    /// Returns `true` if any limit is lower than in `other`.
+    pub fn is_below(&self, other: &Self) -> bool {
+        self.request_bytes < other.request_bytes
+            || self.response_bytes < other.response_bytes
+            || self.operations < other.operations
+    }
+}
+
+/// The capabilities of a file system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSystemCapabilities {
+    /// Words of the `supported_attrs` bitmap; `None` in NFSv3.
+    pub supported: Option<Vec<u32>>,
+    /// Maximum sizes of a READ and a WRITE.
+    pub io: IoLimits,
+}
+
+/// Number of names of one directory after which listing stops.
+pub const MAX_LISTED_NAMES: usize = 1 << 20;
+
+/// Position in a directory whose names are listed in several Replies. Its cookie and verifier continue the listing: RFC
+/// 1813 section 3.3.16, RFC 8881 section 18.23.
+#[derive(Debug, Default)]
+pub(super) struct ReaddirPosition {
+    pub(super) cookie: u64,
+    pub(super) cookie_verifier: [u8; 8],
+    /// Number of entries so far, `.` and `..` included.
+    entries: usize,
+}
+
+impl ReaddirPosition {
+    /// Passes the names of a Reply to `each`, up to the limit. Returns `true` if the listing is over: at the limit, at
+    /// the end of the directory, or at a Reply that leads no further.
+    pub(super) fn add_reply<'a>(
+        &mut self,
+        entries: impl Iterator<Item = (u64, &'a [u8])>,
+        is_end_of_directory: bool,
+        each: &mut dyn FnMut(&[u8]),
+    ) -> bool {
+        let before = self.cookie;
+        for (cookie, name) in entries.take(MAX_LISTED_NAMES - self.entries) {
+            self.cookie = cookie;
+            self.entries += 1;
+            if !matches!(name, b"." | b"..") {
+                each(name);
+            }
+        }
+        is_end_of_directory || self.cookie == before || self.entries == MAX_LISTED_NAMES
+    }
+}
+
+/// A client of a file server.
+pub trait FileServerClient {
+    /// Returns the filehandle of the directory that the URL names.
+    ///
+    /// # Errors
+    /// Returns an error if the directory does not exist, or the server does not answer.
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError>;
+
+    /// Returns the object with a name, or `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses or does not answer.
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError>;
+
+    /// Creates an object, which must not exist.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn make(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError>;
+
+    /// Adds a hard link to an object.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError>;
+
+    /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> Result<(), FileServerError>;
+
+    /// Sets mode and size, if given.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> Result<(), FileServerError>;
+
+    /// Writes to stable storage of a file.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError>;
+
+    /// Returns `true` if a directory has no entries.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError>;
+
+    /// Returns the capabilities of the file system of an object.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError>;
+
+    /// Sets the limits of later reads and writes.
+    fn limit_io(&mut self, limits: IoLimits);
+
+    /// Returns the attributes of an object.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError>;
+
+    /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError>;
+
+    /// Returns the text of a symbolic link.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError>;
+
+    /// Calls `each` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
+    ///
+    /// # Errors
+    /// As [`lookup`](Self::lookup).
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError>;
+
+    /// Releases the server state of this client where possible, and closes its connection.
+    fn close(&mut self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_reply_adds_names_above_the_limit() {
+        let (mut listing, mut listed) = (ReaddirPosition::default(), 0);
+        let entries = |from: u64, count: u64| (from + 1..=from + count).map(|cookie| (cookie, &b"name"[..]));
+        let half = MAX_LISTED_NAMES as u64 / 2;
+        assert!(!listing.add_reply(entries(0, half), false, &mut |_| listed += 1));
+        assert!(listing.add_reply(entries(half, half + 7), false, &mut |_| listed += 1));
+        assert_eq!(listed, MAX_LISTED_NAMES);
+    }
+
+    #[test]
+    fn a_listing_ends_with_the_directory_or_where_a_reply_leads_no_further() {
+        let (mut listing, mut names) = (ReaddirPosition::default(), Vec::new());
+        let first = [(3, &b"."[..]), (5, b".."), (9, b"a")];
+        assert!(!listing.add_reply(first.into_iter(), false, &mut |name| names.push(name.to_vec())));
+        assert_eq!((listing.cookie, &names), (9, &vec![b"a".to_vec()]));
+        assert!(listing.add_reply([(9, &b"a"[..])].into_iter(), false, &mut |_| {}));
+        assert!(listing.add_reply([(12, &b"b"[..])].into_iter(), true, &mut |_| {}));
+    }
+}

@@ -1,0 +1,658 @@
+//! NFSv4 implementation of the file operations, for any of the minor versions to try.
+
+mod clients;
+
+use nfsrdma_dissectors::nfs::v4::{
+    Args, Attribute, Attributes, Bitmap4, Close4Args, CompoundReply, Create4Args, Createhow4, Createtype4,
+    DestroyClientid4Args, DestroySession4Args, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
+    NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
+    OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args, Results,
+    Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values,
+    words_for_bits,
+};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
+use nfsrdma_rpc::PayloadSource;
+use nfsrdma_rpc::rpc_client::ProcedureCall;
+
+use super::files::{
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
+};
+use crate::containment::ContainedRpcClient;
+use crate::reply_size::ReplySize;
+use clients::{create_session, set_clientid};
+
+/// Maximum number of times that the client state is re-established.
+const MAX_RENEWALS: u32 = 16;
+
+/// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
+const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
+
+/// Bytes reserved in a Call and a Reply in addition to file data: headers with a long credential, SEQUENCE, filehandles
+/// and attributes.
+const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
+
+/// The client state at the server.
+enum Nfs4ClientState {
+    /// NFSv4.0: a clientid, and the seqid of its only open owner.
+    Client { clientid: u64, seqid: u32 },
+    /// NFSv4.1 and later: a client ID with its next csa_sequence, and a session with the sequence ID of its first slot.
+    Session {
+        clientid: u64,
+        create_sequence: u32,
+        id: [u8; 16],
+        sequence: u32,
+        slots: u32,
+        limits: SessionLimits,
+    },
+}
+
+/// The client state at the server, for another component to continue with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nfs4ClientHandover {
+    /// NFSv4.0.
+    Client {
+        /// The clientid.
+        clientid: u64,
+    },
+    /// NFSv4.1 and later.
+    Session {
+        /// The clientid.
+        clientid: u64,
+        /// Next csa_sequence of the clientid.
+        create_sequence: u32,
+        /// The session ID.
+        id: [u8; 16],
+        /// sa_sequenceid of the last Call on slot 0.
+        sequence: u32,
+        /// Number of slots granted.
+        slots: u32,
+        /// Limits of a Call.
+        limits: SessionLimits,
+    },
+}
+
+/// An NFSv4 client.
+pub struct Nfs4Client<'t> {
+    rpc: ContainedRpcClient<'t>,
+    /// Name of the client, as sent to the server.
+    name: String,
+    minor: u32,
+    state: Nfs4ClientState,
+    /// Number of times that the server lost the client state.
+    renewals: u32,
+    /// Number of open owners before the current one.
+    open_owner_number: u32,
+    io: IoLimits,
+}
+
+impl<'t> Nfs4Client<'t> {
+    /// Registers at the server as a client with this name, with the first of `minors` that succeeds.
+    ///
+    /// # Errors
+    /// Returns an error if the server refuses all minor versions, or does not answer.
+    pub fn new(
+        mut line: ContainedRpcClient<'t>,
+        name: &str,
+        minors: &[u32],
+    ) -> Result<Self, FileServerError> {
+        line.add_client_identity(name);
+        let mut last = None;
+        for minor in minors {
+            let held = match minor {
+                0 => set_clientid(&mut line, name),
+                minor => create_session(&mut line, *minor, name, None),
+            };
+            match held {
+                Ok(held) => {
+                    let (name, io) = (name.to_owned(), IoLimits::default());
+                    let mut client = Self {
+                        rpc: line,
+                        name,
+                        minor: *minor,
+                        state: held,
+                        renewals: 0,
+                        open_owner_number: 0,
+                        io,
+                    };
+                    client.reclaim_complete()?;
+                    return Ok(client);
+                }
+                Err(FileServerError::Call(error)) if error.is_final() => {
+                    return Err(FileServerError::Call(error));
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last
+            .unwrap_or_else(|| FileServerError::Refused("NFSv4".into(), "no minor version to try".into())))
+    }
+
+    /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
+    pub fn destroy_session(&mut self) {
+        if let Nfs4ClientState::Session { id, .. } = self.state {
+            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
+            // State that is not released ends with its lease.
+            let _ = run(&mut self.rpc, self.minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
+        }
+    }
+
+    /// Returns the client state, for another component to continue with.
+    pub fn hand_over(self) -> Nfs4ClientHandover {
+        match self.state {
+            Nfs4ClientState::Client { clientid, .. } => Nfs4ClientHandover::Client { clientid },
+            Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+                Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits }
+            }
+        }
+    }
+
+    /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH). `access` is 1 for reading, 2 for writing, 3
+    /// for both. Each owner has its own stateid.
+    ///
+    /// # Errors
+    /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
+        let Nfs4ClientState::Session { .. } = self.state else {
+            return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
+        };
+        let open = Args::OPEN(Open4Args {
+            seqid: 0,
+            share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid: 0, owner: Opaque(&owner.to_be_bytes()) },
+            openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+            claim: OpenClaim4::Fh,
+        });
+        self.run("OPEN", &[putfh(file), open], &[], |results| match results {
+            Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
+            _ => None,
+        })
+    }
+
+    fn run<T>(
+        &mut self,
+        what: &str,
+        operations: &[Args<'_>],
+        data: &[PayloadSource<'_>],
+        mut read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<T, FileServerError> {
+        let mut waits = 0;
+        while waits < MAX_DELAY_RETRIES {
+            match self.run_once(what, operations, data, &mut read) {
+                Err(FileServerError::Refused(what, status)) if is_delay(&status) => {
+                    waits += 1;
+                    std::thread::sleep(DELAY_RETRY_INTERVAL);
+                    // The seqid of the owner in the operation must change before a retry.
+                    if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
+                        return Err(FileServerError::Refused(what, status));
+                    }
+                }
+                Err(FileServerError::Refused(what, status))
+                    if is_client_unknown(&status) && self.renewals < MAX_RENEWALS =>
+                {
+                    self.renew()?;
+                    // In NFSv4.0 the operations themselves contain the clientid.
+                    if self.minor == 0 {
+                        return Err(FileServerError::Refused(what, status));
+                    }
+                }
+                // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
+                // 15.1.10.3).
+                Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => {
+                    waits += 1
+                }
+                done => return done,
+            }
+        }
+        Err(FileServerError::Busy(what.into(), u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs()))
+    }
+
+    /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
+    fn renew(&mut self) -> Result<(), FileServerError> {
+        self.renewals += 1;
+        let known = match self.state {
+            Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
+            Nfs4ClientState::Client { .. } => None,
+        };
+        self.state = match self.minor {
+            0 => set_clientid(&mut self.rpc, &self.name)?,
+            minor => create_session(&mut self.rpc, minor, &self.name, known)?,
+        };
+        match self.reclaim_complete() {
+            // The server had not lost the client: RFC 8881 section 18.51.3.
+            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Tells the server that there is nothing to reclaim.
+    fn reclaim_complete(&mut self) -> Result<(), FileServerError> {
+        if self.minor == 0 {
+            return Ok(());
+        }
+        let done = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
+        self.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))
+    }
+
+    fn run_once<T>(
+        &mut self,
+        what: &str,
+        operations: &[Args<'_>],
+        data: &[PayloadSource<'_>],
+        read: impl FnMut(&Results<'_>) -> Option<T>,
+    ) -> Result<T, FileServerError> {
+        let mut all = Vec::with_capacity(operations.len() + 1);
+        if let Nfs4ClientState::Session { id, sequence, .. } = &mut self.state {
+            *sequence += 1;
+            // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
+            // Other Replies are too long to cache.
+            let is_kept = |operation: &Args<'_>| {
+                !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
+            };
+            all.push(Args::SEQUENCE(Sequence4Args {
+                sa_sessionid: *id,
+                sa_sequenceid: *sequence,
+                sa_slotid: 0,
+                sa_highest_slotid: 0,
+                sa_cachethis: operations.iter().all(is_kept),
+            }));
+        }
+        all.extend_from_slice(operations);
+        run(&mut self.rpc, self.minor, what, &all, data, read)
+    }
+
+    fn next_seqid(&mut self) -> u32 {
+        match &mut self.state {
+            Nfs4ClientState::Client { seqid, .. } => {
+                *seqid += 1;
+                *seqid
+            }
+            Nfs4ClientState::Session { .. } => 0,
+        }
+    }
+
+    /// Creates a file. Retries if the server asks for a delay or loses the client state.
+    fn create_file(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
+        let (mut waits, mut losses) = (0, 0);
+        loop {
+            match self.create_file_once(directory, name, mode) {
+                // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
+                Err(FileServerError::Refused(_, status))
+                    if is_delay(&status) && waits < MAX_DELAY_RETRIES =>
+                {
+                    waits += 1
+                }
+                // A resent Call may have advanced the seqid twice, so a new owner is used.
+                Err(FileServerError::Refused(_, status))
+                    if is_state_lost(&status) && losses < MAX_RENEWALS =>
+                {
+                    losses += 1;
+                    if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
+                        (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
+                    }
+                    if let Some(made) = self.lookup(directory, name)? {
+                        return Ok(made);
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn create_file_once(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
+        let clientid = match self.state {
+            Nfs4ClientState::Client { clientid, .. } => clientid,
+            Nfs4ClientState::Session { .. } => 0,
+        };
+        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let seqid = self.next_seqid();
+        let owner = format!("seed {}", self.open_owner_number);
+        let open = Args::OPEN(Open4Args {
+            seqid,
+            share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid, owner: Opaque(owner.as_bytes()) },
+            openhow: Openflag4::Create(Createhow4::Guarded(attributes)),
+            claim: OpenClaim4::Null(Text(name)),
+        });
+        let (mut opened, mut handle) = (None, Vec::new());
+        self.run("OPEN", &[putfh(directory), open, Args::GETFH(Void)], &[], |results| {
+            match results {
+                Results::OPEN(outcome) => {
+                    let ok = outcome.ok()?;
+                    opened = Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
+                }
+                Results::GETFH(outcome) => handle = outcome.ok()?.object.0.to_vec(),
+                _ => {}
+            }
+            Some(())
+        })?;
+        let Some((mut stateid, must_confirm)) = opened else { return Ok(handle) };
+        if must_confirm {
+            let seqid = self.next_seqid();
+            let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
+            self.run("OPEN_CONFIRM", &[putfh(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
+                if let Results::OPEN_CONFIRM(outcome) = results {
+                    stateid = outcome.ok()?.open_stateid.clone();
+                }
+                Some(())
+            })?;
+        }
+        let seqid = self.next_seqid();
+        let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
+        self.run("CLOSE", &[putfh(&handle), close], &[], |_| Some(()))?;
+        Ok(handle)
+    }
+}
+
+/// Returns `true` if the server has lost the client or its session.
+fn is_client_unknown(status: &str) -> bool {
+    matches!(status, "NFS4ERR_BADSESSION" | "NFS4ERR_DEADSESSION" | "NFS4ERR_STALE_CLIENTID")
+}
+
+/// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
+fn is_state_lost(status: &str) -> bool {
+    let of_stateid = ["NFS4ERR_STALE_STATEID", "NFS4ERR_BAD_STATEID", "NFS4ERR_BAD_SEQID"];
+    is_client_unknown(status) || of_stateid.contains(&status)
+}
+
+/// Returns `true` if the server asks for a delay.
+fn is_delay(status: &str) -> bool {
+    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE")
+}
+
+fn putfh(handle: &[u8]) -> Args<'_> {
+    Args::PUTFH(ObjectFh4 { object: Opaque(handle) })
+}
+
+fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
+    match results {
+        Results::GETFH(outcome) => outcome.ok().map(|ok| ok.object.0.to_vec()),
+        _ => None,
+    }
+}
+
+impl FileServerClient for Nfs4Client<'_> {
+    fn export(&mut self, path: &str) -> Result<LiveFilehandle, FileServerError> {
+        let mut way = vec![Args::PUTROOTFH(Void)];
+        let names = path.split('/').filter(|name| !name.is_empty());
+        way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
+        way.push(Args::GETFH(Void));
+        self.run(path, &way, &[], getfh_result)
+    }
+
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
+        let operations =
+            [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
+        match self.run("LOOKUP", &operations, &[], getfh_result) {
+            Ok(handle) => Ok(Some(handle)),
+            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn make(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        kind: NewObjectKind<'_>,
+        mode: u32,
+    ) -> Result<LiveFilehandle, FileServerError> {
+        let objtype = match kind {
+            NewObjectKind::File => return self.create_file(directory, name, mode),
+            NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
+            NewObjectKind::Fifo => Createtype4::Other(NfsFtype4::NF4FIFO),
+            NewObjectKind::Socket => Createtype4::Other(NfsFtype4::NF4SOCK),
+            NewObjectKind::Link(text) => Createtype4::Link(DdpText::Inline(text)),
+        };
+        let (words, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        let createattrs = match kind {
+            NewObjectKind::Link(_) => Fattr4::default(),
+            _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
+        };
+        let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
+        self.run("CREATE", &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
+    }
+
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
+        let link = Args::LINK(Link4Args { newname: Text(name) });
+        let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
+        self.run("LINK", &operations, &[], |_| Some(()))
+    }
+
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerError> {
+        let remove = Args::REMOVE(Remove4Args { target: Text(name) });
+        self.run("REMOVE", &[putfh(directory), remove], &[], |_| Some(()))
+    }
+
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> Result<(), FileServerError> {
+        let size = size.map(Attribute::SIZE);
+        let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
+        let items: Vec<_> = size.into_iter().chain(mode).collect();
+        let (words, values) = mask_and_values(&items);
+        let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
+        let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
+        self.run("SETATTR", &[putfh(object), set], &[], |_| Some(()))
+    }
+
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let rest = rest.get(..self.io.write_bytes as usize).unwrap_or(rest);
+            let write = Args::WRITE(Write4Args {
+                stateid: ANONYMOUS,
+                offset: offset + done as u64,
+                stable: StableHow4::FILE_SYNC4,
+                data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
+            });
+            let data = [PayloadSource::Copied(rest)];
+            let count = self.run("WRITE", &[putfh(file), write], &data, |results| match results {
+                Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
+                _ => None,
+            })?;
+            if count == 0 || count > rest.len() {
+                return Err(FileServerError::Refused(
+                    "WRITE".into(),
+                    format!("{count} bytes of {}", rest.len()),
+                ));
+            }
+            done += count;
+        }
+        Ok(())
+    }
+
+    fn is_empty(&mut self, directory: &[u8]) -> Result<bool, FileServerError> {
+        let readdir = Args::READDIR(Readdir4Args {
+            cookie: 0,
+            cookieverf: [0; 8],
+            dircount: 1024,
+            maxcount: 4096,
+            attr_request: Bitmap4::from(&[][..]),
+        });
+        self.run("READDIR", &[putfh(directory), readdir], &[], |results| match results {
+            Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
+            _ => None,
+        })
+    }
+
+    fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
+        let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
+        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
+            let Results::GETATTR(outcome) = results else { return None };
+            let (mut supported, mut io) = (None, [0; 2]);
+            for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::SUPPORTED_ATTRS(mask) => {
+                        supported = Some(words_for_bits(mask.iter().take_while(|bit| *bit < 256)));
+                    }
+                    Attribute::MAXREAD(bytes) => io[0] = bytes,
+                    Attribute::MAXWRITE(bytes) => io[1] = bytes,
+                    _ => {}
+                }
+            }
+            let [read, write] = io;
+            Some(FileSystemCapabilities {
+                supported: Some(supported?),
+                io: IoLimits::from_server_values(read, write),
+            })
+        })
+    }
+
+    fn limit_io(&mut self, limits: IoLimits) {
+        let (request, response) = match &self.state {
+            Nfs4ClientState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
+            Nfs4ClientState::Client { .. } => (u32::MAX, u32::MAX),
+        };
+        self.io = IoLimits {
+            read_bytes: limits.read_bytes.min(response.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
+            write_bytes: limits.write_bytes.min(request.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
+        };
+    }
+
+    fn status(&mut self, object: &[u8]) -> Result<LiveObjectAttributes, FileServerError> {
+        let words = words_for_bits([
+            Attributes::TYPE,
+            Attributes::CHANGE,
+            Attributes::SIZE,
+            Attributes::FSID,
+            Attributes::FILEID,
+            Attributes::MODE,
+            Attributes::TIME_METADATA,
+            Attributes::TIME_MODIFY,
+        ]);
+        let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
+        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
+            let Results::GETATTR(outcome) = results else { return None };
+            let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            let mut marks = ObjectVersion::default();
+            let time =
+                |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
+            for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
+                match attribute {
+                    Attribute::TYPE(of) => file_type = Some(of.into()),
+                    Attribute::SIZE(size) => of_size = Some(size),
+                    Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    Attribute::CHANGE(change) => marks.change = Some(change.into()),
+                    Attribute::FSID(fsid) => {
+                        marks.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
+                    }
+                    Attribute::FILEID(fileid) => marks.fileid = Some(fileid.into()),
+                    Attribute::TIME_METADATA(metadata) => marks.metadata = time(&metadata),
+                    Attribute::TIME_MODIFY(modify) => marks.modified = time(&modify),
+                    _ => {}
+                }
+            }
+            Some(LiveObjectAttributes {
+                file_type: file_type?,
+                size: of_size?,
+                mode: of_mode?,
+                owners: None,
+                version: marks,
+            })
+        })
+    }
+
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
+        let count = count.min(self.io.read_bytes);
+        let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
+        self.run("READ", &[putfh(file), read], &[], |results| match results {
+            Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
+            _ => None,
+        })
+    }
+
+    fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
+        self.run("READLINK", &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
+            Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
+            _ => None,
+        })
+    }
+
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerError> {
+        let mut listing = ReaddirPosition::default();
+        loop {
+            let readdir = Args::READDIR(Readdir4Args {
+                cookie: listing.cookie,
+                cookieverf: listing.cookie_verifier,
+                dircount: 2048,
+                maxcount: 4096,
+                attr_request: Bitmap4::from(&[][..]),
+            });
+            let is_over = self.run("READDIR", &[putfh(directory), readdir], &[], |results| {
+                let Results::READDIR(outcome) = results else { return None };
+                let ok = outcome.ok()?;
+                listing.cookie_verifier = ok.cookieverf;
+                let entries = ok.reply.entries.iter().map(|entry| (entry.cookie, entry.name.0));
+                Some(listing.add_reply(entries, ok.reply.eof, each))
+            })?;
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.destroy_session();
+        if let Nfs4ClientState::Session { clientid, .. } = self.state {
+            let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
+            let _ = run(&mut self.rpc, self.minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
+        }
+        self.rpc.disconnect();
+    }
+}
+
+/// Runs operations. The first failure is the error; otherwise returns the last value that `read` extracted.
+fn run<T>(
+    line: &mut ContainedRpcClient<'_>,
+    minor: u32,
+    what: &str,
+    operations: &[Args<'_>],
+    data: &[PayloadSource<'_>],
+    mut read: impl FnMut(&Results<'_>) -> Option<T>,
+) -> Result<T, FileServerError> {
+    let size = ReplySize::for_compound(operations);
+    let procedure = ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 4, 1, 0) };
+    let found =
+        line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
+            let mut found = None;
+            for results in reply.operations() {
+                let results = results.map_err(|stop| stop.error)?;
+                if results.status() != Nfsstat4::NFS4_OK {
+                    return Ok(Err(results.status()));
+                }
+                found = read(&results).or(found);
+            }
+            Ok(match reply.head.status {
+                Nfsstat4::NFS4_OK => Ok(found),
+                status => Err(status),
+            })
+        })?;
+    match found {
+        Ok(Some(found)) => Ok(found),
+        Ok(None) => Err(FileServerError::Refused(what.into(), "results without the requested item".into())),
+        Err(status) => Err(FileServerError::Refused(what.into(), status.to_string())),
+    }
+}
+
+/// Maximum number of retries when the server asks for a delay, and the delay.
+const MAX_DELAY_RETRIES: u32 = 120;
+const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,0 +1,355 @@
+//! Finds the positions of identities, counts and file data in a message, by visiting its decoded fields.
+//!
+//! The same visitor reads captured messages when a trace is made, and live ones when their values are bound
+//! ([`bind`](super::variable_binding)). The comparison table ([`class_of_field`]) alone decides which fields are
+//! identities.
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use rustc_hash::FxHashMap;
+
+use super::MessageSlotKind;
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType, class_of_field};
+
+/// Maximum number of slot fields per message; further ones are dropped.
+const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
+
+/// A field that holds an identity or a count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageSlotField {
+    /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
+    pub range: Range<usize>,
+    /// The kind of value.
+    pub holds: MessageSlotKind,
+    /// `true` if a length precedes the value.
+    pub is_counted: bool,
+    /// Index of the operation in the COMPOUND, from 0.
+    pub operation: u32,
+    /// Hash that identifies the field: [`MessageSlot::place`](super::MessageSlot).
+    pub place: u64,
+    /// `true` if the value is a protocol constant, which identifies nothing.
+    pub is_constant: bool,
+}
+
+/// File data or the text of a symbolic link.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageDataItem<'a> {
+    /// Position of the content as the decoder counts.
+    pub at: usize,
+    /// Number of padding bytes before content in the message. RFC 5666 section 3.9.
+    pub padding_bytes: usize,
+    /// Number of bytes of content.
+    pub length_bytes: u32,
+    /// `true` if the content is in the message.
+    pub is_inline: bool,
+    /// `true` if the content is DDP-eligible (RFC 8267).
+    pub is_eligible: bool,
+    /// `true` if this is the text of a symbolic link.
+    pub is_text: bool,
+    /// The content, if it is available.
+    pub bytes: Option<&'a [u8]>,
+    /// Index of the operation in the COMPOUND, from 0.
+    pub operation: u32,
+    /// The last file offset seen in the operation.
+    pub offset: Option<u64>,
+}
+
+/// An operation, or a procedure without operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisitedOperation {
+    /// Name in the RFC.
+    pub name: &'static str,
+    /// Index of its first slot field.
+    pub slot_fields: usize,
+    /// File offset in the operation: the first one seen, but for READ_PLUS that of the latest part.
+    pub offset: Option<u64>,
+    /// Maximum number of result bytes that the operation requests.
+    pub count: Option<u32>,
+}
+
+/// Visits the fields of one message.
+#[derive(Debug, Default)]
+pub struct TraceFieldVisitor<'a> {
+    /// Identities and counts, in message order.
+    pub slot_fields: Vec<MessageSlotField>,
+    /// File data, in message order.
+    pub data: Vec<MessageDataItem<'a>>,
+    /// The operations.
+    pub operations: Vec<VisitedOperation>,
+    /// Byte range of the arguments or results.
+    pub body: Option<Range<usize>>,
+    /// Number of slot fields dropped at the limit.
+    pub dropped_fields: u64,
+    is_reply: bool,
+    /// Path hashes of the open structures.
+    paths: Vec<u64>,
+    /// Labels of the open structures.
+    labels: Vec<&'static str>,
+    /// Index of the first slot field of the current operation or directory entry.
+    scope_start: usize,
+    /// Number of fields with each path since then.
+    field_counts: FxHashMap<u64, (usize, u32)>,
+    /// Hash of the name of the current entry.
+    entry_name_hash: Option<u64>,
+    is_in_entry: bool,
+    is_in_body: bool,
+}
+
+/// 64-bit FNV-1a, the hash of [`MessageSlot::place`](super::MessageSlot).
+fn fnv1a(from: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+const FNV_OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Returns `true` for values that identify nothing: the stateids of all zeros and all ones (RFC 8881 section 8.2.3),
+/// and the zero cookie, clientid and verifier, which mean "none".
+fn is_constant(name: &[u8]) -> bool {
+    name.iter().all(|byte| *byte == 0) || name.iter().all(|byte| *byte == 0xff)
+}
+
+/// Returns the slot kind of an identity. The comparison table has fewer kinds.
+fn identity_kind(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
+    Some(match identity {
+        IdentityType::Filehandle => MessageSlotKind::FILEHANDLE,
+        IdentityType::Stateid => MessageSlotKind::STATEID,
+        IdentityType::Clientid => MessageSlotKind::CLIENTID,
+        IdentityType::Session => MessageSlotKind::SESSION,
+        IdentityType::Cookie => MessageSlotKind::COOKIE,
+        IdentityType::Verifier => match label {
+            "setclientid_confirm" => MessageSlotKind::CONFIRM_VERIFIER,
+            "verifier" | "co_verifier" => MessageSlotKind::CLIENT_VERIFIER,
+            "createverf" | "cva_verf" => MessageSlotKind::CREATE_VERIFIER,
+            "verf" if !is_reply => MessageSlotKind::CREATE_VERIFIER,
+            "verf" | "writeverf" | "wr_writeverf" => MessageSlotKind::WRITE_VERIFIER,
+            _ => MessageSlotKind::COOKIE_VERIFIER,
+        },
+        IdentityType::Owner => MessageSlotKind::OWNER,
+        IdentityType::ClientOwner => MessageSlotKind::CLIENT_OWNER,
+        IdentityType::ServerOwner => MessageSlotKind::SERVER_OWNER,
+        IdentityType::Host => MessageSlotKind::HOST,
+        IdentityType::Program => MessageSlotKind::PROGRAM,
+        IdentityType::Context => MessageSlotKind::CONTEXT,
+        IdentityType::Device => MessageSlotKind::DEVICE,
+        IdentityType::MinorVersion => return None,
+    })
+}
+
+/// Returns the slot kind of a count, by its name in the RFC.
+fn count_kind(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> {
+    Some(match (field, label) {
+        (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
+            MessageSlotKind::SEQUENCE_ID
+        }
+        (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => MessageSlotKind::SLOT_ID,
+        (_, "sa_highest_slotid" | "csa_highest_slotid") => MessageSlotKind::HIGHEST_SLOT_ID,
+        (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => MessageSlotKind::CREATE_SEQUENCE,
+        ("nfs.lock_seqid", _) => MessageSlotKind::LOCK_SEQID,
+        ("nfs.seqid", "seqid") if operation == "LOCKU" => MessageSlotKind::LOCK_SEQID,
+        ("nfs.seqid", "seqid" | "open_seqid") => MessageSlotKind::OPEN_SEQID,
+        ("nfs.stateid.seqid", _) => MessageSlotKind::STATEID_SEQID,
+        _ => return None,
+    })
+}
+
+impl TraceFieldVisitor<'_> {
+    /// Creates a visitor for a Call or a Reply.
+    pub fn new(is_reply: bool) -> Self {
+        Self { is_reply, ..Self::default() }
+    }
+
+    fn operation_index(&self) -> u32 {
+        self.operations.len().saturating_sub(1) as u32
+    }
+
+    fn operation_name(&self) -> &'static str {
+        self.operations.last().map_or("", |operation| operation.name)
+    }
+
+    fn add_slot_field(
+        &mut self,
+        range: Range<usize>,
+        holds: MessageSlotKind,
+        name: Option<&[u8]>,
+        label: &str,
+    ) {
+        if self.slot_fields.len() >= MAX_SLOT_FIELDS {
+            self.dropped_fields += 1;
+            return;
+        }
+        let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), label.as_bytes());
+        let (since, before) = self.field_counts.entry(path).or_insert((self.scope_start, 0));
+        if *since != self.scope_start {
+            (*since, *before) = (self.scope_start, 0);
+        }
+        let place = if *before == 0 { path } else { fnv1a(path, &before.to_be_bytes()) };
+        *before += 1;
+        let is_counted = name.is_some_and(|name| range.len() != name.len());
+        let range = range.start..range.start + range.len().next_multiple_of(4);
+        // A filehandle is valid on one server only, whatever its bytes.
+        let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
+        let operation = self.operation_index();
+        self.slot_fields.push(MessageSlotField { range, holds, is_counted, operation, place, is_constant });
+    }
+
+    /// Ends a directory entry: its fields are identified by its name, not by its position in the listing. Drops the
+    /// filehandles of "." and "..", which may be outside the listed tree: a live directory may be in the directory of a
+    /// run.
+    fn close_entry(&mut self) {
+        let Some(name) = self.entry_name_hash.take() else { return };
+        if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
+            let entry = self.slot_fields.split_off(self.scope_start.min(self.slot_fields.len()));
+            self.slot_fields
+                .extend(entry.into_iter().filter(|field| field.holds != MessageSlotKind::FILEHANDLE));
+        }
+        for field in self.slot_fields.get_mut(self.scope_start..).unwrap_or_default() {
+            field.place = field.place.rotate_left(17) ^ name;
+        }
+        self.scope_start = self.slot_fields.len();
+    }
+}
+
+impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        let is_rpc = field.name.starts_with("rpc");
+        if self.paths.is_empty() && !is_rpc {
+            self.body.get_or_insert(at..at);
+            self.is_in_body = true;
+            self.close_entry();
+            self.is_in_entry = false;
+            self.scope_start = self.slot_fields.len();
+            self.operations.push(VisitedOperation {
+                name: field.label,
+                slot_fields: self.scope_start,
+                offset: None,
+                count: None,
+            });
+        }
+        let is_time = match field.label {
+            "guard" => !self.is_reply,
+            "ctime" => self.is_reply && !self.is_in_entry && !self.labels.contains(&"before"),
+            _ => false,
+        };
+        if is_time && field.kind == FieldKind::Time {
+            self.add_slot_field(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
+        }
+        if field.label == "entries" {
+            self.close_entry();
+            if !self.is_in_entry {
+                self.scope_start = self.slot_fields.len();
+                self.is_in_entry = true;
+            }
+        }
+        let path = fnv1a(self.paths.last().copied().unwrap_or(FNV_OFFSET_BASIS), field.label.as_bytes());
+        self.paths.push(fnv1a(path, b"."));
+        self.labels.push(field.label);
+    }
+
+    fn leave(&mut self, at: usize) {
+        self.paths.pop();
+        if self.labels.pop() == Some("entries") {
+            self.close_entry();
+        }
+        if let Some(body) = &mut self.body
+            && self.is_in_body
+        {
+            body.end = body.end.max(at);
+        }
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        if field.name.starts_with("rpc") {
+            // Fields after the body protect it.
+            self.is_in_body = false;
+            return;
+        }
+        self.is_in_body = true;
+        match &mut self.body {
+            Some(body) => body.end = body.end.max(bytes.end.next_multiple_of(4)),
+            None => self.body = Some(bytes.start..bytes.end),
+        }
+        let operation = self.operation_index();
+        let offset = self.operations.last().and_then(|operation| operation.offset);
+        let is_text = matches!(field.name, "nfs.symlink.to" | "nfs.symlink.linktext" | "nfs.readlink.data");
+        if let FieldValue::Chunk(length, content) = value {
+            let (is_inline, is_eligible, at) = (false, true, bytes.end);
+            let offset = if is_text { None } else { offset };
+            self.data.push(MessageDataItem {
+                at,
+                padding_bytes: 0,
+                length_bytes: length,
+                is_inline,
+                is_eligible,
+                is_text,
+                bytes: content,
+                operation,
+                offset,
+            });
+            return;
+        }
+        if let Some(holds) = count_kind(field.name, field.label, self.operation_name()) {
+            self.add_slot_field(bytes, holds, None, field.label);
+            return;
+        }
+        match (field.name, value) {
+            ("nfs.data", FieldValue::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
+                self.data.push(MessageDataItem {
+                    at: bytes.start + 4,
+                    padding_bytes: bytes.len().saturating_sub(4 + content.len()),
+                    length_bytes: content.len() as u32,
+                    is_inline: true,
+                    is_eligible: field.label == "data",
+                    is_text: false,
+                    bytes: Some(content),
+                    operation,
+                    offset,
+                });
+                return;
+            }
+            (
+                "nfs.offset3" | "nfs.offset4" | "nfs.read.offset" | "nfs.write.offset",
+                FieldValue::Unsigned(at),
+            ) => {
+                if let Some(operation) = self.operations.last_mut() {
+                    // Each part of READ_PLUS has its own offset.
+                    if operation.offset.is_none() || field.label == "d_offset" {
+                        operation.offset = Some(at);
+                    }
+                }
+            }
+            (_, FieldValue::Unsigned(count))
+                if matches!(
+                    field.label,
+                    "count" | "maxcount" | "rpa_count" | "lxa_maxcount" | "loga_maxcount" | "gdia_maxcount"
+                ) =>
+            {
+                if let Some(operation) = self.operations.last_mut() {
+                    operation.count = Some(count as u32);
+                }
+            }
+            (_, FieldValue::Text(name)) if self.is_in_entry && field.label == "name" => {
+                self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
+            }
+            ("nfs.changeid4" | "nfs.changeid4.after", FieldValue::Unsigned(_)) if !self.is_in_entry => {
+                self.add_slot_field(bytes, MessageSlotKind::CHANGE, None, field.label);
+                return;
+            }
+            _ => {}
+        }
+        // The table needs paths only for times, and no time is an identity.
+        if let CompareClass::Identity(identity) = class_of_field(field.name, "", !self.is_reply)
+            && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
+        {
+            match value {
+                FieldValue::Bytes(name) | FieldValue::Text(name) => {
+                    self.add_slot_field(bytes, holds, Some(name), field.label)
+                }
+                FieldValue::Unsigned(number) if number != 0 => {
+                    self.add_slot_field(bytes, holds, None, field.label)
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Converts a step back to the Transaction that it was compiled from, so that traces can be compared and filtered like
+//! captures.
+
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::address::{Address, Lid, Tenant};
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_dissectors::flow::transaction::{
+    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+};
+use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::file_format::{LONGEST, TraceTransport};
+use super::wire_transaction::{WireChunkItem, WireMessage, WireTransaction, padded};
+use super::{
+    CaptureCompleteness, ChunkSegmentLengths, NONE, PayloadContentState, TraceError, TraceMessage,
+    TraceMessageForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
+};
+use nfsrdma_analysis::comparison::record_amendments::{ComparisonRecordAmendments, KnownFileData};
+
+/// Converts steps of a trace to Transactions.
+#[derive(Debug)]
+pub struct TraceTransactionBuilder {
+    hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
+    connections: FxHashMap<u64, ConnectionTransport>,
+    /// Connections with forward Calls, from the client of the files.
+    forward: FxHashSet<u64>,
+}
+
+/// Maximum number of remembered connections.
+const CONNECTIONS: usize = 1 << 16;
+
+impl TraceTransactionBuilder {
+    /// Creates a builder from the tables of a trace.
+    pub fn for_trace(summary: &TraceSummary) -> Self {
+        let mut hosts = FxHashMap::default();
+        let mut twins: FxHashMap<(bool, &str), u32> = FxHashMap::default();
+        for host in &summary.hosts {
+            *twins.entry((host.is_server, &host.address)).or_default() += 1;
+        }
+        for host in &summary.hosts {
+            // The clients of a recorded run share one address, but are several.
+            let name = match twins.get(&(host.is_server, host.address.as_str())) {
+                Some(2..) => format!("{}#{}", host.address, host.number),
+                _ => host.address.clone(),
+            };
+            hosts.insert((host.is_server, host.number), (parse_address(&host.address), name.into()));
+        }
+        let connections = summary.connections.iter().map(|connection| {
+            let transport = match connection.transport {
+                TraceTransport::ROCEV2 => ConnectionTransport::RoceV2,
+                TraceTransport::ROCEV1 => ConnectionTransport::RoceV1,
+                TraceTransport::INFINIBAND => ConnectionTransport::InfiniBand,
+                TraceTransport::IWARP => ConnectionTransport::Iwarp,
+                TraceTransport::UDP => ConnectionTransport::Udp,
+                _ => ConnectionTransport::Tcp,
+            };
+            (connection.number, transport)
+        });
+        Self { hosts, connections: connections.collect(), forward: FxHashSet::default() }
+    }
+
+    /// Returns the unique name of the client of the connection of a step.
+    pub fn client(&self, step: &TraceStep<'_>) -> &str {
+        let host = if self.is_opened_by_server(step) {
+            (true, step.caller.server)
+        } else {
+            (false, step.caller.client)
+        };
+        self.hosts.get(&host).map_or("-", |(_, name)| name)
+    }
+
+    /// Returns `true` if the server opened the connection to call the client, as in NFSv4.0 and NLM. Later minor
+    /// versions send callbacks on a connection of the client.
+    fn is_opened_by_server(&self, step: &TraceStep<'_>) -> bool {
+        let is_later = !matches!(step.asked.minor_version, 0 | NONE);
+        step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
+    }
+
+    /// Returns the Transaction of a step, and the facts about it that are not in its bytes. `contents` is the same
+    /// trace, opened a second time.
+    ///
+    /// # Errors
+    /// Returns an error if the trace is truncated or damaged.
+    pub fn transaction(
+        &mut self,
+        step: &TraceStep<'_>,
+        contents: &mut TraceReader<impl Read + Seek>,
+    ) -> Result<(Transaction, ComparisonRecordAmendments), TraceError> {
+        let caller = &step.caller;
+        if !caller.is_reverse && self.forward.len() < CONNECTIONS {
+            self.forward.insert(caller.connection);
+        }
+        let is_of_server = self.is_opened_by_server(step);
+        let host = |is_server, number| {
+            let address =
+                self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
+            Endpoint { address, port: None }
+        };
+        let is_rdma =
+            step.carried.call != TraceMessageForm::RECORD || step.carried.reply != TraceMessageForm::RECORD;
+        let usual = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
+        let connection = ConnectionIdentity {
+            number: caller.connection,
+            transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
+            client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
+            server: if is_of_server { host(false, caller.client) } else { host(true, caller.server) },
+            tenant: Tenant::NONE,
+        };
+        let is_reverse = caller.is_reverse && !is_of_server;
+        let call = AssembledTraceMessage::load(&step.call, contents)?;
+        let reply = AssembledTraceMessage::load(&step.reply, contents)?;
+        let mut amended = ComparisonRecordAmendments {
+            data: [call.known_data(), reply.known_data()],
+            ..ComparisonRecordAmendments::default()
+        };
+        let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
+        amended.roots = for_root.map(|slot| slot.operation).collect();
+        let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
+        let (message, reads) = call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
+        let returned: Vec<u32> = step.carried.returned.iter().collect();
+        let writes = step.shape.writes.iter().enumerate();
+        let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
+        let (answer, writes) = reply.split_write_chunks(writes);
+        let origin = &step.origin;
+        let end = origin.time.saturating_add(origin.latency);
+        let sent = |seen: CaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
+            let form = if at == 0 { step.carried.call } else { step.carried.reply };
+            let is_there = seen != CaptureCompleteness::NOTHING || form == TraceMessageForm::ERROR;
+            let credits = step.carried.credits.get(at).copied().unwrap_or(0);
+            let is_whole = seen != CaptureCompleteness::PART;
+            is_there.then_some(WireMessage {
+                form,
+                credits,
+                frame,
+                times_ns: times,
+                message,
+                is_complete: is_whole,
+            })
+        };
+        let travelled = WireTransaction {
+            index: origin.id,
+            repeats: origin.repeats,
+            connection,
+            direction: if is_reverse { CallDirection::Reverse } else { CallDirection::Forward },
+            call: sent(step.call.seen, 0, origin.call_frame, [origin.time; 2], message),
+            reply: sent(step.reply.seen, 1, origin.reply_frame, [end; 2], answer),
+            call_chunk: lengths(&step.shape.call),
+            reads,
+            writes,
+            reply_chunk: lengths(&step.shape.reply),
+            returned_bytes: step.carried.returned_reply,
+            rdma_error: step.carried.rdma_error,
+        };
+        Ok((travelled.into_transaction(), amended))
+    }
+}
+
+/// Parses an address as [`Address`] displays it.
+fn parse_address(text: &str) -> Address {
+    let lid = || text.strip_prefix("lid:")?.parse().ok().map(|lid| Address::Lid(Lid(lid)));
+    text.parse().ok().map(Address::Ip).or_else(lid).unwrap_or_default()
+}
+
+/// Returns the positions of the operations of a COMPOUND that can have a DDP-eligible result. They match the Write
+/// chunks (RFC 8267 section 6.4.1). Empty for any other procedure.
+fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
+    let items = reply.items();
+    let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
+    let mut cursor = Cursor::new(results).with_chunks(&items);
+    let Ok(compound) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return Vec::new() };
+    let operations = compound.operations().map_while(Result::ok).zip(0..);
+    let eligible = operations.filter(|(results, _)| v4::Results::is_ddp_eligible(results.number()));
+    eligible.map(|(_, at)| at).collect()
+}
+
+/// A message with its file data loaded.
+struct AssembledTraceMessage<'m> {
+    message: &'m TraceMessage<'m>,
+    /// Payloads outside the head, each with its content if that was kept.
+    detached_payloads: Vec<(TracePayload, Option<Vec<u8>>)>,
+}
+
+impl<'m> AssembledTraceMessage<'m> {
+    fn load(
+        message: &'m TraceMessage<'m>,
+        contents: &mut TraceReader<impl Read + Seek>,
+    ) -> Result<Self, TraceError> {
+        let mut beside = Vec::new();
+        let longest = u64::from(LONGEST);
+        let whole: u64 = message.payloads.iter().map(|payload| u64::from(payload.length)).sum();
+        if whole > longest {
+            return Err(TraceError::Damaged {
+                at: message.payloads.iter().next().map_or(0, |first| first.data),
+            });
+        }
+        for payload in message.payloads.iter().filter(|payload| !payload.is_inside) {
+            let mut content = Vec::new();
+            let is_kept = contents.content(&payload, &mut content)?;
+            beside.push((payload, is_kept.then_some(content)));
+        }
+        Ok(Self { message, detached_payloads: beside })
+    }
+
+    /// Returns the length and the known data of each payload, in message order.
+    fn known_data(&self) -> Vec<(u64, KnownFileData)> {
+        let known = |payload: TracePayload| {
+            let known = match payload.content {
+                PayloadContentState::KEPT | PayloadContentState::ZEROS => KnownFileData::Bytes,
+                PayloadContentState::UNKNOWN => KnownFileData::Unknown,
+                // Only the hash of the whole READ_PLUS data is compared, not those of its parts.
+                _ if payload.is_inside => KnownFileData::Unknown,
+                _ => KnownFileData::Hash(u128::from_be_bytes(payload.hash)),
+            };
+            (u64::from(payload.length), known)
+        };
+        self.message.payloads.iter().map(known).collect()
+    }
+
+    /// Splits the Call into the message and the payloads that were sent in Read chunks.
+    fn split_read_chunks(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<WireChunkItem>) {
+        let mut chunks = chunks.peekable();
+        let mut items = Vec::new();
+        let mut position = 0;
+        let message = self.inline_payloads(|payload, content, at| {
+            let offered = |chunk: &Vec<u32>| chunk.iter().map(|length| u64::from(*length)).sum::<u64>();
+            // A chunk may include the XDR padding (RFC 8166 section 3.4.5.2).
+            let is_of_this = |chunk: &Vec<u32>| {
+                [u64::from(payload.length), padded(payload.length) as u64].contains(&offered(chunk))
+            };
+            let here = u32::try_from(at + position).unwrap_or(u32::MAX);
+            let chunk = chunks.next_if(is_of_this)?;
+            position += padded(payload.length);
+            let length = u32::try_from(offered(&chunk)).unwrap_or(u32::MAX);
+            let content = content.map(|mut content| {
+                content.resize(length as usize, 0);
+                content
+            });
+            items.push(WireChunkItem { segments: chunk, position: here, length: Some(length), content });
+            Some(())
+        });
+        // Chunks without a known payload, e.g. of a truncated Call.
+        let others = chunks.map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
+        items.extend(others);
+        (message, items)
+    }
+
+    /// Splits the Reply into the message and the payloads that were returned in Write chunks.
+    fn split_write_chunks(
+        self,
+        chunks: impl Iterator<Item = (Vec<u32>, u32)>,
+    ) -> (Vec<u8>, Vec<WireChunkItem>) {
+        let mut items: Vec<_> = chunks
+            .map(|(segments, returned)| WireChunkItem {
+                segments,
+                length: Some(returned),
+                ..WireChunkItem::default()
+            })
+            .collect();
+        let mut pairing = WriteChunkPairing::default();
+        let operations = ddp_eligible_operations(self.message);
+        let message = self.inline_payloads(|payload, content, _| {
+            let before = operations.iter().take_while(|operation| **operation < payload.operation).count();
+            pairing = pairing.at_operation(before);
+            let returned = |at: usize| items.get(at).and_then(|item| item.length);
+            let at = pairing.take(returned, payload.length, true)?;
+            let item = items.get_mut(at)?;
+            item.content = content;
+            Some(())
+        });
+        (message, items)
+    }
+
+    /// Returns the message with each payload inserted that `elsewhere` does not take. `elsewhere` gets the payload, its
+    /// content, and its position in the message.
+    fn inline_payloads(
+        self,
+        mut elsewhere: impl FnMut(&TracePayload, Option<Vec<u8>>, usize) -> Option<()>,
+    ) -> Vec<u8> {
+        let head = self.message.head.0;
+        let (mut message, mut from) = (Vec::with_capacity(head.len()), 0);
+        for (payload, content) in self.detached_payloads {
+            let at = (payload.at as usize).clamp(from, head.len());
+            message.extend_from_slice(head.get(from..at).unwrap_or_default());
+            from = at;
+            let bytes = content.clone();
+            if elsewhere(&payload, content, message.len()).is_some() {
+                continue;
+            }
+            let end = message.len() + payload.length as usize + roundup(payload.length as usize);
+            message.extend_from_slice(&bytes.unwrap_or_default());
+            message.resize(end, 0);
+        }
+        message.extend_from_slice(head.get(from..).unwrap_or_default());
+        message
+    }
+}

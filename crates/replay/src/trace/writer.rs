@@ -1,0 +1,263 @@
+//! Writes a trace, in memory that does not grow with it.
+//!
+//! Transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
+//! limited size reorders encoded steps. Steps that arrive too late are stored out of order and counted.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, Seek, SeekFrom, Write};
+
+use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
+
+use super::TraceStep;
+use super::file_format::{
+    End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
+};
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
+
+/// Number of bytes after which a block is written.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Memory of a step in the reorder buffer without its bytes, with an allocation and a heap that has room for twice as many.
+const PENDING_STEP_BYTES: usize = 2 * size_of::<PendingTraceStep>() + 16;
+
+/// A step in the reorder buffer: time, ID and encoded bytes.
+type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
+
+/// Writes a trace.
+#[derive(Debug)]
+pub struct TraceWriter<W> {
+    output: W,
+    offset: u64,
+    steps: Vec<u8>,
+    data: Vec<u8>,
+    extents: Vec<u8>,
+    pending_steps: BinaryHeap<PendingTraceStep>,
+    pending_bytes: usize,
+    max_pending_bytes: usize,
+    /// Time of the last step that was written, in nanoseconds since 1970.
+    last_written_time_ns: u64,
+    end: End,
+    /// Offset of data by its hash, to store equal data once.
+    contents: SecondChanceMap<u128, u64>,
+}
+
+impl<W: Write + Seek> TraceWriter<W> {
+    /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes` bytes,
+    /// and the offsets of data `content_bytes`.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn new(mut to: W, max_pending_bytes: usize, content_bytes: usize) -> io::Result<Self> {
+        let preamble = TracePreamble::bytes(0);
+        to.write_all(&preamble)?;
+        Ok(Self {
+            output: to,
+            offset: preamble.len() as u64,
+            steps: Vec::new(),
+            data: Vec::new(),
+            extents: Vec::new(),
+            pending_steps: BinaryHeap::new(),
+            pending_bytes: 0,
+            max_pending_bytes,
+            last_written_time_ns: 0,
+            end: End {
+                steps: 0,
+                late: 0,
+                data: 0,
+                payload: 0,
+                unknown: 0,
+                variables: 0,
+                forgotten: 0,
+                left_out: 0,
+                first: u64::MAX,
+                last: 0,
+            },
+            contents: SecondChanceMap::for_memory(content_bytes),
+        })
+    }
+
+    /// Adds data and returns its offset. Data with a known hash is not stored again.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn add_data(&mut self, hash: u128, bytes: &[u8]) -> io::Result<u64> {
+        if let Some(known) = self.contents.get(hash) {
+            return Ok(*known);
+        }
+        // The offset is final, because no other block is written before this one.
+        let at = self.offset + (HEADER + self.data.len()) as u64;
+        self.end.data += bytes.len() as u64;
+        self.data.extend_from_slice(bytes);
+        self.contents.insert(hash, at);
+        if self.data.len() >= BLOCK_BYTES {
+            self.flush_data()?;
+        }
+        Ok(at)
+    }
+
+    /// Adds a step.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn step(&mut self, step: &TraceStep<'_>) -> io::Result<()> {
+        let mut encoder = Encoder::new();
+        step.encode(&mut encoder);
+        let (bytes, _) = encoder.finish();
+        self.end.steps += 1;
+        self.end.first = self.end.first.min(step.origin.time);
+        self.end.last = self.end.last.max(step.origin.time);
+        self.end.late += u64::from(step.origin.time < self.last_written_time_ns);
+        self.pending_bytes += bytes.len() + PENDING_STEP_BYTES;
+        self.pending_steps.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
+        while self.pending_bytes > self.max_pending_bytes {
+            self.write_next_step()?;
+        }
+        Ok(())
+    }
+
+    fn write_next_step(&mut self) -> io::Result<bool> {
+        let Some(Reverse((time, _, bytes))) = self.pending_steps.pop() else { return Ok(false) };
+        self.pending_bytes -= bytes.len() + PENDING_STEP_BYTES;
+        self.last_written_time_ns = self.last_written_time_ns.max(time);
+        self.steps.extend_from_slice(&bytes);
+        if self.steps.len() >= BLOCK_BYTES {
+            self.flush_steps()?;
+        }
+        Ok(true)
+    }
+
+    /// Adds an extent of the initial contents of a file.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn extent(&mut self, extent: &TraceExtent) -> io::Result<()> {
+        let mut encoder = Encoder::new();
+        extent.encode(&mut encoder);
+        self.extents.extend_from_slice(encoder.bytes());
+        if self.extents.len() >= BLOCK_BYTES { self.flush_extents() } else { Ok(()) }
+    }
+
+    fn flush_data(&mut self) -> io::Result<()> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        let data = std::mem::take(&mut self.data);
+        self.write_block(TraceBlockKind::DATA, &data)?;
+        self.data = data;
+        self.data.clear();
+        Ok(())
+    }
+
+    fn flush_steps(&mut self) -> io::Result<()> {
+        let steps = std::mem::take(&mut self.steps);
+        if !steps.is_empty() {
+            self.write_block_after_data(TraceBlockKind::STEPS, &steps)?;
+        }
+        self.steps = steps;
+        self.steps.clear();
+        Ok(())
+    }
+
+    fn flush_extents(&mut self) -> io::Result<()> {
+        let extents = std::mem::take(&mut self.extents);
+        if !extents.is_empty() {
+            self.write_block_after_data(TraceBlockKind::EXTENTS, &extents)?;
+        }
+        self.extents = extents;
+        self.extents.clear();
+        Ok(())
+    }
+
+    /// Writes the pending data, then a block.
+    fn write_block_after_data(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
+        self.flush_data()?;
+        self.write_block(kind, bytes)
+    }
+
+    fn write_block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
+        let length = length.ok_or_else(|| io::Error::other("a message is too long for a trace"))?;
+        let mut header = Encoder::new();
+        TraceBlockHeader { kind, length, checksum: crc32fast::hash(bytes) }.encode(&mut header);
+        let fill = roundup(bytes.len());
+        self.output.write_all(header.bytes())?;
+        self.output.write_all(bytes)?;
+        self.output.write_all([0; 3].get(..fill).unwrap_or_default())?;
+        self.offset += (HEADER + bytes.len() + fill) as u64;
+        Ok(())
+    }
+
+    /// Finishes the steps and begins the tables.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
+        while self.write_next_step()? {}
+        self.flush_steps()?;
+        self.flush_extents()?;
+        self.flush_data()?;
+        let tables = self.offset;
+        let mut encoder = Encoder::new();
+        about.encode(&mut encoder);
+        self.write_block(TraceBlockKind::ABOUT, encoder.bytes())?;
+        Ok(TraceTableWriter {
+            writer: self,
+            tables_offset: tables,
+            kind: TraceBlockKind::ABOUT,
+            encoder: Encoder::new(),
+        })
+    }
+}
+
+/// Writes the tables of a trace, one kind after the other.
+#[derive(Debug)]
+pub struct TraceTableWriter<W> {
+    writer: TraceWriter<W>,
+    tables_offset: u64,
+    kind: TraceBlockKind,
+    encoder: Encoder,
+}
+
+impl<W: Write + Seek> TraceTableWriter<W> {
+    /// Adds an entry to the table of its kind.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn add<'a>(&mut self, kind: TraceBlockKind, line: &impl Xdr<'a>) -> io::Result<()> {
+        if kind != self.kind {
+            self.flush()?;
+            self.kind = kind;
+        }
+        line.encode(&mut self.encoder);
+        if self.encoder.bytes().len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let (bytes, _) = std::mem::take(&mut self.encoder).finish();
+        if bytes.is_empty() { Ok(()) } else { self.writer.write_block(self.kind, &bytes) }
+    }
+
+    /// Returns the totals of the last block, to be completed.
+    pub fn totals_mut(&mut self) -> &mut End {
+        &mut self.writer.end
+    }
+
+    /// Finishes the trace. Returns the output and the totals.
+    ///
+    /// # Errors
+    /// Returns an error if the output cannot be written.
+    pub fn finish(mut self) -> io::Result<(W, End)> {
+        self.flush()?;
+        let mut writer = self.writer;
+        if writer.end.steps == 0 {
+            writer.end.first = 0;
+        }
+        let mut end = Encoder::new();
+        writer.end.encode(&mut end);
+        writer.write_block(TraceBlockKind::END, end.bytes())?;
+        writer.output.seek(SeekFrom::Start(0))?;
+        writer.output.write_all(&TracePreamble::bytes(self.tables_offset))?;
+        writer.output.flush()?;
+        Ok((writer.output, writer.end))
+    }
+}

@@ -1,0 +1,156 @@
+//! Sets of byte ranges of a file.
+
+/// Disjoint ranges in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReplayByteRangeSet {
+    ranges: Vec<(u64, u64)>,
+}
+
+impl ReplayByteRangeSet {
+    /// Adds a range, and calls `new` for each part that was not in the set. At most `most` ranges are kept: above that,
+    /// the ranges closest to each other are merged, and the bytes between them count as added. Returns `true` if this
+    /// happened, so that bytes will be missed.
+    pub(crate) fn add(&mut self, from: u64, to: u64, most: usize, mut new: impl FnMut(u64, u64)) -> bool {
+        if from >= to {
+            return false;
+        }
+        let first = self.ranges.partition_point(|(_, end)| *end < from);
+        let last = self.ranges.partition_point(|(start, _)| *start <= to);
+        let mut at = from;
+        let (mut start, mut end) = (from, to);
+        for (known_start, known_end) in self.ranges.get(first..last).unwrap_or_default() {
+            if at < *known_start {
+                new(at, (*known_start).min(to));
+            }
+            at = at.max(*known_end);
+            (start, end) = (start.min(*known_start), end.max(*known_end));
+        }
+        if at < to {
+            new(at, to);
+        }
+        self.ranges.splice(first..last.max(first), [(start, end)]);
+        let is_full = self.ranges.len() > most;
+        if is_full {
+            self.merge_nearest(most / 2);
+        }
+        is_full
+    }
+
+    /// Returns `true` if the set is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Returns the ranges in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().copied()
+    }
+
+    /// Returns the parts of a range that are not in the set.
+    pub(crate) fn gaps(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let mut gaps = Vec::new();
+        let mut at = from;
+        let first = self.ranges.partition_point(|(_, end)| *end <= from);
+        for (start, end) in self.ranges.get(first..).unwrap_or_default() {
+            if *start >= to {
+                break;
+            }
+            if at < *start {
+                gaps.push((at, *start));
+            }
+            at = at.max(*end);
+        }
+        if at < to {
+            gaps.push((at, to));
+        }
+        gaps
+    }
+
+    /// Closes the smallest gaps until at most `left` ranges remain.
+    fn merge_nearest(&mut self, left: usize) {
+        let gap = |(_, end): &(u64, u64), (start, _): &(u64, u64)| start - end;
+        let gaps = self.ranges.iter().zip(self.ranges.iter().skip(1));
+        let mut gaps: Vec<u64> = gaps.map(|(one, next)| gap(one, next)).collect();
+        let many = self.ranges.len().saturating_sub(left.max(1));
+        let Some(last) = many.checked_sub(1).filter(|last| *last < gaps.len()) else { return };
+        let widest = *gaps.select_nth_unstable(last).1;
+        self.ranges.dedup_by(|next, one| {
+            let is_near = gap(one, next) <= widest;
+            if is_near {
+                one.1 = next.1;
+            }
+            is_near
+        });
+    }
+
+    /// Returns the number of bytes of heap memory.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.ranges.capacity() * size_of::<(u64, u64)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn add(ranges: &mut ReplayByteRangeSet, from: u64, to: u64) -> Vec<(u64, u64)> {
+        let mut new = Vec::new();
+        ranges.add(from, to, usize::MAX, |from, to| new.push((from, to)));
+        new
+    }
+
+    #[test]
+    fn what_was_read_before_is_not_told_again() {
+        let mut ranges = ReplayByteRangeSet::default();
+        assert_eq!(add(&mut ranges, 10, 20), [(10, 20)]);
+        assert_eq!(add(&mut ranges, 30, 40), [(30, 40)]);
+        assert_eq!(add(&mut ranges, 0, 50), [(0, 10), (20, 30), (40, 50)]);
+        assert_eq!(add(&mut ranges, 0, 50), []);
+        assert_eq!(ranges.ranges, [(0, 50)]);
+    }
+
+    #[test]
+    fn where_there_are_too_many_the_nearest_become_one() {
+        let mut ranges = ReplayByteRangeSet::default();
+        for (from, to) in [(0, 10), (12, 20), (100, 110), (113, 120)] {
+            assert!(!ranges.add(from, to, 4, |_, _| {}));
+        }
+        assert!(ranges.add(1000, 1010, 4, |_, _| {}));
+        assert_eq!(ranges.ranges, [(0, 120), (1000, 1010)]);
+        assert_eq!(add(&mut ranges, 0, 200), [(120, 200)]);
+    }
+
+    proptest! {
+        #[test]
+        fn gaps_are_what_no_range_has(
+            pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..20), from in 0..250_u64, length in 0..50_u64
+        ) {
+            let mut ranges = ReplayByteRangeSet::default();
+            for (from, length) in &pieces {
+                ranges.add(*from, from + length, usize::MAX, |_, _| {});
+            }
+            let gaps = ranges.gaps(from, from + length);
+            for at in 0..300 {
+                let is_known = pieces.iter().any(|(from, length)| (*from..from + length).contains(&at));
+                let is_asked = (from..from + length).contains(&at);
+                let times = gaps.iter().filter(|(start, end)| (*start..*end).contains(&at)).count();
+                prop_assert_eq!(times, usize::from(is_asked && !is_known));
+            }
+        }
+
+        #[test]
+        fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
+            let mut ranges = ReplayByteRangeSet::default();
+            let mut told = [0; 256];
+            let mut asked = [false; 256];
+            for (from, length) in pieces {
+                ranges.add(from, from + length, usize::MAX, |from, to| (from..to).for_each(|at| told[at as usize] += 1));
+                (from..from + length).for_each(|at| asked[at as usize] = true);
+            }
+            for (told, asked) in told.iter().zip(asked) {
+                prop_assert_eq!(*told, i32::from(asked));
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Infers facts about files from a step.
+
+use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
+use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
+use rustc_hash::FxHashMap;
+
+use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
+use crate::trace::file_format::FileType;
+use crate::trace::message_emission::captured_value;
+use crate::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
+
+/// The parts of a step that are relevant to files.
+pub struct TreeStepInput<'s> {
+    /// ID of the step.
+    pub id: u64,
+    /// Number of the server in the trace.
+    pub server: u32,
+    /// `true` if the server sent the Call.
+    pub is_reverse: bool,
+    /// The procedure of the Call.
+    pub asked: &'s TraceProcedure,
+    /// The Call.
+    pub call: &'s TraceMessage<'s>,
+    /// The Reply.
+    pub reply: &'s TraceMessage<'s>,
+    /// Functions that return the content of a payload of the Call and of the Reply, if it is known.
+    pub contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+}
+
+/// Initial content of a part of a file, found in a payload of a Reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InitialFileContent {
+    /// The file.
+    pub object: InferredObjectId,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// Index of the payload in the Reply.
+    pub payload: usize,
+    /// Offset in the payload, in bytes.
+    pub payload_offset: u32,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// The attributes of an object that are present in a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TreeObservedAttributes<'a> {
+    pub(super) file_type: Option<FileType>,
+    pub(super) size: Option<u64>,
+    pub(super) mode: Option<u32>,
+    pub(super) owner: Option<&'a [u8]>,
+    pub(super) group: Option<&'a [u8]>,
+}
+
+/// A step during inference.
+pub(super) struct TreeStepInference<'w, 's> {
+    pub(super) tree: &'w mut InferredTree,
+    pub(super) facts: &'w TreeStepInput<'s>,
+    handles: FxHashMap<&'s [u8], u32>,
+    contents: &'w mut Vec<InitialFileContent>,
+}
+
+impl InferredTree {
+    /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
+    pub fn infer_from_step(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
+        found.clear();
+        let mut handles = FxHashMap::default();
+        for message in [facts.call, facts.reply] {
+            for slot in message.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
+                if let Some(handle) = captured_value(message.head.0, &slot) {
+                    handles.insert(handle, slot.variable);
+                }
+            }
+        }
+        let asked = facts.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        for slot in asked {
+            if let Some(id) = self.find_or_add_by_handle(slot.variable, facts.server, facts.id) {
+                self.record_use(id, facts.id);
+            }
+        }
+        if facts.is_reverse {
+            return;
+        }
+        let (calls, replies) =
+            (items(facts.call, true, &facts.contents), items(facts.reply, false, &facts.contents));
+        let (call, reply) = (body(facts.call, &calls), body(facts.reply, &replies));
+        let mut walk = TreeStepInference { tree: self, facts, handles, contents: found };
+        match facts.asked.find_description() {
+            Some(Procedure::Compound) => of_v4::infer_from_compound(&mut walk, call, reply),
+            Some(Procedure::V3(procedure)) => of_v3::procedure(&mut walk, procedure, call, reply),
+            Some(Procedure::Mount3(procedure)) => of_v3::mount(&mut walk, procedure, call, reply),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the payloads outside the message, for its decoder.
+fn items<'s>(
+    message: &TraceMessage<'s>,
+    is_call: bool,
+    contents: &[&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
+) -> Vec<ChunkItem<'s>> {
+    let [calls, replies] = contents;
+    let content = if is_call { calls } else { replies };
+    let mut beside = 0;
+    let is_beside = |payload: &TracePayload| !payload.is_inside && payload.length > 0;
+    let payloads = message.payloads.iter().enumerate().filter(|(_, payload)| is_beside(payload));
+    payloads
+        .map(|(at, TracePayload { at: place, length, .. })| {
+            let position = place.saturating_sub(message.body).saturating_add(beside);
+            beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
+            ChunkItem { position: Some(position), length, bytes: content(at) }
+        })
+        .collect()
+}
+
+/// Returns a cursor on the arguments or results of a message.
+fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkItem<'b>]) -> Cursor<'b> {
+    let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
+    Cursor::new(bytes).with_chunks(items)
+}
+
+impl<'s> TreeStepInference<'_, 's> {
+    /// Returns the variable of a filehandle of the step, or [`NONE`].
+    pub(super) fn variable(&self, handle: &[u8]) -> u32 {
+        self.handles.get(handle).copied().unwrap_or(NONE)
+    }
+
+    /// Returns the object of a filehandle of the step.
+    pub(super) fn object_of_handle(&mut self, handle: &[u8]) -> Option<InferredObjectId> {
+        let variable = self.variable(handle);
+        self.tree.find_or_add_by_handle(variable, self.facts.server, self.facts.id)
+    }
+
+    pub(super) fn child(
+        &mut self,
+        parent: InferredObjectId,
+        name: Text<'_>,
+        handle: u32,
+    ) -> Option<InferredObjectId> {
+        self.tree.set_type(parent, FileType::DIRECTORY);
+        self.tree.resolve_name(parent, name.0, handle, self.facts.id)
+    }
+
+    /// Records attributes from a Reply.
+    pub(super) fn attributes(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
+        if let Some(file_type) = attributes.file_type {
+            self.tree.set_type(id, file_type);
+        }
+        self.tree.update_current_attributes(id, attributes);
+        let owners = attributes.owner.zip(attributes.group);
+        let length = owners.map_or(0, |(owner, group)| owner.len() + group.len() + 64);
+        let has_room = length == 0 || {
+            let wants = self.tree.node(id).is_some_and(|node| node.owners.is_none() && !node.is_changed);
+            wants && self.tree.reserve_memory(length)
+        };
+        let Some(node) = self.tree.node(id) else { return };
+        if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
+            (node.size, node.is_size_known) = (size, true);
+        }
+        if !node.is_changed {
+            node.mode = node.mode.or(attributes.mode);
+            if let Some((owner, group)) = owners.filter(|_| has_room && node.owners.is_none()) {
+                node.owners = Some(Box::new([owner.into(), group.into()]));
+            }
+        }
+    }
+
+    /// Records attributes set by a Call. `is_changed` is `true` if mode or owners are among them.
+    pub(super) fn record_setattr(
+        &mut self,
+        id: InferredObjectId,
+        size: Option<u64>,
+        mode: Option<u32>,
+        is_changed: bool,
+    ) {
+        let now = self.facts.id;
+        if let Some(size) = size {
+            self.tree.record_resize(id, size, now);
+        }
+        if is_changed {
+            self.tree.set_current_mode(id, mode);
+        }
+        if let Some(node) = self.tree.node(id) {
+            node.is_changed |= is_changed && now != 0;
+        }
+    }
+
+    /// Records that an operation wrote to a file.
+    pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
+        self.tree.set_type(id, FileType::FILE);
+        let end = offset.saturating_add(count.into());
+        self.tree.record_write(id, offset, end, self.facts.id);
+        let mut payloads = self.facts.call.payloads.iter();
+        let payload = payloads.find(|payload| payload.operation == operation && payload.offset == offset);
+        self.tree.add_current_extent(id, payload.as_ref(), offset, end);
+    }
+
+    /// Records that an operation read from a file.
+    pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
+        self.tree.set_type(id, FileType::FILE);
+        let mut payloads = self.facts.reply.payloads.iter().enumerate();
+        let payload = payloads.find(|(_, payload)| payload.operation == operation);
+        let Some((at, payload)) = payload else { return };
+        let end = offset.saturating_add(payload.length.into());
+        let Self { tree, contents: found, .. } = self;
+        tree.record_read(id, offset, end, |from, to| {
+            found.push(InitialFileContent {
+                object: id,
+                offset: from,
+                payload: at,
+                payload_offset: (from - offset) as u32,
+                length: (to - from) as u32,
+            });
+        });
+        if let Some(node) = tree.node(id)
+            && is_end
+            && !node.is_resized
+        {
+            (node.size, node.is_size_known) = (end, true);
+        }
+    }
+
+    /// Records the text of a symbolic link.
+    pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
+        self.tree.set_type(id, FileType::LINK);
+        let Some(text) = text else { return };
+        if self.tree.reserve_memory(text.len())
+            && let Some(node) = self.tree.node(id)
+            && node.target.is_empty()
+        {
+            node.target = text.into();
+        }
+    }
+}
+
+impl From<v4::NfsFtype4> for FileType {
+    fn from(of: v4::NfsFtype4) -> Self {
+        match of {
+            v4::NfsFtype4::NF4REG => Self::FILE,
+            v4::NfsFtype4::NF4DIR | v4::NfsFtype4::NF4ATTRDIR => Self::DIRECTORY,
+            v4::NfsFtype4::NF4BLK => Self::BLOCK,
+            v4::NfsFtype4::NF4CHR => Self::CHARACTER,
+            v4::NfsFtype4::NF4LNK => Self::LINK,
+            v4::NfsFtype4::NF4SOCK => Self::SOCKET,
+            v4::NfsFtype4::NF4FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl From<v3::Ftype3> for FileType {
+    fn from(of: v3::Ftype3) -> Self {
+        match of {
+            v3::Ftype3::NF3REG => Self::FILE,
+            v3::Ftype3::NF3DIR => Self::DIRECTORY,
+            v3::Ftype3::NF3BLK => Self::BLOCK,
+            v3::Ftype3::NF3CHR => Self::CHARACTER,
+            v3::Ftype3::NF3LNK => Self::LINK,
+            v3::Ftype3::NF3SOCK => Self::SOCKET,
+            v3::Ftype3::NF3FIFO => Self::FIFO,
+            _ => Self::UNKNOWN,
+        }
+    }
+}
+
+impl TreeStepInference<'_, '_> {
+    /// Records the root that MOUNT returned for a path.
+    pub(super) fn record_mount(&mut self, path: mount::Dirpath<'_>, handle: &[u8]) {
+        let variable = self.variable(handle);
+        if let Some(root) = self.tree.find_or_add_root(self.facts.server, path.0, self.facts.id) {
+            self.tree.attach_handle_if_new(root, variable);
+        }
+    }
+}

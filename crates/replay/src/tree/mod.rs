@@ -1,0 +1,493 @@
+//! The tree that a trace expects: the files, directories and links that its steps use, in their state before the first
+//! step.
+//!
+//! It is inferred from the steps in execution order. A name that a step finds existed before, unless an earlier step
+//! created it. An attribute had its value before, unless an earlier step changed it. Data that a step reads was in the
+//! file before, unless an earlier step wrote it. Seeding creates exactly the tree that is inferred here.
+//!
+//! - [`inference`]: the facts that a step gives about files;
+//! - [`v3`], [`v4`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
+//! - [`current_state`]: the tree in its state after the steps.
+
+pub(crate) mod byte_ranges;
+mod current_state;
+mod inference;
+mod v3;
+mod v4;
+
+use rustc_hash::FxHashMap;
+use twox_hash::XxHash3_128;
+
+use super::trace::NONE;
+use super::trace::file_format::{FileType, ObjectExistence};
+use byte_ranges::ReplayByteRangeSet;
+
+pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
+pub use inference::{InitialFileContent, TreeStepInput};
+
+/// Default maximum of the memory of a tree in bytes.
+const DEFAULT_MEMORY_BYTES: usize = 128 << 20;
+/// Maximum number of separate ranges per file: while less than half of the memory is used, while less than all of it is
+/// used, and at the limit.
+const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
+/// Estimated bytes of an object without its names, table entries included.
+const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
+/// Overhead of a name in bytes.
+const NAME_OVERHEAD_BYTES: usize = 96;
+/// Maximum number of names of one object.
+const MAX_NAMES_PER_OBJECT: usize = 256;
+/// Maximum number of filehandles of one object.
+const MAX_HANDLES_PER_OBJECT: usize = 64;
+
+/// An object, as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InferredObjectId(pub u32);
+
+/// A name that an object has before the first step, or with which it was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InferredObjectName {
+    /// The directory.
+    pub parent: Option<InferredObjectId>,
+    /// Name in the directory; for a root its path.
+    pub name: Box<[u8]>,
+    /// Step that gave the name; 0 for a name from before the first step.
+    pub step: u64,
+}
+
+/// The inferred facts about an object.
+#[derive(Clone, Debug)]
+pub struct InferredObject {
+    /// The way in which the object comes into existence.
+    pub existence: ObjectExistence,
+    /// Step that creates the object; 0 if none does.
+    pub step: u64,
+    /// The type of the object.
+    pub file_type: FileType,
+    /// The names of the object.
+    pub names: Vec<InferredObjectName>,
+    /// The variables of the filehandles of the object.
+    pub handles: Vec<u32>,
+    /// Number of the server in the trace.
+    pub server: u32,
+    /// Size in bytes before the first step.
+    pub size: u64,
+    /// `true` if the size is from an attribute or an end of file.
+    pub is_size_known: bool,
+    /// Mode before the first step.
+    pub mode: Option<u32>,
+    /// Owner and group before the first step.
+    pub owners: Option<Box<[Box<[u8]>; 2]>>,
+    /// Text of a symbolic link.
+    pub target: Box<[u8]>,
+    /// Step of the first use.
+    pub first: u64,
+    /// Number of steps that use the object.
+    pub uses: u64,
+    /// `true` if a step changed the size, or (`is_changed`) mode or owners: later attributes do not show the initial
+    /// values.
+    is_resized: bool,
+    is_changed: bool,
+    /// Ranges of the content that were read or written.
+    content: ReplayByteRangeSet,
+}
+
+/// The current binding of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InferredNameBinding {
+    Bound(InferredObjectId),
+    Unbound,
+}
+
+/// The tree inferred so far.
+#[derive(Debug)]
+pub struct InferredTree {
+    nodes: Vec<InferredObject>,
+    /// Objects by the variable of a filehandle.
+    by_handle: FxHashMap<u32, InferredObjectId>,
+    /// Bindings by the hash of directory and name.
+    by_name: FxHashMap<u128, InferredNameBinding>,
+    /// The root of each server.
+    roots: FxHashMap<u32, InferredObjectId>,
+    memory_bytes: usize,
+    /// Maximum of `memory_bytes`. Facts above the limit are left out and counted.
+    max_memory_bytes: usize,
+    left_out: u64,
+    /// The current state of the tree, if it is tracked.
+    current: Option<current_state::CurrentTreeState>,
+}
+
+fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(parent.0));
+    hasher.write(name);
+    hasher.finish_128()
+}
+
+impl Default for InferredTree {
+    fn default() -> Self {
+        Self::new(DEFAULT_MEMORY_BYTES)
+    }
+}
+
+impl InferredTree {
+    /// Creates a tree that uses at most about `max_memory_bytes` bytes.
+    pub fn new(max_memory_bytes: usize) -> Self {
+        Self {
+            nodes: Vec::new(),
+            by_handle: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            roots: FxHashMap::default(),
+            memory_bytes: 0,
+            max_memory_bytes,
+            left_out: 0,
+            current: None,
+        }
+    }
+
+    /// Returns the objects, indexed by number.
+    pub fn nodes(&self) -> &[InferredObject] {
+        &self.nodes
+    }
+
+    /// Returns the number of objects, names and contents left out because of the memory limit.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns the object of a filehandle.
+    pub fn find_by_handle(&self, variable: u32) -> Option<InferredObjectId> {
+        self.by_handle.get(&variable).copied()
+    }
+
+    fn node(&mut self, id: InferredObjectId) -> Option<&mut InferredObject> {
+        self.nodes.get_mut(id.0 as usize)
+    }
+
+    /// Returns the maximum number of separate ranges of a file for the memory that is used.
+    fn max_ranges(&self) -> usize {
+        let [many, few, one] = MAX_RANGES_PER_FILE;
+        match self.memory_bytes {
+            used if used < self.max_memory_bytes / 2 => many,
+            used if used < self.max_memory_bytes => few,
+            _ => one,
+        }
+    }
+
+    fn reserve_memory(&mut self, bytes: usize) -> bool {
+        let has = self.memory_bytes + bytes <= self.max_memory_bytes;
+        self.left_out += u64::from(!has);
+        if has {
+            self.memory_bytes += bytes;
+        }
+        has
+    }
+
+    fn add(
+        &mut self,
+        existence: ObjectExistence,
+        step: u64,
+        now: u64,
+        server: u32,
+    ) -> Option<InferredObjectId> {
+        let existence = if existence == ObjectExistence::CREATED && now == 0 {
+            ObjectExistence::BEFORE
+        } else {
+            existence
+        };
+        if !self.reserve_memory(OBJECT_BYTES) || self.nodes.len() >= NONE as usize {
+            return None;
+        }
+        let id = InferredObjectId(self.nodes.len() as u32);
+        self.nodes.push(InferredObject {
+            existence,
+            step,
+            file_type: FileType::UNKNOWN,
+            names: Vec::new(),
+            handles: Vec::new(),
+            server,
+            size: 0,
+            is_size_known: false,
+            mode: None,
+            owners: None,
+            target: Box::default(),
+            first: now,
+            uses: 0,
+            is_resized: false,
+            is_changed: false,
+            content: ReplayByteRangeSet::default(),
+        });
+        Some(id)
+    }
+
+    /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
+    fn find_or_add_root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
+        if path == b"/"
+            && let Some(known) = self.roots.get(&server)
+        {
+            return Some(*known);
+        }
+        let key = key(InferredObjectId(NONE - server.min(1 << 16)), path);
+        if let Some(InferredNameBinding::Bound(known)) = self.by_name.get(&key) {
+            return Some(*known);
+        }
+        let id = self.add(ObjectExistence::ROOT, 0, now, server)?;
+        self.set_type(id, FileType::DIRECTORY);
+        if let Some(node) = self.node(id) {
+            node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
+        }
+        self.by_name.insert(key, InferredNameBinding::Bound(id));
+        if path == b"/" {
+            self.roots.insert(server, id);
+        }
+        Some(id)
+    }
+
+    /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
+    fn find_or_add_by_handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
+        if variable == NONE {
+            return None;
+        }
+        if let Some(known) = self.by_handle.get(&variable) {
+            return Some(*known);
+        }
+        let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
+        self.attach(id, variable);
+        Some(id)
+    }
+
+    fn attach(&mut self, id: InferredObjectId, variable: u32) {
+        if variable == NONE || !self.reserve_memory(32) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.handles.len() < MAX_HANDLES_PER_OBJECT
+            && !node.handles.contains(&variable)
+        {
+            node.handles.push(variable);
+        }
+        self.by_handle.insert(variable, id);
+    }
+
+    fn set_type(&mut self, id: InferredObjectId, file_type: FileType) {
+        if let Some(node) = self.node(id)
+            && node.file_type == FileType::UNKNOWN
+        {
+            node.file_type = file_type;
+        }
+    }
+
+    fn bind(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
+        self.bind_current_name(parent, name, binding);
+        let key = key(parent, name);
+        if self.by_name.contains_key(&key) || self.reserve_memory(NAME_OVERHEAD_BYTES) {
+            self.by_name.insert(key, binding);
+        }
+    }
+
+    fn binding(&self, parent: InferredObjectId, name: &[u8]) -> Option<InferredNameBinding> {
+        self.by_name.get(&key(parent, name)).copied()
+    }
+
+    /// Adds a name that an object has since a step, or has had since before the first one.
+    fn add_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
+        if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.names.len() < MAX_NAMES_PER_OBJECT
+        {
+            let new = InferredObjectName { parent: Some(parent), name: name.into(), step };
+            if !node.names.contains(&new) {
+                node.names.push(new);
+            }
+        }
+    }
+
+    /// Records that a name exists. `handle` is the filehandle returned for it, or [`NONE`]. Returns its object.
+    fn resolve_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let by_handle = self.find_by_handle(handle);
+        let id = match (self.binding(parent, name), by_handle) {
+            (Some(InferredNameBinding::Bound(known)), Some(other)) if known != other => {
+                // Somebody else renamed, linked or replaced the object; or only its filehandle was known before.
+                let is_nameless =
+                    self.nodes.get(known.0 as usize).is_some_and(|node| node.handles.is_empty());
+                if is_nameless {
+                    self.merge(known, other)
+                }
+                other
+            }
+            (Some(InferredNameBinding::Bound(known)), None) => {
+                let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
+                match has_other && handle != NONE {
+                    true => self.add(ObjectExistence::CREATED, 0, now, server)?,
+                    false => known,
+                }
+            }
+            (Some(InferredNameBinding::Bound(known)), _) => known,
+            // The name was removed and exists: somebody else created it.
+            (Some(InferredNameBinding::Unbound), Some(other)) => other,
+            (Some(InferredNameBinding::Unbound), None) => {
+                self.add(ObjectExistence::CREATED, 0, now, server)?
+            }
+            (None, Some(other)) => {
+                let is_from_before = self
+                    .nodes
+                    .get(other.0 as usize)
+                    .is_some_and(|node| node.existence == ObjectExistence::BEFORE);
+                self.add_name(other, parent, name, if is_from_before { 0 } else { now });
+                other
+            }
+            (None, None) => {
+                let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
+                self.add_name(id, parent, name, 0);
+                id
+            }
+        };
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
+        Some(id)
+    }
+
+    fn attach_handle_if_new(&mut self, id: InferredObjectId, handle: u32) {
+        if handle != NONE && self.find_by_handle(handle).is_none() {
+            self.attach(id, handle);
+        }
+    }
+
+    /// Merges an object known only by name into the same object known by its filehandle.
+    fn merge(&mut self, named: InferredObjectId, handled: InferredObjectId) {
+        let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
+        let names = std::mem::take(&mut from.names);
+        let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
+        let (existence, step) = (from.existence, from.step);
+        // The remaining node never existed.
+        from.existence = ObjectExistence::CREATED;
+        if let Some(node) = self.node(handled) {
+            node.names.extend(names);
+            (node.existence, node.step) = (existence, step);
+            node.mode = node.mode.or(mode);
+            if node.target.is_empty() {
+                node.target = target;
+            }
+        }
+        self.set_type(handled, file_type);
+    }
+
+    /// Records that a name does not exist: it never did, or a step removed it.
+    fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
+        self.bind(parent, name, InferredNameBinding::Unbound);
+    }
+
+    /// Records that a step created a name. `was_there` is `true` if the server only opened an existing file.
+    fn create_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        file_type: FileType,
+        was_there: bool,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let is_there = matches!(self.binding(parent, name), Some(InferredNameBinding::Bound(_)));
+        if was_there || is_there && file_type == FileType::FILE {
+            let id = self.resolve_name(parent, name, handle, now)?;
+            self.set_type(id, file_type);
+            return Some(id);
+        }
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let id = match self.find_by_handle(handle) {
+            Some(known) => known,
+            None => self.add(ObjectExistence::CREATED, now, now, server)?,
+        };
+        self.add_name(id, parent, name, now);
+        self.set_type(id, file_type);
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
+        Some(id)
+    }
+
+    /// Records that a step removed or renamed a name, and returns its object. Unless a step created it, it existed
+    /// before.
+    fn remove_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        file_type: FileType,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let id = match self.binding(parent, name) {
+            Some(InferredNameBinding::Bound(known)) => Some(known),
+            _ => self.resolve_name(parent, name, NONE, now),
+        };
+        if let Some(id) = id {
+            self.set_type(id, file_type);
+        }
+        self.bind(parent, name, InferredNameBinding::Unbound);
+        id
+    }
+
+    fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
+        if let Some(id) = self.remove_name(from.0, from.1, FileType::UNKNOWN, now) {
+            self.bind(to.0, to.1, InferredNameBinding::Bound(id));
+        }
+    }
+
+    /// Records that a step reads a range. Calls `new` with each part that was in the file before the first step.
+    fn record_read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
+        let most = self.max_ranges();
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let is_from_before = node.existence != ObjectExistence::CREATED;
+        let before = node.content.heap_bytes();
+        let is_full = node.content.add(from, to, most, |from, to| {
+            if is_from_before {
+                new(from, to);
+            }
+        });
+        if !node.is_resized && !node.is_size_known {
+            node.size = node.size.max(to);
+        }
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+        self.left_out += u64::from(is_full && is_from_before);
+    }
+
+    /// Records that a step writes a range.
+    fn record_write(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
+        // Data written before the first step is initial content.
+        if now == 0 {
+            return;
+        }
+        self.remove_current_range(id, from, to);
+        let most = self.max_ranges();
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let before = node.content.heap_bytes();
+        node.content.add(from, to, most, |_, _| {});
+        node.is_resized = true;
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+    }
+
+    /// Records that a step changes the size of a file, which discards the bytes after `size`.
+    fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
+        self.record_write(id, size, u64::MAX, now);
+        self.set_current_size(id, Some(size));
+    }
+
+    fn record_use(&mut self, id: InferredObjectId, now: u64) {
+        if let Some(node) = self.node(id).filter(|_| now != 0) {
+            node.uses += 1;
+            if node.first == 0 {
+                node.first = now;
+            }
+        }
+    }
+}
+
+/// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.
+pub(super) fn hash(bytes: &[u8]) -> [u8; 16] {
+    XxHash3_128::oneshot(bytes).to_be_bytes()
+}

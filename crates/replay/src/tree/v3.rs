@@ -1,0 +1,220 @@
+//! Infers facts about files from the procedures of NFSv3 and MOUNT. RFC 1813 sections 3.3 and 5.2.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::mount::v3 as mount3;
+use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
+use nfsrdma_dissectors::nfs::{ResultStatus, StatusUnion};
+use nfsrdma_dissectors::xdr::{Cursor, Text};
+
+use super::InferredObjectId;
+use super::inference::{TreeObservedAttributes, TreeStepInference};
+use crate::trace::NONE;
+use crate::trace::file_format::FileType;
+
+fn decode_attributes(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
+    TreeObservedAttributes {
+        file_type: Some(attributes.r#type.into()),
+        size: Some(attributes.size),
+        mode: Some(attributes.mode.0),
+        owner: None,
+        group: None,
+    }
+}
+
+fn record_attributes(
+    walk: &mut TreeStepInference<'_, '_>,
+    id: Option<InferredObjectId>,
+    attributes: Option<&Fattr3>,
+) {
+    if let (Some(id), Some(attributes)) = (id, attributes) {
+        walk.attributes(id, &decode_attributes(attributes));
+    }
+}
+
+fn is_failure<S: ResultStatus + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
+    outcome.ok().is_none()
+}
+
+pub(super) fn procedure(
+    walk: &mut TreeStepInference<'_, '_>,
+    procedure: Procedure,
+    mut call: Cursor<'_>,
+    mut reply: Cursor<'_>,
+) {
+    let Ok(asked) = Args::decode(procedure, &mut call, &mut NullObserver) else { return };
+    let Ok(got) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+    let now = walk.facts.id;
+    match (asked, got) {
+        (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
+            let id = walk.object_of_handle(asked.object.0);
+            record_attributes(walk, id, Some(&got.obj_attributes));
+        }
+        (Args::SETATTR(asked), Results::SETATTR(StatusUnion::Ok(_))) => {
+            if let Some(id) = walk.object_of_handle(asked.object.0) {
+                let new = &asked.new_attributes;
+                let is_changed = new.mode.is_some() || new.uid.is_some() || new.gid.is_some();
+                walk.record_setattr(id, new.size, new.mode.as_ref().map(|mode| mode.0), is_changed);
+            }
+        }
+        (Args::LOOKUP(asked), Results::LOOKUP(got)) => {
+            let Some(parent) = walk.object_of_handle(asked.what.dir.0) else { return };
+            match got {
+                StatusUnion::Ok(got) => {
+                    record_attributes(walk, Some(parent), got.dir_attributes.as_ref());
+                    let variable = walk.variable(got.object.0);
+                    let id = walk.child(parent, asked.what.name, variable);
+                    record_attributes(walk, id, got.obj_attributes.as_ref());
+                }
+                StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
+                    walk.tree.unbind_name(parent, asked.what.name.0)
+                }
+                StatusUnion::Fail(..) => {}
+            }
+        }
+        (Args::ACCESS(asked), Results::ACCESS(StatusUnion::Ok(got))) => {
+            let id = walk.object_of_handle(asked.object.0);
+            record_attributes(walk, id, got.obj_attributes.as_ref());
+        }
+        (Args::READLINK(asked), Results::READLINK(StatusUnion::Ok(got))) => {
+            if let Some(id) = walk.object_of_handle(asked.symlink.0) {
+                walk.link(id, got.data.bytes());
+            }
+        }
+        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
+            if let Some(id) = walk.object_of_handle(asked.file.0) {
+                record_attributes(walk, Some(id), got.file_attributes.as_ref());
+                walk.read(id, 0, asked.offset, got.eof && got.count > 0);
+            }
+        }
+        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
+            if let Some(id) = walk.object_of_handle(asked.file.0) {
+                if let Some(before) = &got.file_wcc.before {
+                    walk.attributes(
+                        id,
+                        &TreeObservedAttributes {
+                            size: Some(before.size),
+                            ..TreeObservedAttributes::default()
+                        },
+                    );
+                }
+                walk.record_write(id, 0, asked.offset, got.count);
+            }
+        }
+        (Args::CREATE(asked), Results::CREATE(got)) => {
+            let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
+            let was_there = is_unchecked && is_directory_unchanged(&got);
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::FILE, was_there);
+        }
+        (Args::MKDIR(asked), Results::MKDIR(got)) => {
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::DIRECTORY, false);
+        }
+        (Args::SYMLINK(asked), Results::SYMLINK(got)) => {
+            let made = infer_creation(walk, &asked.r#where, &got, FileType::LINK, false);
+            if let Some(id) = made {
+                walk.link(id, asked.symlink.symlink_data.bytes());
+            }
+        }
+        (Args::MKNOD(asked), Results::MKNOD(got)) => {
+            let _ = infer_creation(walk, &asked.r#where, &got, FileType::UNKNOWN, false);
+        }
+        (Args::REMOVE(asked), Results::REMOVE(got)) if !is_failure(&got) => {
+            infer_removal(walk, &asked.object, FileType::FILE);
+        }
+        (Args::RMDIR(asked), Results::RMDIR(got)) if !is_failure(&got) => {
+            infer_removal(walk, &asked.object, FileType::DIRECTORY);
+        }
+        (Args::RENAME(asked), Results::RENAME(got)) if !is_failure(&got) => {
+            if let (Some(from), Some(to)) =
+                (walk.object_of_handle(asked.from.dir.0), walk.object_of_handle(asked.to.dir.0))
+            {
+                walk.tree.rename((from, asked.from.name.0), (to, asked.to.name.0), now);
+            }
+        }
+        (Args::LINK(asked), Results::LINK(StatusUnion::Ok(_))) => {
+            if let (Some(_), Some(parent)) =
+                (walk.object_of_handle(asked.file.0), walk.object_of_handle(asked.link.dir.0))
+            {
+                let variable = walk.variable(asked.file.0);
+                walk.tree.create_name(parent, asked.link.name.0, variable, FileType::UNKNOWN, false, now);
+            }
+        }
+        (Args::READDIR(asked), Results::READDIR(StatusUnion::Ok(got))) => {
+            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
+            walk.tree.set_type(parent, FileType::DIRECTORY);
+            for entry in got.reply.entries.iter() {
+                record_entry(walk, parent, entry.name, NONE);
+            }
+        }
+        (Args::READDIRPLUS(asked), Results::READDIRPLUS(StatusUnion::Ok(got))) => {
+            let Some(parent) = walk.object_of_handle(asked.dir.0) else { return };
+            walk.tree.set_type(parent, FileType::DIRECTORY);
+            for entry in got.reply.entries.iter() {
+                let variable = entry.name_handle.map_or(NONE, |handle| walk.variable(handle.0));
+                let id = record_entry(walk, parent, entry.name, variable);
+                record_attributes(walk, id, entry.name_attributes.as_ref());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Records an entry of a directory, except "." and "..".
+pub(super) fn record_entry(
+    walk: &mut TreeStepInference<'_, '_>,
+    parent: InferredObjectId,
+    name: Text<'_>,
+    variable: u32,
+) -> Option<InferredObjectId> {
+    if matches!(name.0, b"." | b"..") { None } else { walk.child(parent, name, variable) }
+}
+
+/// Returns `true` if a CREATE did not change its directory: then the file existed before.
+fn is_directory_unchanged<S>(got: &StatusUnion<S, v3::Create3Resok<'_>, v3::DirWcc>) -> bool {
+    let StatusUnion::Ok(got) = got else { return false };
+    let (Some(before), Some(after)) = (&got.dir_wcc.before, &got.dir_wcc.after) else { return false };
+    before.mtime == after.mtime && before.ctime == after.ctime
+}
+
+fn infer_creation(
+    walk: &mut TreeStepInference<'_, '_>,
+    place: &Diropargs3<'_>,
+    got: &StatusUnion<v3::Nfsstat3, v3::Create3Resok<'_>, v3::DirWcc>,
+    file_type: FileType,
+    was_there: bool,
+) -> Option<InferredObjectId> {
+    let parent = walk.object_of_handle(place.dir.0)?;
+    walk.tree.set_type(parent, FileType::DIRECTORY);
+    match got {
+        StatusUnion::Ok(got) => {
+            let variable = got.obj.as_ref().map_or(NONE, |handle| walk.variable(handle.0));
+            let now = walk.facts.id;
+            walk.tree.create_name(parent, place.name.0, variable, file_type, was_there, now)
+        }
+        StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
+            walk.child(parent, place.name, NONE);
+            None
+        }
+        StatusUnion::Fail(..) => None,
+    }
+}
+
+fn infer_removal(walk: &mut TreeStepInference<'_, '_>, place: &Diropargs3<'_>, file_type: FileType) {
+    if let Some(parent) = walk.object_of_handle(place.dir.0) {
+        let now = walk.facts.id;
+        walk.tree.set_type(parent, FileType::DIRECTORY);
+        walk.tree.remove_name(parent, place.name.0, file_type, now);
+    }
+}
+
+pub(super) fn mount(
+    walk: &mut TreeStepInference<'_, '_>,
+    procedure: mount3::Procedure,
+    mut call: Cursor<'_>,
+    mut reply: Cursor<'_>,
+) {
+    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullObserver) else { return };
+    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+    if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
+        walk.record_mount(asked.dirpath, got.fhandle.0);
+    }
+}

@@ -1,0 +1,307 @@
+//! Infers facts about files from the operations of a COMPOUND, with its current and saved filehandles. RFC 8881 section
+//! 16.2.3.
+
+use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Attribute, ChangeInfo4, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
+    ReadPlusContent, Results,
+};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::inference::{TreeObservedAttributes, TreeStepInference};
+use super::v3::record_entry;
+use super::{InferredNameBinding, InferredObjectId};
+use crate::trace::NONE;
+use crate::trace::file_format::FileType;
+
+/// The current or saved filehandle, as an object; `None` if that is unknown.
+#[derive(Clone, Copy, Debug, Default)]
+struct TreeCurrentFilehandle {
+    object: Option<InferredObjectId>,
+}
+
+pub(super) fn infer_from_compound<'s>(
+    walk: &mut TreeStepInference<'_, '_>,
+    mut call: Cursor<'s>,
+    mut reply: Cursor<'s>,
+) {
+    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullObserver) else { return };
+    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
+    let (mut current, mut saved) = (TreeCurrentFilehandle::default(), TreeCurrentFilehandle::default());
+    let results = reply.operations().map_while(Result::ok);
+    let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
+    let handles = following_getfh_handles(walk, &operations);
+    for (at, ((asked, got), handle)) in operations.iter().zip(handles).enumerate() {
+        match (asked, got.status()) {
+            (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
+            (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
+            _ => operation(walk, (at as u32, handle), asked, got, &mut current, saved),
+        }
+    }
+}
+
+/// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE` if
+/// another operation changes the current filehandle before.
+fn following_getfh_handles<'s>(
+    walk: &TreeStepInference<'_, '_>,
+    operations: &[(Args<'s>, Results<'s>)],
+) -> Vec<u32> {
+    let mut next = NONE;
+    let mut handles: Vec<_> = operations
+        .iter()
+        .rev()
+        .map(|(asked, got)| {
+            let after = next;
+            match (asked, got) {
+                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => next = walk.variable(got.object.0),
+                (
+                    Args::PUTFH(_)
+                    | Args::PUTROOTFH(_)
+                    | Args::PUTPUBFH(_)
+                    | Args::LOOKUP(_)
+                    | Args::LOOKUPP(_)
+                    | Args::OPEN(_)
+                    | Args::OPENATTR(_)
+                    | Args::CREATE(_)
+                    | Args::RESTOREFH(_),
+                    _,
+                ) => next = NONE,
+                _ => {}
+            }
+            after
+        })
+        .collect();
+    handles.reverse();
+    handles
+}
+
+/// Decodes the attributes of an object, and the filehandle among them.
+fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
+    let mut all = TreeObservedAttributes::default();
+    let mut handle = None;
+    for item in attributes.items().map_while(Result::ok) {
+        match item {
+            Attribute::TYPE(of) => all.file_type = Some(of.into()),
+            Attribute::SIZE(size) => all.size = Some(size),
+            Attribute::MODE(mode) => all.mode = Some(mode.0),
+            Attribute::OWNER(name) => all.owner = Some(name.0),
+            Attribute::OWNER_GROUP(name) => all.group = Some(name.0),
+            Attribute::FILEHANDLE(of) => handle = Some(of.0),
+            _ => {}
+        }
+    }
+    (all, handle)
+}
+
+/// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
+fn set_current_by_name(
+    walk: &mut TreeStepInference<'_, '_>,
+    current: &mut TreeCurrentFilehandle,
+    name: &[u8],
+    handle: u32,
+    how: impl FnOnce(&mut TreeStepInference<'_, '_>, InferredObjectId, &[u8], u32) -> Option<InferredObjectId>,
+) {
+    let Some(parent) = current.object else {
+        // The directory is unknown, but the filehandle may identify the file.
+        current.object = walk.tree.find_or_add_by_handle(handle, walk.facts.server, walk.facts.id);
+        return;
+    };
+    walk.tree.set_type(parent, FileType::DIRECTORY);
+    current.object = how(walk, parent, name, handle);
+}
+
+fn is_unchanged(cinfo: &ChangeInfo4) -> bool {
+    cinfo.before == cinfo.after
+}
+
+fn operation<'s>(
+    walk: &mut TreeStepInference<'_, '_>,
+    (at, handle): (u32, u32),
+    asked: &Args<'s>,
+    got: &Results<'s>,
+    current: &mut TreeCurrentFilehandle,
+    saved: TreeCurrentFilehandle,
+) {
+    let now = walk.facts.id;
+    let is_done = got.status() == Nfsstat4::NFS4_OK;
+    let is_gone = got.status() == Nfsstat4::NFS4ERR_NOENT;
+    match (asked, got) {
+        (Args::PUTFH(asked), _) => current.object = walk.object_of_handle(asked.object.0),
+        (Args::PUTROOTFH(_), _) if is_done => {
+            current.object = walk.tree.find_or_add_root(walk.facts.server, b"/", now);
+        }
+        (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), _) => current.object = None,
+        (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(got))) => {
+            let variable = walk.variable(got.object.0);
+            match current.object {
+                Some(id) => walk.tree.attach_handle_if_new(id, variable),
+                None => current.object = walk.tree.find_or_add_by_handle(variable, walk.facts.server, now),
+            }
+        }
+        (Args::LOOKUP(asked), _) if is_done => {
+            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.resolve_name(parent, name, handle, now)
+            });
+        }
+        (Args::LOOKUP(asked), _) if is_gone => infer_absent_name(walk, current, asked.objname.0),
+        (Args::OPEN(asked), Results::OPEN(StatusUnion::Ok(got))) => {
+            infer_from_open(walk, current, asked, got, handle)
+        }
+        (Args::OPEN(asked), _) if is_gone => {
+            if let OpenClaim4::Null(name) = asked.claim {
+                infer_absent_name(walk, current, name.0);
+            }
+        }
+        (Args::OPEN(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
+            if let (OpenClaim4::Null(name), Some(parent)) = (&asked.claim, current.object) {
+                walk.child(parent, *name, NONE);
+            }
+        }
+        (Args::CREATE(asked), _) if is_done => {
+            let file_type = match &asked.objtype {
+                Createtype4::Link(_) => FileType::LINK,
+                Createtype4::Block(_) => FileType::BLOCK,
+                Createtype4::Character(_) => FileType::CHARACTER,
+                Createtype4::Other(of) => (*of).into(),
+            };
+            set_current_by_name(walk, current, asked.objname.0, handle, |walk, parent, name, handle| {
+                walk.tree.create_name(parent, name, handle, file_type, false, now)
+            });
+            if let (Some(id), Createtype4::Link(text)) = (current.object, &asked.objtype) {
+                walk.link(id, text.bytes());
+            }
+        }
+        (Args::CREATE(asked), _) if got.status() == Nfsstat4::NFS4ERR_EXIST => {
+            if let Some(parent) = current.object {
+                walk.child(parent, asked.objname, NONE);
+            }
+        }
+        (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.attributes(id, &decode_attributes(&got.obj_attributes).0);
+            }
+        }
+        (Args::SETATTR(asked), _) if is_done => {
+            if let Some(id) = current.object {
+                let (new, _) = decode_attributes(&asked.obj_attributes);
+                let is_changed = new.mode.is_some() || new.owner.is_some() || new.group.is_some();
+                walk.record_setattr(id, new.size, new.mode, is_changed);
+            }
+        }
+        (Args::READLINK(_), Results::READLINK(StatusUnion::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.link(id, got.link.bytes());
+            }
+        }
+        (Args::READ(asked), Results::READ(StatusUnion::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.read(id, at, asked.offset, got.eof && got.data.length() > 0);
+            }
+        }
+        (Args::READ_PLUS(asked), Results::READ_PLUS(StatusUnion::Ok(got))) => {
+            if let Some(id) = current.object {
+                // Gaps between the parts are holes, and need no seeding.
+                let parts = got.rpr_contents.iter();
+                let only = parts.filter_map(|part| match part {
+                    ReadPlusContent::Data(data) => Some(data.d_offset),
+                    _ => None,
+                });
+                if let Some(offset) = only.min() {
+                    walk.read(id, at, offset.max(asked.rpa_offset), false);
+                }
+            }
+        }
+        (Args::WRITE(asked), Results::WRITE(StatusUnion::Ok(got))) => {
+            if let Some(id) = current.object {
+                walk.record_write(id, at, asked.offset, got.count);
+            }
+        }
+        (Args::ALLOCATE(asked), _) if is_done => {
+            record_write(walk, *current, asked.aa_offset, asked.aa_length);
+        }
+        (Args::DEALLOCATE(asked), _) if is_done => {
+            record_write(walk, *current, asked.da_offset, asked.da_length);
+        }
+        (Args::COPY(asked), _) if is_done => {
+            record_write(walk, *current, asked.ca_dst_offset, asked.ca_count)
+        }
+        (Args::CLONE(asked), _) if is_done => {
+            record_write(walk, *current, asked.cl_dst_offset, asked.cl_count)
+        }
+        (Args::REMOVE(asked), _) if is_done => {
+            if let Some(parent) = current.object {
+                walk.tree.remove_name(parent, asked.target.0, FileType::UNKNOWN, now);
+            }
+        }
+        (Args::RENAME(asked), _) if is_done => {
+            if let (Some(from), Some(to)) = (saved.object, current.object) {
+                walk.tree.rename((from, asked.oldname.0), (to, asked.newname.0), now);
+            }
+        }
+        (Args::LINK(asked), _) if is_done => {
+            if let (Some(file), Some(parent)) = (saved.object, current.object) {
+                walk.tree.bind(parent, asked.newname.0, InferredNameBinding::Bound(file));
+            }
+        }
+        (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(got))) => {
+            let Some(parent) = current.object else { return };
+            walk.tree.set_type(parent, FileType::DIRECTORY);
+            for entry in got.reply.entries.iter() {
+                let (attributes, handle) = decode_attributes(&entry.attrs);
+                let variable = handle.map_or(NONE, |handle| walk.variable(handle));
+                if let Some(id) = record_entry(walk, parent, entry.name, variable) {
+                    walk.attributes(id, &attributes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle, name: &[u8]) {
+    if let Some(parent) = current.object {
+        walk.tree.unbind_name(parent, name);
+    }
+}
+
+/// Records an operation that writes a range. A count of 0 extends to the end of the file (COPY, CLONE).
+fn record_write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
+    if let Some(id) = current.object {
+        let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
+        let now = walk.facts.id;
+        walk.tree.record_write(id, from, to, now);
+        walk.tree.set_current_size(id, None);
+    }
+}
+
+/// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
+fn infer_from_open<'s>(
+    walk: &mut TreeStepInference<'_, '_>,
+    current: &mut TreeCurrentFilehandle,
+    asked: &v4::Open4Args<'s>,
+    got: &v4::Open4Resok<'s>,
+    handle: u32,
+) {
+    let now = walk.facts.id;
+    let name = match &asked.claim {
+        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
+        OpenClaim4::DelegateCur(claim) => claim.file,
+        _ => return,
+    };
+    let (is_create, size) = match &asked.openhow {
+        Openflag4::Create(Createhow4::Unchecked(with)) => (true, decode_attributes(with).0.size),
+        Openflag4::Create(_) => (true, None),
+        Openflag4::NoCreate(..) => (false, None),
+    };
+    let was_there = !is_create || is_unchanged(&got.cinfo);
+    set_current_by_name(walk, current, name.0, handle, |walk, parent, name, handle| {
+        walk.tree.create_name(parent, name, handle, FileType::FILE, was_there, now)
+    });
+    if let Some(id) = current.object {
+        walk.tree.set_type(id, FileType::FILE);
+        if let Some(size) = size.filter(|_| was_there) {
+            walk.record_setattr(id, Some(size), None, false);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Option `--filehandles`.
+
+use clap::{Args, ValueEnum};
+use nfsrdma_analysis::names::FilehandleDisplay;
+
+/// Display of filehandles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FilehandleFormat {
+    /// Path, or hash if no name was captured
+    Names,
+    /// CRC-32 of the filehandle (nfs.fh.hash in Wireshark)
+    Hash,
+    /// All bytes of the filehandle
+    Hex,
+    /// Omit filehandles and paths
+    None,
+}
+
+/// The option.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct FilehandleArgs {
+    /// Filehandle display format
+    #[arg(long, value_name = "FORMAT", default_value = "names")]
+    filehandles: FilehandleFormat,
+}
+
+impl FilehandleArgs {
+    /// Returns the selected display.
+    pub(super) fn selected(self) -> FilehandleDisplay {
+        match self.filehandles {
+            FilehandleFormat::Names => FilehandleDisplay::Names,
+            FilehandleFormat::Hash => FilehandleDisplay::Hash,
+            FilehandleFormat::Hex => FilehandleDisplay::Hex,
+            FilehandleFormat::None => FilehandleDisplay::Off,
+        }
+    }
+}
