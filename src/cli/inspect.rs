@@ -203,7 +203,8 @@ struct InspectLimitArgs {
     max_open_transactions: NonZeroUsize,
 
     /// Drop calls without a reply after SECONDS [default: at the end of the input]
-    #[arg(long, value_name = "SECONDS", help_heading = LIMITS, hide_short_help = true)]
+    #[arg(long, value_name = "SECONDS", help_heading = LIMITS, hide_short_help = true,
+        value_parser = SecondsArg::parse_positive)]
     max_call_age: Option<SecondsArg>,
 
     /// Maximum number of completed transactions kept to recognize late retransmissions

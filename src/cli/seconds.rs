@@ -19,6 +19,16 @@ impl FromStr for SecondsArg {
     }
 }
 
+impl SecondsArg {
+    /// Parses a duration that is not zero.
+    pub(super) fn parse_positive(text: &str) -> Result<Self, &'static str> {
+        text.parse().and_then(|seconds| match seconds {
+            Self(0) => Err("give a number of seconds above 0, such as 5 or 0.25"),
+            seconds => Ok(seconds),
+        })
+    }
+}
+
 impl fmt::Display for SecondsArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0 as f64 / 1e9)
@@ -37,5 +47,10 @@ mod tests {
         for text in ["", "-1", "5s", "NaN", "inf", "1e300"] {
             assert!(text.parse::<SecondsArg>().is_err(), "{text}");
         }
+        assert_eq!("0".parse(), Ok(SecondsArg(0)));
+        for text in ["0", "0.0", "1e-10", "-1"] {
+            assert!(SecondsArg::parse_positive(text).is_err(), "{text}");
+        }
+        assert_eq!(SecondsArg::parse_positive("5"), Ok(SecondsArg(5_000_000_000)));
     }
 }

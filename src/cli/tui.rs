@@ -59,7 +59,7 @@ pub(super) struct TuiArgs {
     follow: bool,
 
     /// Drop calls without a reply after SECONDS [default: at the end of the input]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = SecondsArg::parse_positive)]
     max_call_age: Option<SecondsArg>,
 
     /// Timestamp format

@@ -21,7 +21,7 @@ pub(super) const CAPTURE_CASE: &str = "capture";
 /// Maximum number of differences in the text of one failure.
 pub const MAX_SHOWN_DIFFERENCES: usize = 20;
 
-/// Text in XML. Escapes markup and invisible characters, and replaces characters that XML 1.0 does not allow.
+/// Text in XML. Escapes markup, invisible characters, and characters that XML 1.0 does not allow.
 pub(super) struct XmlText<'a>(pub(super) &'a str);
 
 impl fmt::Display for XmlText<'_> {
@@ -34,8 +34,7 @@ impl fmt::Display for XmlText<'_> {
             '"' => f.write_str("&quot;"),
             '\'' => f.write_str("&apos;"),
             '\n' => f.write_char('\n'),
-            '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}'),
-            letter if letter < ' ' => f.write_char('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => write!(f, "{}", letter.escape_default()),
             letter => escape::write_escaped(letter, f),
         })
     }
@@ -266,10 +265,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced() {
+    fn characters_that_xml_does_not_allow_are_escaped() {
         assert_eq!(
-            XmlText("a<b> & \"c\" \u{1}\u{ffff}").to_string(),
-            "a&lt;b&gt; &amp; &quot;c&quot; \u{fffd}\u{fffd}"
+            XmlText("a<b> & \"c\" \u{1b}\u{ffff}").to_string(),
+            "a&lt;b&gt; &amp; &quot;c&quot; \\u{1b}\\u{ffff}"
         );
         assert_eq!(XmlAttribute("a\n\n<b").to_string(), "a&#10;&#10;&lt;b");
     }

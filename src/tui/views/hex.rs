@@ -51,7 +51,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     rule(app, buffer, head, &title, &right, app.focus == FocusPane::Bytes);
     if bytes.is_empty() {
         let text = if origin == ByteRangeBuffer::Nothing {
-            "this line is about no bytes"
+            "no bytes belong to this line"
         } else {
             "no bytes were captured"
         };
