@@ -1,6 +1,6 @@
 //! `check`: compares captures with their baselines.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -36,7 +36,7 @@ use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::comparison::tally::DifferenceTally;
 use nfsrdma_analysis::memory::{CheckMemory, MemoryBudget};
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::{InputFiles, check_standard_output};
 
 /// Default number of differences shown per capture.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
@@ -151,6 +151,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
         bail!("--bless cannot be combined with --junit; omit one of them");
     }
     let baselines = args.files.iter().map(|file| baseline_path(file));
+    check_standard_output(baselines.clone())?;
     let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
         let memory = args.memory.plan_compilation(&args.files)?;
@@ -247,10 +248,11 @@ fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
 /// Opens a baseline; returns `None` if there is none.
 fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
     let wrong = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
-    match File::open(path) {
-        // Another kind of file cannot be read twice, and a FIFO waits for a writer.
-        Ok(file) if file.metadata().is_ok_and(|about| about.is_file()) => Ok(Some(BaselineFile::new(file))),
-        Ok(_) => Err(wrong("not a regular file")),
+    // Another kind of file cannot be read twice, and a FIFO waits for a writer when it is opened.
+    let opened = fs::metadata(path).and_then(|about| about.is_file().then(|| File::open(path)).transpose());
+    match opened {
+        Ok(Some(file)) => Ok(Some(BaselineFile::new(file))),
+        Ok(None) => Err(wrong("not a regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(wrong(&os_error_text(&error))),
     }

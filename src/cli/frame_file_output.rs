@@ -48,7 +48,7 @@ pub(super) fn open(
     } else {
         interrupt::watch()?
     }
-    let sink = OutputFile::create(to, &InputFiles::new(files))?;
+    let sink = OutputFile::create(to, &InputFiles::new(files))?.refuse_terminal()?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
         FrameFileWriter::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
     } else {

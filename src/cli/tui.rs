@@ -4,11 +4,11 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::CaptureSource;
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::LinkState;
+use nfsrdma_capture_file::{CaptureSource, os_error_text};
 use nfsrdma_dissectors::flow::FlowLimits;
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::frame::Timestamp;
@@ -144,7 +144,9 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
             bail!("--follow: standard input is always followed; omit the option");
         }
         let followed = CaptureHandle::followed(file, memory.windows(), kept_bytes);
-        return followed.with_context(|| file.display().to_string());
+        return followed.map_err(|error| {
+            anyhow!("{}: cannot open: {}; check the path", file.display(), os_error_text(&error))
+        });
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.

@@ -207,7 +207,7 @@ impl CaptureRecording {
                 numbered_path(name, self.files, now.unwrap_or_default())
             }
         };
-        let to = OutputFile::create(&path, &InputFiles::default())?;
+        let to = OutputFile::create(&path, &InputFiles::default())?.refuse_terminal()?;
         self.path = Some(path);
         let begun = self.header(to);
         let (mut to, on) = self.with_path(begun)?;

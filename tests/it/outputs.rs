@@ -719,6 +719,7 @@ fn standard_output_is_not_appended_to_an_input() {
         ("-T json in.pcap", "in.pcap"),
         ("lint in.pcap", "in.pcap"),
         ("check in.pcap", "in.pcap"),
+        ("check in.pcap", "in.pcap.baseline"),
         ("compare in.pcap ./in.pcap", "in.pcap"),
         ("replay plan in.trace", "in.trace"),
         ("in.trace", "in.trace"),
@@ -744,6 +745,19 @@ fn a_report_does_not_take_the_name_of_a_missing_baseline() {
     command.args(["check", "--junit", "./in.pcap.baseline", "in.pcap"]).current_dir(&folder);
     assert_eq!(refused(&command.output().unwrap()), None);
     assert!(!folder.join("in.pcap.baseline").exists());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_baseline_that_is_a_fifo_is_refused_without_waiting() {
+    let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("in.pcap"), &inputs()["in.pcap"]).unwrap();
+    assert!(Command::new("mkfifo").arg(folder.join("in.pcap.baseline")).status().unwrap().success());
+    let ended = program().args(["check", "in.pcap"]).current_dir(&folder).output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(said.contains("not a regular file"), "{said}");
+    assert_eq!(ended.status.code(), Some(2));
     fs::remove_dir_all(&folder).unwrap();
 }
 

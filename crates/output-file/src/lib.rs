@@ -19,7 +19,7 @@ use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -161,6 +161,8 @@ pub enum OutputErrorKind {
     /// The output is a block device, a socket, or another file that cannot be written from its beginning; the text
     /// describes it.
     Special(&'static str),
+    /// The output is a terminal, and its content is binary.
+    Terminal,
     /// The output exists and must not be replaced.
     Exists,
     /// The file cannot be created.
@@ -209,6 +211,9 @@ impl fmt::Display for OutputError {
             OutputErrorKind::Directory => f.write_str("is a directory; name a file in it"),
             OutputErrorKind::Special(what) => {
                 write!(f, "is {what}, and cannot be written to; name a file")
+            }
+            OutputErrorKind::Terminal => {
+                f.write_str("is a terminal; name a file, or pipe to another program")
             }
             OutputErrorKind::Exists => f.write_str("cannot write: file exists; name another file"),
             OutputErrorKind::Create(error) => {
@@ -483,10 +488,11 @@ impl OutputFile {
         Self::open(path, inputs, true)
     }
 
-    /// Creates a file whose name must not exist. A device and a FIFO are written directly.
+    /// Creates a regular file whose name must not exist.
     ///
     /// # Errors
-    /// Returns [`OutputErrorKind::Exists`], and the errors of [`OutputFile::create`].
+    /// Returns [`OutputErrorKind::Exists`], [`OutputErrorKind::Special`] for standard output, a device and a FIFO, and the
+    /// errors of [`OutputFile::create`].
     pub fn create_new(path: &Path) -> Result<Self, OutputError> {
         Self::open(path, &InputFiles::default(), false)
     }
@@ -518,6 +524,9 @@ impl OutputFile {
             let to = BufWriter::with_capacity(WRITE_BUFFER_BYTES, OutputSink { file, growing_bytes: None });
             Self { path: path.to_owned(), to, place, replaces }
         };
+        if is_standard_output(path) && !replaces {
+            return Err(failed(OutputErrorKind::Special("a stream")));
+        }
         if is_standard_output(path) {
             let file = duplicate(io::stdout()).map_err(unmade)?;
             inputs.check(path, &file.metadata().map_err(unmade)?)?;
@@ -546,6 +555,9 @@ impl OutputFile {
                     return Err(failed(OutputErrorKind::Link(fs::read_link(path).unwrap_or_default())));
                 }
                 () if kind.is_dir() => return Err(failed(OutputErrorKind::Directory)),
+                () if (kind.is_char_device() || kind.is_fifo()) && !replaces => {
+                    return Err(failed(OutputErrorKind::Special("a device or a FIFO")));
+                }
                 () if kind.is_char_device() || kind.is_fifo() => {
                     return Ok(new(open_stream(path).map_err(unmade)?, OutputLocation::Stream));
                 }
@@ -566,6 +578,17 @@ impl OutputFile {
         builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
         let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
         Ok(new(file, OutputLocation::Temporary(unfinished)))
+    }
+
+    /// Returns the output, whose content is binary, unless it is a terminal.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Terminal`].
+    pub fn refuse_terminal(self) -> Result<Self, OutputError> {
+        match self.to.get_ref().file.is_terminal() {
+            true => Err(OutputError::new(&self.path, OutputErrorKind::Terminal)),
+            false => Ok(self),
+        }
     }
 
     /// Returns the name of the output, as given.

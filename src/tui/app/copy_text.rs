@@ -1,5 +1,6 @@
 //! Copying to the clipboard: a value, the filter for it, or the command that shows it.
 
+use nfsrdma_dissectors::escape::is_unsafe;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::tui::clipboard;
@@ -89,13 +90,29 @@ impl App {
     }
 }
 
-/// Quotes text as one word of a shell.
+/// Quotes text as one word of a shell. Unsafe characters are escaped in dollar quotes (POSIX.1-2024 section 2.2.4): a
+/// terminal would obey them.
 fn shell_quoted(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
     }
+    if !text.chars().any(is_unsafe) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let mut quoted = "$'".to_owned();
+    for letter in text.chars() {
+        match letter {
+            '\'' | '\\' => quoted.extend(['\\', letter]),
+            letter if is_unsafe(letter) => {
+                for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
+                    quoted.push_str(&format!("\\{byte:03o}"));
+                }
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "'"
 }
 
 /// Formats frame numbers as ranges: `590, 592..595`.
@@ -130,5 +147,6 @@ mod tests {
         assert_eq!(shell_quoted("captures/rxe-v42.pcap"), "captures/rxe-v42.pcap");
         assert_eq!(shell_quoted("my file's.pcap"), r"'my file'\''s.pcap'");
         assert_eq!(shell_quoted(""), "''");
+        assert_eq!(shell_quoted("\u{1b}[31mit's\\\u{202e}.pcap"), r"$'\033[31mit\'s\\\342\200\256.pcap'");
     }
 }

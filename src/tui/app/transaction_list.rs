@@ -165,7 +165,7 @@ impl TransactionListPane {
             }
         } else if let Some(sort) = self.sort
             && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
-            && self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL)
+            && (self.len(rows) == 0 || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL))
         {
             self.sorting = Some(order::start(rows, sort));
             self.sorted_at = Some(Instant::now());

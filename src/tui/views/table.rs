@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::{columns as width_of, fit};
+use crate::output::style::{columns as width_of, fit, fit_words};
 use crate::tui::app::{App, MarkedRow, TableViewState, scrolled};
 
 use super::{cut_left, cut_top, draw_text, set_line_style};
@@ -164,7 +164,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             let (Some(column), Some((cell, style))) = (columns.get(*number), cells.get(*number)) else {
                 continue;
             };
-            let cell = fit(cell, *width, &app.tui_glyphs.glyphs).into_owned();
+            let cell = fit_words(cell, *width, &app.tui_glyphs.glyphs).into_owned();
             let fill = " ".repeat(width.saturating_sub(width_of(&cell)));
             let (before, after) =
                 if column.is_number { (fill, String::new()) } else { (String::new(), fill) };
