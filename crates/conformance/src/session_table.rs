@@ -90,6 +90,9 @@ pub struct SlotUse {
     pub is_executed: bool,
     /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
     pub is_misordered: bool,
+    /// `true` if the replier lowered its highest slot below this one since. It may have retired the slot, whose sequence IDs
+    /// then begin with 1 again. RFC 8881 section 2.10.6.1.
+    is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
@@ -159,6 +162,8 @@ struct SessionChannel {
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
     highest_granted_slot: u32,
+    /// sr_highest_slotid or csr_highest_slotid of the last results.
+    enforced_highest_slot: u32,
     target: Option<TargetSlot>,
     created: CertainPoint,
     /// First frame of the Call of CREATE_SESSION.
@@ -204,6 +209,7 @@ impl SessionChannel {
             limits,
             slots: FxHashMap::default(),
             highest_granted_slot: limits.max_requests.saturating_sub(1),
+            enforced_highest_slot: limits.max_requests.saturating_sub(1),
             target: None,
             created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
             created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
@@ -270,7 +276,7 @@ impl SessionTable {
             last_use,
             // A lost message is known only when a later one is captured: here the Reply.
             has_gaps: before != session.certain_point(transaction)
-                || last_use.is_some_and(|last_use| last_use.is_misordered)
+                || last_use.is_some_and(|last_use| last_use.is_misordered || last_use.is_retired)
                 || transaction.reply.is_none()
                 || session.may_be_used_elsewhere(frame_before, transaction)
                 // A Call between them may have used the slot.
@@ -458,6 +464,11 @@ impl SessionTable {
             let highest_slot = result.target_highest_slot;
             session.highest_granted_slot =
                 session.highest_granted_slot.max(highest_slot).max(result.highest_slot);
+            if result.highest_slot < session.enforced_highest_slot {
+                let retired = session.slots.iter_mut().filter(|(slot, _)| **slot > result.highest_slot);
+                retired.for_each(|(_, used)| used.is_retired = true);
+            }
+            session.enforced_highest_slot = result.highest_slot;
             if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
                 session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
             }
@@ -476,6 +487,7 @@ impl SessionTable {
         let used = SlotUse {
             sequence_id: id,
             is_misordered: is_known.is_some_and(|known| !follows(known)),
+            is_retired: false,
             is_cache_requested: sequence.is_cache_requested,
             call_time: call.time,
             call_frame: call.frames.first().copied(),

@@ -363,3 +363,31 @@ fn sequence_is_required_in_minor_versions_1_and_2_only() {
         }
     }
 }
+
+/// RFC 8881 section 2.10.6.1: a server that lowered its highest slot may retire the slots above it. Granted again, they begin
+/// with sequence ID 1, or continue.
+#[test]
+fn a_slot_that_the_server_may_have_retired_has_any_sequence_id() {
+    for kind in BOTH {
+        for (is_retired, next) in [(true, 1), (true, 2), (false, 1)] {
+            let mut scene = Scene::new(*kind);
+            scene.session();
+            let request = access(Operation::sequence(1, 1), 1);
+            scene.compound(&request);
+            let mut lowered = Operation::sequence(0, 2);
+            if is_retired {
+                // sa_highest_slotid, sr_highest_slotid and sr_target_highest_slotid.
+                lowered.arguments[6] = 0;
+                set_result(&mut lowered, 6, 0);
+                set_result(&mut lowered, 7, 0);
+            }
+            scene.compound(&Compound::new(2, &[lowered]));
+            sequence(&mut scene, 0, 3);
+            scene.compound(&access(Operation::sequence(1, next), 1));
+            let found = findings(&scene.frames());
+            let broken: Vec<_> = broken_rules(&found, "").into_iter().collect();
+            let expected: &[&str] = if is_retired { &[] } else { &["nfs/retry-here"] };
+            assert_eq!(broken, expected, "{kind:?} {is_retired} {next}: {:#?}", describe(&found));
+        }
+    }
+}
