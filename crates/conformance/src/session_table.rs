@@ -90,7 +90,7 @@ pub struct SlotUse {
     pub is_executed: bool,
     /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
     pub is_misordered: bool,
-    /// `true` if the replier lowered its highest slot below this one since. It may have retired the slot, whose sequence IDs
+    /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired the slot, whose sequence IDs
     /// then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
@@ -162,8 +162,8 @@ struct SessionChannel {
     limits: ChannelLimits,
     slots: FxHashMap<u32, SlotUse>,
     highest_granted_slot: u32,
-    /// sr_highest_slotid or csr_highest_slotid of the last results.
-    enforced_highest_slot: u32,
+    /// Lower one of sr_highest_slotid and sr_target_highest_slotid, or of their csr counterparts, in the last results.
+    highest_retained_slot: u32,
     target: Option<TargetSlot>,
     created: CertainPoint,
     /// First frame of the Call of CREATE_SESSION.
@@ -209,7 +209,7 @@ impl SessionChannel {
             limits,
             slots: FxHashMap::default(),
             highest_granted_slot: limits.max_requests.saturating_sub(1),
-            enforced_highest_slot: limits.max_requests.saturating_sub(1),
+            highest_retained_slot: limits.max_requests.saturating_sub(1),
             target: None,
             created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
             created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
@@ -464,11 +464,13 @@ impl SessionTable {
             let highest_slot = result.target_highest_slot;
             session.highest_granted_slot =
                 session.highest_granted_slot.max(highest_slot).max(result.highest_slot);
-            if result.highest_slot < session.enforced_highest_slot {
-                let retired = session.slots.iter_mut().filter(|(slot, _)| **slot > result.highest_slot);
+            // A server also retires slots above the target, once the client uses none of them.
+            let retained = result.highest_slot.min(highest_slot);
+            if retained < session.highest_retained_slot {
+                let retired = session.slots.iter_mut().filter(|(slot, _)| **slot > retained);
                 retired.for_each(|(_, used)| used.is_retired = true);
             }
-            session.enforced_highest_slot = result.highest_slot;
+            session.highest_retained_slot = retained;
             if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
                 session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
             }
