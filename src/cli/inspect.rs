@@ -445,7 +445,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
     if args.view == LineUnit::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
-        bail!("nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'");
+        bail!(
+            "nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'"
+        );
     }
     let memory = &args.bounds.memory.plan(files.iter().copied(), 1)?;
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
