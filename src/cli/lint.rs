@@ -54,7 +54,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  fin
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  nothing denied was found\n  1  \
     something denied was found\n  2  usage error, read error, or nothing to judge\n"))]
 pub(super) struct LintArgs {
-    /// Capture files; '-' is standard input
+    /// Capture files, merged by time; '-' is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 

@@ -506,10 +506,8 @@ fn finding_labels(
             frames.extend(reply.last().or(call.last()));
         }
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
-        let mut text = format!("{severity} {rule} by the {}: {}", finding.side, finding.text);
-        if let Some(implementation) = &finding.known {
-            let _ = write!(text, " (known: {implementation})");
-        }
+        let known = finding.known.as_deref().map(|known| format!(" ({known})")).unwrap_or_default();
+        let text = format!("{severity}{known} {rule} by the {}: {}", finding.side, finding.text);
         FindingLabel { frames, text }
     };
     findings.iter().map(label).collect()

@@ -90,8 +90,8 @@ pub struct SlotUse {
     pub is_executed: bool,
     /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
     pub is_misordered: bool,
-    /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired the slot, whose sequence IDs
-    /// then begin with 1 again. RFC 8881 section 2.10.6.1.
+    /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired the
+    /// slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
