@@ -155,8 +155,8 @@ pub struct ConformanceChecker {
     orphans: OrphanReplies,
     memory: MemoryTable,
     unanswered: UnansweredMemory,
-    /// Findings of Transactions that were not emitted yet.
-    pending: FxHashMap<TransactionKey, Vec<Finding>>,
+    /// Judgements of events, for Transactions that were not emitted yet.
+    pending: FxHashMap<TransactionKey, EventJudgements>,
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
@@ -170,6 +170,14 @@ impl Default for ConformanceChecker {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Judgements of the events of a Transaction.
+#[derive(Debug, Default)]
+struct EventJudgements {
+    findings: Vec<Finding>,
+    /// Indices of rules that uncertain events may have broken.
+    undecided_rules: Vec<usize>,
 }
 
 /// Findings of a Transaction with the indices of their rules, and the judgements on its connection.
@@ -237,7 +245,14 @@ impl ConformanceChecker {
         for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
-            let verdict = if lacks_set_up { Verdict::Unknown } else { verdict };
+            let is_unknown = lacks_set_up || !event.is_certain;
+            let verdict = if is_unknown { Verdict::Unknown } else { verdict };
+            if !event.is_certain
+                && let Some(key) = event.transaction
+                && self.pending.len() < MAX_PENDING
+            {
+                self.pending.entry(key).or_default().undecided_rules.push(at);
+            }
             let Some(violation) = self.count(at, verdict) else { continue };
             let finding = Finding {
                 side: violation.side.unwrap_or(event.sender),
@@ -258,7 +273,7 @@ impl ConformanceChecker {
                     self.add_to_connection(finding, event.sender);
                 }
                 (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
-                    self.pending.entry(key).or_default().push(finding);
+                    self.pending.entry(key).or_default().findings.push(finding);
                 }
                 (RuleScope::Each, _) => self.ready.push(finding),
             }
@@ -289,7 +304,8 @@ impl ConformanceChecker {
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
     ) -> Vec<Finding> {
-        let mut of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        let of_events = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
+        let EventJudgements { findings: mut of_events, undecided_rules } = of_events;
         if let Some(attached) = &mut self.attached {
             attached.take(key, transaction, &mut of_events);
         }
@@ -353,7 +369,7 @@ impl ConformanceChecker {
             }
         }
         if is_rdma && subjects.contains(SubjectSet::of(&[Subject::Chunks])) {
-            self.judge_absences(&view, (subjects, evidence), &found.findings);
+            self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
         findings.sort_by_key(|(at, _)| *at);
@@ -400,16 +416,20 @@ impl ConformanceChecker {
         }
     }
 
-    /// Counts the rules that no event of a Transaction has broken.
+    /// Counts the rules that no event of a Transaction has broken. Rules that its uncertain events may have broken are
+    /// counted.
     fn judge_absences(
         &mut self,
         view: &TransactionView<'_>,
         (subjects, evidence): (SubjectSet, EvidenceSet),
-        findings: &[(usize, Finding)],
+        (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {
-            let is_broken = || findings.iter().any(|(_, finding)| finding.rule.id == prepared.rule.id);
-            if subjects.contains(prepared.subjects) && (prepared.check)(view) && !is_broken() {
+            let has_event = || {
+                undecided_rules.contains(&prepared.at)
+                    || findings.iter().any(|(_, finding)| finding.rule.id == prepared.rule.id)
+            };
+            if subjects.contains(prepared.subjects) && (prepared.check)(view) && !has_event() {
                 let is_known = evidence.provides(prepared.needs);
                 self.count(prepared.at, if is_known { Verdict::Kept } else { Verdict::Unknown });
             }
@@ -500,7 +520,8 @@ impl ConformanceChecker {
     /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.
     pub fn finish(&mut self) -> Vec<Finding> {
         let mut findings = self.take_ready();
-        let mut pending: Vec<Finding> = std::mem::take(&mut self.pending).into_values().flatten().collect();
+        let mut pending: Vec<Finding> =
+            std::mem::take(&mut self.pending).into_values().flat_map(|of| of.findings).collect();
         pending.sort_by_key(|finding| finding.frames.first().copied());
         findings.extend(pending);
         let mut of_connections = self.per_connection.take_all();

@@ -27,6 +27,8 @@ pub struct MemoryOverlap {
     pub offset: u64,
     /// Number of common bytes.
     pub length: u64,
+    /// `false` if one Call may have been answered before the other was sent: a capture of several queues reorders packets.
+    pub is_certain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +43,11 @@ struct OfferedRange {
 }
 
 impl OfferedRange {
-    fn overlaps(&self, other: &Self) -> bool {
+    /// Returns `true` if this range is common to the other, while both Calls are in flight for more than `min_ns`.
+    fn overlaps(&self, other: &Self, min_ns: i64) -> bool {
         let is_common = self.start < other.end && other.start < self.end;
-        let is_apart = |first: &Self, second: &Self| {
-            second.call_time.0.saturating_add(MAX_SKEW_NS) >= first.reply_time.0
-        };
+        let is_apart =
+            |first: &Self, second: &Self| second.call_time.0.saturating_add(min_ns) >= first.reply_time.0;
         is_common
             && (self.is_written || other.is_written)
             && self.transaction != other.transaction
@@ -66,9 +68,11 @@ struct HandleRanges {
 }
 
 impl HandleRanges {
-    /// Returns a range that overlaps.
-    fn find_overlap(&self, range: &OfferedRange) -> Option<&OfferedRange> {
-        self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other))
+    /// Returns a range that overlaps, and whether this is certain.
+    fn find_overlap(&self, range: &OfferedRange) -> Option<(&OfferedRange, bool)> {
+        let find =
+            |min_ns| self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other, min_ns));
+        find(MAX_SKEW_NS).map(|other| (other, true)).or_else(|| Some((find(0)?, false)))
     }
 
     fn add(&mut self, range: OfferedRange) {
@@ -122,12 +126,13 @@ impl MemoryTable {
                 self.0.insert(key, HandleRanges { last: range, earlier: Vec::new() });
                 continue;
             };
-            found = found.or_else(|| {
-                let other = ranges.find_overlap(&range)?;
+            if !found.is_some_and(|found: MemoryOverlap| found.is_certain)
+                && let Some((other, is_certain)) = ranges.find_overlap(&range)
+            {
                 let start = range.start.max(other.start);
                 let length = range.end.min(other.end) - start;
-                Some(MemoryOverlap { xid: other.xid, handle, offset: start, length })
-            });
+                found = Some(MemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
+            }
             ranges.add(range);
         }
         found

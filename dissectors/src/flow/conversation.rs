@@ -2,6 +2,7 @@
 //!
 //! Messages without an RPC-over-RDMA header are in [`plain_rpc`].
 
+mod adjacent_segments;
 mod chunk_data_retransmission;
 mod credits;
 mod dialect;
@@ -46,6 +47,7 @@ use super::transaction_table::{
 use super::transport_event::{MemoryAccess, MessageFault, TransportChecks};
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
+use adjacent_segments::ChunkDataPacket;
 use credits::Credits;
 pub use credits::MessageCredits;
 use memory_access::SuspectedAccesses;
@@ -339,26 +341,26 @@ impl RpcConversation {
                         self.check_access(context, sender, *owner, access);
                     }
                 }
-                record_payload(
-                    context,
-                    *owner,
-                    offset,
-                    &data,
-                    self.unknown_memory_reason(UndecodedReason::WriteToUnknownMemory),
-                )
+                let unknown = self.unknown_memory_reason(unknown_memory(false));
+                let (kind, rest) = record_payload(context, *owner, offset, &data, unknown);
+                if rest == 0 {
+                    return kind;
+                }
+                let packet = ChunkDataPacket { sender, is_read: false, offset, data };
+                self.record_rest(context, packet, owner, (rest, kind))
             }
-            RdmaOperation::ReadResponse { offset, data, attribution: owner } => {
+            RdmaOperation::ReadResponse { offset, data, attribution: mut owner } => {
                 if context.transaction_table.transport_events.is_enabled() {
                     let place = (offset, data.length);
                     self.read_depths.count_response(context, sender.peer(), owner, place);
                 }
-                record_payload(
-                    context,
-                    owner,
-                    offset,
-                    &data,
-                    self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
-                )
+                let unknown = self.unknown_memory_reason(unknown_memory(true));
+                let (kind, rest) = record_payload(context, owner, offset, &data, unknown);
+                if rest == 0 {
+                    return kind;
+                }
+                let packet = ChunkDataPacket { sender, is_read: true, offset, data };
+                self.record_rest(context, packet, &mut owner, (rest, kind))
             }
             RdmaOperation::ReadRequest { handle, offset, length, attribution: owner } => {
                 if owner.0.is_none() {
@@ -427,7 +429,8 @@ impl RpcConversation {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
     }
 
-    /// Returns the advertised segment that contains a range of the side's memory; open Transactions take precedence.
+    /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other segments of
+    /// the chunk contain the rest; open Transactions take precedence.
     fn find_segment(
         &self,
         ledger: &TransactionTable,
@@ -435,6 +438,21 @@ impl RpcConversation {
         handle: Handle,
         offset: u64,
         length: u32,
+    ) -> RdmaAttribution {
+        let found = self.find_containing_segment(ledger, side, handle, (offset, length));
+        if found.0.is_none() && length > 1 && self.has_handle(side, handle) {
+            return self.find_first_segment(ledger, side, handle, offset, length);
+        }
+        found
+    }
+
+    /// Returns the advertised segment that contains a range of the side's memory; open Transactions take precedence.
+    fn find_containing_segment(
+        &self,
+        ledger: &TransactionTable,
+        side: ConnectionSide,
+        handle: Handle,
+        (offset, length): (u64, u32),
     ) -> RdmaAttribution {
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
         let holder = |must_be_open: bool| {
@@ -979,7 +997,15 @@ fn message_record(
     }
 }
 
-/// Records payload of a chunk.
+/// Returns the reason for payload of memory that no known Call advertised.
+fn unknown_memory(is_read: bool) -> UndecodedReason {
+    match is_read {
+        true => UndecodedReason::ReadOfUnknownMemory,
+        false => UndecodedReason::WriteToUnknownMemory,
+    }
+}
+
+/// Records payload of a chunk. Returns the number of bytes, at the end of the payload, that are behind the segment, too.
 #[inline]
 fn record_payload(
     context: &mut ConversationContext<'_>,
@@ -987,10 +1013,12 @@ fn record_payload(
     offset: u64,
     data: &PacketPayload<'_>,
     unknown: UndecodedReason,
-) -> FrameKind {
+) -> (FrameKind, u32) {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return if data.length == 0 { FrameKind::EmptyOperation } else { context.count_undecoded(unknown) };
+        let is_empty = data.length == 0;
+        return (if is_empty { FrameKind::EmptyOperation } else { context.count_undecoded(unknown) }, 0);
     };
+    let kind = FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
     if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
             key,
@@ -1000,7 +1028,7 @@ fn record_payload(
     }
     if let Some(remark) = context.packet_meta.anomaly {
         if remark.is_captured_twice {
-            return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
+            return (kind, 0);
         }
         if let Some(stall) = remark.stall {
             record_chunk_stall(context, key, at, stall);
@@ -1011,16 +1039,17 @@ fn record_payload(
     let is_pool_used_up = is_heavy && context.transaction_table.is_pool_used_up();
     let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
     else {
-        return context.count_undecoded(unknown);
+        return (context.count_undecoded(unknown), 0);
     };
     if !context.packet_meta.is_duplicate() {
         chunk.extend_times(context.packet_meta.accepted_time());
     }
-    let Some(segment) = chunk.segments.get_mut(index) else { return FrameKind::Unrelated };
+    let Some(segment) = chunk.segments.get_mut(index) else { return (FrameKind::Unrelated, 0) };
     if is_heavy && segment.adds_range(offset, data) {
         context.stats.count_evicted(EvictedState::MovedRange);
-        return FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
+        return (kind, 0);
     }
+    let added;
     let before = segment.moved_coverage.heap_bytes();
     if let Some(growth) = segment.max_growth_bytes(data) {
         if context.stats.chunk_content_bytes + growth > context.limits.chunk_content_bytes || is_pool_used_up
@@ -1029,16 +1058,16 @@ fn record_payload(
             context.stats.count_evicted(EvictedState::KeptChunk);
         }
         context.stats.chunk_content_bytes -= segment.payload_memory_bytes();
-        segment.add(offset, data, frames);
+        added = segment.add(offset, data, frames);
         context.stats.chunk_content_bytes += segment.payload_memory_bytes();
     } else {
-        segment.add(offset, data, frames);
+        added = segment.add(offset, data, frames);
     }
     let after = segment.moved_coverage.heap_bytes();
     if before != after {
         context.transaction_table.apply_size_change(key, before, after);
     }
-    FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
+    (kind, data.length - added as u32)
 }
 
 fn record_read_request(

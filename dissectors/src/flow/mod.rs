@@ -677,6 +677,8 @@ impl Flow {
                 .stats
                 .count_undecoded_frames(UndecodedReason::MessagePart, requests.take_dropped_frames());
         }
+        exchange.drop_suspected_accesses(&mut context);
+        exchange.drop_suspected_messages(&mut context);
         for meaning in meanings {
             self.on_message(at, meaning, packet_meta);
         }

@@ -86,6 +86,11 @@ impl SegmentIndex {
         (self.0 & 0xffff) as usize
     }
 
+    /// Returns `true` if both are segments of one chunk.
+    pub(super) fn is_in_chunk_of(self, other: Self) -> bool {
+        self.0 >> 16 == other.0 >> 16
+    }
+
     /// Returns `true` if the Reply advertised the segment.
     pub(super) fn is_reply_segment(self) -> bool {
         self.0 >> 29 == Self::REPLY_READ

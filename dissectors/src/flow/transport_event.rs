@@ -33,6 +33,8 @@ pub struct TransportEvent {
     pub has_set_up: bool,
     /// Transaction that the packet belongs to, if it was identified. It may have been emitted already.
     pub transaction: Option<TransactionKey>,
+    /// `false` if the capture may lack the message that permits the packet, or may have it in the wrong order.
+    pub is_certain: bool,
     /// Kind of the event.
     pub kind: TransportEventKind,
 }
@@ -69,9 +71,6 @@ pub enum TransportEventKind {
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
     InvalidAccess(MemoryAccess, MemoryAccessFault),
-    /// An RDMA Read or Write that looks like [`TransportEventKind::InvalidAccess`], but packets were lost after it: the capture
-    /// may lack the Call that offers the memory.
-    UndecidedAccess(MemoryAccess, MemoryAccessFault),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -336,6 +335,7 @@ struct RecordedEvent {
     connection: usize,
     sender: ConnectionSide,
     transaction: Option<TransactionKey>,
+    is_certain: bool,
     kind: TransportEventKind,
 }
 
@@ -351,6 +351,7 @@ impl RecordedEvent {
             sender: ConnectionRole::from_sides(self.sender, client),
             has_set_up: connection.parameters.as_ref().is_some_and(|parameters| !parameters.is_cut),
             transaction: self.transaction,
+            is_certain: self.is_certain,
             kind: self.kind,
         })
     }
@@ -490,20 +491,20 @@ impl TransportEvents {
                 (connection, sender),
                 (packet_meta.last_frame(), packet_meta.time),
                 transaction,
-                kind,
+                (kind, true),
             );
         }
     }
 
-    /// Records an event of an earlier packet.
+    /// Records an event of an earlier packet, and whether it is certain.
     pub(super) fn record_at(
         &mut self,
         (connection, sender): (usize, ConnectionSide),
         (frame, time): (FrameNumber, Timestamp),
         transaction: Option<TransactionKey>,
-        kind: TransportEventKind,
+        (kind, is_certain): (TransportEventKind, bool),
     ) {
-        self.events.push(RecordedEvent { frame, time, connection, sender, transaction, kind });
+        self.events.push(RecordedEvent { frame, time, connection, sender, transaction, is_certain, kind });
     }
 }
 

@@ -16,16 +16,9 @@ fn access_verdict(
     wanted: MemoryAccessFault,
     is_read: Option<bool>,
 ) -> Option<Verdict> {
-    let (access, fault, is_decided) = match event.kind {
-        TransportEventKind::InvalidAccess(access, fault) => (access, fault, true),
-        TransportEventKind::UndecidedAccess(access, fault) => (access, fault, false),
-        _ => return None,
-    };
+    let TransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
     if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
-    }
-    if !is_decided {
-        return Some(Verdict::Unknown);
     }
     let MemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };

@@ -1,6 +1,6 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
 
 use super::{reply_chunk, write_chunks};
 use crate::count::Count;
@@ -17,6 +17,16 @@ fn end_of_connection(message: &MessageView<'_>) -> &'static str {
     match message.is_call() && transaction.reply.is_none() && transaction.has_connection_ended {
         true => "; the connection ended without a reply",
         false => "",
+    }
+}
+
+/// Judges the number of Calls in flight. `describe` returns the text of a violation with this number.
+fn judge_in_flight(used: CreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> Verdict {
+    match used.min_in_flight() {
+        count if count > limit => Verdict::broken(describe(count)),
+        // A Reply that was captured just after the Call may have permitted it.
+        _ if used.in_flight > limit => Verdict::Unknown,
+        _ => Verdict::Kept,
     }
 }
 
@@ -56,8 +66,8 @@ pub(crate) const RULES: &[Rule] = &[
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
             let granted = used.granted.filter(|granted| *granted > 0)?;
-            Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
-                format!("{} in flight, {granted} granted", Count(used.min_in_flight(), "call"))
+            Some(judge_in_flight(used, granted, |count| {
+                format!("{} in flight, {granted} granted", Count(count, "call"))
             }))
         }),
     },
@@ -76,8 +86,8 @@ pub(crate) const RULES: &[Rule] = &[
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
             let granted = used.granted.filter(|granted| *granted > 0)?;
-            Some(Verdict::from_condition(used.min_in_flight() <= granted, || {
-                format!("{} in flight, {granted} granted", Count(used.min_in_flight(), "reverse call"))
+            Some(judge_in_flight(used, granted, |count| {
+                format!("{} in flight, {granted} granted", Count(count, "reverse call"))
             }))
         }),
     },
@@ -101,8 +111,8 @@ pub(crate) const RULES: &[Rule] = &[
             if used.losses > 0 {
                 return Some(Verdict::Unknown);
             }
-            Some(Verdict::from_condition(used.min_in_flight() == 1, || {
-                format!("{} in flight before the first reply", Count(used.min_in_flight(), "call"))
+            Some(judge_in_flight(used, 1, |count| {
+                format!("{} in flight before the first reply", Count(count, "call"))
             }))
         }),
     },

@@ -690,6 +690,7 @@ pub(crate) const RULES: &[Rule] = &[
             view.offered_chunks().next()?;
             Some(match view.overlap {
                 None => Verdict::Kept,
+                Some(overlap) if !overlap.is_certain => Verdict::Unknown,
                 Some(overlap) => Verdict::broken(format!(
                     "{}, handle {}, offset 0x{:x}, also memory of XID {}",
                     Count(overlap.length, "byte"),

@@ -15,6 +15,13 @@ fn tail(memory: Memory, more: u32) -> (Memory, Vec<u8>) {
     (Memory { offset: memory.offset + 4000, length, ..memory }, data(length as usize))
 }
 
+/// Divides memory of 3,000 bytes into two segments, the second of which begins 4 bytes later if `has_gap` is set.
+fn divided(whole: Memory, has_gap: bool) -> Vec<Memory> {
+    let mut segments = divide(whole, 1500);
+    segments[1].offset += if has_gap { 4 } else { 0 };
+    segments
+}
+
 /// RDMA Reads of the server over RoCE, whose first response comes after `before` requests. `limit` Reads of 256 bytes each.
 pub(crate) fn parallel_reads(scene: &mut Scene, count: usize, before: usize) {
     let mut exchange = Exchange::write3(scene.xid(), 256 * count as u32);
@@ -80,6 +87,75 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.place(&exchange);
             let (memory, bytes) = tail(exchange.call.writes[0][0], if broken { 4 } else { 0 });
             scene.fabric.write(memory, &bytes);
+            scene.reply(&exchange);
+        },
+    },
+    // A Write of several packets begins in the segment and ends behind it.
+    Pair {
+        rule: "rpcrdma/write-bounds",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 4096, 4096);
+            scene.call(&exchange);
+            let memory = exchange.call.writes[0][0];
+            scene.fabric.write(memory, &data(if broken { 4100 } else { 4096 }));
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/write-bounds",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let exchange = Exchange::read3(scene.xid(), 3000, 3000);
+            scene.call(&exchange);
+            let memory = exchange.call.writes[0][0];
+            scene.fabric.write(memory, &data(if broken { 5120 } else { 3000 }));
+            scene.reply(&exchange);
+        },
+    },
+    // The same into a Reply chunk.
+    Pair {
+        rule: "rpcrdma/write-bounds",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::read3_inline(scene.xid(), 2000).long_reply(2044);
+            if broken {
+                exchange.placed[0].1.resize(3000, 0);
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    // Two segments of one chunk with one handle, accessed at once: adjacent, or with a gap between them.
+    Pair {
+        rule: "rpcrdma/write-bounds",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::read3(scene.xid(), 3000, 3000);
+            let whole = exchange.call.writes[0][0];
+            exchange.call.writes = vec![divided(whole, broken)];
+            exchange.reply.writes = exchange.call.writes.clone();
+            scene.call(&exchange);
+            if broken {
+                let [_, second] = exchange.call.writes[0][..] else { return };
+                scene.fabric.write(second, &data(1500));
+            }
+            scene.fabric.write(whole, &data(3000));
+            scene.reply(&exchange);
+        },
+    },
+    Pair {
+        rule: "rpcrdma/read-bounds",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 3000);
+            let (position, whole) = exchange.call.reads[0];
+            let segments = divided(whole, broken);
+            exchange.call.reads = segments.iter().map(|segment| (position, *segment)).collect();
+            scene.call(&exchange);
+            if broken {
+                segments.iter().for_each(|segment| scene.fabric.read(Side::Server, *segment, &data(1500)));
+            }
+            scene.fabric.read(Side::Server, whole, &data(3000));
             scene.reply(&exchange);
         },
     },

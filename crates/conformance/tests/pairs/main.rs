@@ -23,6 +23,7 @@ mod read_chunks;
 mod rpc;
 mod scene;
 mod sessions;
+mod tolerances;
 mod transport;
 mod two_connections;
 mod write_chunks;
@@ -32,7 +33,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, SeverityLevel, find_rule};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, RuleTally, SeverityLevel, find_rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
@@ -81,12 +82,20 @@ fn frame_time(number: u64) -> Timestamp {
 
 /// Returns the findings of a capture.
 fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
+    judge(frames, frame_time).0
+}
+
+/// Returns the findings of a capture and the judgements of its rules; `frame_time` returns the time of a frame.
+fn judge(
+    frames: &[Vec<u8>],
+    frame_time: impl Fn(u64) -> Timestamp,
+) -> (Vec<Finding>, BTreeMap<&'static str, RuleTally>) {
     let mut flow =
         Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     // As in the program: each Transaction is judged once it is complete.
-    let mut judge = |flow: &mut Flow, checker: &mut ConformanceChecker| {
+    let mut judge_ready = |flow: &mut Flow, checker: &mut ConformanceChecker| {
         checker.record_events(flow);
         while let Some((key, transaction)) = flow.next_with_key() {
             transaction.with_messages(|messages| {
@@ -104,12 +113,13 @@ fn findings(frames: &[Vec<u8>]) -> Vec<Finding> {
             bytes,
             length: bytes.len() as u32,
         });
-        judge(&mut flow, &mut checker);
+        judge_ready(&mut flow, &mut checker);
     }
     flow.finish();
-    judge(&mut flow, &mut checker);
+    judge_ready(&mut flow, &mut checker);
     all.extend(checker.finish());
-    all
+    let tallies = checker.tallies(&flow.transport_checks()).map(|(rule, tally)| (rule.id, tally)).collect();
+    (all, tallies)
 }
 
 fn describe(findings: &[Finding]) -> Vec<String> {

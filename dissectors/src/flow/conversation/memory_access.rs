@@ -33,6 +33,17 @@ struct SuspectedAccess {
     losses: u64,
 }
 
+impl SuspectedAccess {
+    fn record(&self, context: &mut ConversationContext<'_>, is_certain: bool) {
+        context.transaction_table.transport_events.record_at(
+            (context.connection, self.sender),
+            (self.frame, self.time),
+            self.transaction,
+            (TransportEventKind::InvalidAccess(self.access, self.fault), is_certain),
+        );
+    }
+}
+
 /// Accesses of one connection that look invalid.
 #[derive(Debug, Default)]
 pub(super) struct SuspectedAccesses {
@@ -85,7 +96,7 @@ impl RpcConversation {
     }
 
     #[cold]
-    fn suspect_access(
+    pub(super) fn suspect_access(
         &mut self,
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
@@ -168,36 +179,32 @@ impl RpcConversation {
         let now = context.packet_meta.time;
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspects.suspects) {
-            let SuspectedAccess { sender, frame, time, transaction, access, fault, losses } = suspect;
-            let kind = if losses != self.losses {
-                TransportEventKind::UndecidedAccess(access, fault)
-            } else if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_SKEW_NS) {
-                waiting.push(suspect);
-                continue;
-            } else {
+            let SuspectedAccess { sender, time, access, fault, losses, .. } = suspect;
+            let is_certain = losses == self.losses;
+            if is_certain {
+                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_SKEW_NS) {
+                    waiting.push(suspect);
+                    continue;
+                }
                 let is_unknown =
                     matches!(fault, MemoryAccessFault::NotOffered | MemoryAccessFault::OutOfBounds);
-                let found = self.find_segment(
-                    context.transaction_table,
-                    owner,
-                    access.handle,
-                    access.offset,
-                    access.length,
-                );
+                let MemoryAccess { handle, offset, length, .. } = access;
+                let found = self.find_segment(context.transaction_table, owner, handle, offset, length);
                 // A Call that was captured after the access offers the memory.
                 if is_unknown && found.0.is_some() {
                     continue;
                 }
-                TransportEventKind::InvalidAccess(access, fault)
-            };
-            context.transaction_table.transport_events.record_at(
-                (context.connection, sender),
-                (frame, time),
-                transaction,
-                kind,
-            );
+            }
+            suspect.record(context, is_certain);
         }
         self.suspects.suspects = waiting;
+    }
+
+    /// Records the suspected accesses as uncertain: the connection or the capture ends.
+    pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut ConversationContext<'_>) {
+        for suspect in std::mem::take(&mut self.suspects.suspects) {
+            suspect.record(context, false);
+        }
     }
 }
 

@@ -103,7 +103,12 @@ impl ReadDepths {
         } else if count == u32::from(limit) {
             let kind = TransportEventKind::ReadsInFlight { count, limit };
             let place = (context.connection, reader);
-            context.transaction_table.transport_events.record_at(place, (frame, time), transaction, kind);
+            context.transaction_table.transport_events.record_at(
+                place,
+                (frame, time),
+                transaction,
+                (kind, true),
+            );
         }
     }
 
@@ -134,10 +139,10 @@ impl ReadDepths {
         }
         let Some(suspect) = side.suspect.take() else { return };
         let SuspectedExcess { frame, time, transaction, count } = suspect;
-        if is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS {
-            let kind = TransportEventKind::ReadsInFlight { count, limit };
-            let place = (context.connection, reader);
-            context.transaction_table.transport_events.record_at(place, (frame, time), transaction, kind);
-        }
+        let is_certain = is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS;
+        let kind = TransportEventKind::ReadsInFlight { count, limit };
+        let place = (context.connection, reader);
+        let events = &mut context.transaction_table.transport_events;
+        events.record_at(place, (frame, time), transaction, (kind, is_certain));
     }
 }

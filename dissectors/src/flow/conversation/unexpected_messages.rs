@@ -37,6 +37,17 @@ struct SuspectedMessage {
     losses: Option<u64>,
 }
 
+impl SuspectedMessage {
+    fn record(&self, context: &mut ConversationContext<'_>, is_certain: bool) {
+        context.transaction_table.transport_events.record_at(
+            (context.connection, self.sender),
+            (self.frame, self.time),
+            self.transaction,
+            (self.kind, is_certain),
+        );
+    }
+}
+
 /// Messages of one connection that look invalid.
 #[derive(Debug, Default)]
 pub(super) struct SuspectedMessages {
@@ -279,12 +290,9 @@ impl RpcConversation {
     fn decide_messages(&mut self, context: &mut ConversationContext<'_>, receiver: ConnectionSide) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            let SuspectedMessage { sender, frame, time, transaction, kind, is_without_call, losses } =
-                suspect;
-            if losses.is_some_and(|losses| losses != self.losses) {
-                continue;
-            }
-            if sender.peer() != receiver || context.packet_meta.last_frame() == frame {
+            let SuspectedMessage { sender, frame, transaction, is_without_call, losses, .. } = suspect;
+            let is_certain = losses.is_none_or(|losses| losses == self.losses);
+            if is_certain && (sender.peer() != receiver || context.packet_meta.last_frame() == frame) {
                 waiting.push(suspect);
                 continue;
             }
@@ -293,15 +301,20 @@ impl RpcConversation {
             let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
             let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
             if is_version1 && !(is_without_call && has_call) {
-                context.transaction_table.transport_events.record_at(
-                    (context.connection, sender),
-                    (frame, time),
-                    transaction,
-                    kind,
-                );
+                suspect.record(context, is_certain);
             }
         }
         self.suspected_messages.suspects = waiting;
+    }
+
+    /// Records the suspected messages as uncertain: the connection or the capture ends.
+    pub(in crate::flow) fn drop_suspected_messages(&mut self, context: &mut ConversationContext<'_>) {
+        let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
+        for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
+            if is_version1 {
+                suspect.record(context, false);
+            }
+        }
     }
 }
 
