@@ -12,11 +12,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::live::{AutostopCondition, LiveArgs};
 use super::progress::ProgressLine;
-use super::{ExitStatus, SOURCE_WAIT, report_error};
+use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
 use crate::output::capture_recording::{CaptureRecording, RecordingTarget, Rotation};
 use crate::output::units;
-use nfsrdma_output_file::is_standard_output;
+use nfsrdma_output_file::{OutputError, is_standard_output};
 
 /// Record packets from an interface as pcapng
 ///
@@ -154,13 +154,20 @@ pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
         Ok(CaptureRecording::new(place, opened.interface(), opened.filter())?)
     })?;
     let outcome = record(args, opened, &mut recording)?;
+    let lost = recording.lost_packets();
+    if lost > 0 {
+        report_error(format_args!(
+            "{interface}: {} could not be written, and were lost",
+            units::PluralCount(lost, "packet")
+        ));
+    }
     if !args.quiet {
         let counters = outcome.counters;
         report_error(format_args!(
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
              interface, {} here",
             interface,
-            units::HumanCount(recording.packets()),
+            units::HumanCount(recording.packets() - lost),
             units::HumanSize(recording.bytes()),
             recording.files(),
             if recording.files() == 1 { "file" } else { "files" },
@@ -176,6 +183,16 @@ pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
 struct CaptureOutcome {
     counters: Counters,
     is_good: bool,
+}
+
+/// Reports a file that cannot be written, so that the packets written before are counted.
+fn report_failure(error: OutputError, counters: Counters) -> Result<CaptureOutcome> {
+    let error = error.into();
+    if is_closed_pipe(&error) {
+        return Err(error);
+    }
+    report_error(&error);
+    Ok(CaptureOutcome { counters, is_good: false })
 }
 
 fn record(
@@ -199,7 +216,9 @@ fn record(
             Ok(NextFrame::Frame(frame)) => {
                 last = frame.time;
                 is_over = session.frame(frame.time);
-                recording.frame(&frame, || session.counters())?;
+                if let Err(error) = recording.frame(&frame, || session.counters()) {
+                    return report_failure(error, session.counters());
+                }
                 is_over |= recording.packets() >= most || recording.length() >= most_bytes;
             }
             Ok(NextFrame::Nothing) => {
@@ -208,7 +227,9 @@ fn record(
                 // Before the first frame, the capture clock is unknown.
                 if last != Timestamp::default() {
                     last = now;
-                    recording.idle(now, || session.counters())?;
+                    if let Err(error) = recording.idle(now, || session.counters()) {
+                        return report_failure(error, session.counters());
+                    }
                 }
             }
             Ok(NextFrame::End) => break,
@@ -230,7 +251,9 @@ fn record(
         // Packets after the last requested one do not count.
         counters = counters.without_pending();
     }
-    recording.finish(last, counters)?;
+    if let Err(error) = recording.finish(last, counters) {
+        return report_failure(error, counters);
+    }
     Ok(CaptureOutcome { counters, is_good })
 }
 

@@ -400,6 +400,9 @@ impl InspectArgs {
 pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
+        if args.files().next().is_some() || args.is_live() {
+            bail!("-D lists interfaces and reads no capture; omit -D, or the other arguments");
+        }
         return interfaces::run();
     }
     if args.files().next().is_none() && !args.is_live() {
@@ -420,6 +423,13 @@ pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
         if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
             bail!("--view {view} has fixed columns; use -T csv or json, without -e and -E");
         }
+    }
+    if args.quiet
+        && matches!(args.format, LineFormat::Csv | LineFormat::Fields)
+        && args.write.is_none()
+        && args.summary.is_none_or(|format| format == SummaryFormat::None)
+    {
+        bail!("-q omits lines, and -T {} has no summary; omit -q, or add --summary text", args.format_name());
     }
     if args.pending.is_some_and(|age| age.0 > 0)
         && let Some(other) = args.option_without_pending()

@@ -309,7 +309,8 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Returns the error for standard output that cannot be written, as when the disk is full.
 fn write_error(error: io::Error) -> anyhow::Error {
     let advice = nfsrdma_output_file::write_advice(&error);
-    let what = format!("standard output: cannot write: {error}; {advice}");
+    let reason = nfsrdma_capture_file::os_error_text(&error);
+    let what = format!("standard output: cannot write: {reason}; {advice}");
     anyhow::Error::new(error).context(what)
 }
 

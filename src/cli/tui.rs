@@ -116,6 +116,9 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
     let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
+        if args.follow {
+            bail!("--follow applies to a file, and -i always follows; omit one of them");
+        }
         if !args.files.is_empty() {
             bail!("-i cannot be combined with capture files; omit one of them");
         }

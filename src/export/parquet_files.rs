@@ -150,6 +150,8 @@ fn into_io_error(error: ParquetError) -> io::Error {
 /// A table of one capture.
 pub(super) struct ParquetTable<R> {
     folder: PathBuf,
+    /// Folders that were created for it, the deepest first; empty once the table is published.
+    new_folders: Vec<PathBuf>,
     columns: Vec<ParquetColumnBuffer>,
     rows: usize,
     /// Memory limit of buffered rows, in bytes.
@@ -174,6 +176,7 @@ impl<R: ParquetRow> ParquetTable<R> {
         memory_bytes: usize,
     ) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
+        let new_folders = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
         fs::create_dir_all(&folder)?;
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(ParquetColumnBuffer::of).collect();
@@ -182,6 +185,7 @@ impl<R: ParquetRow> ParquetTable<R> {
         let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
         Ok(Self {
             folder,
+            new_folders,
             columns,
             rows: 0,
             room_bytes: memory_bytes / 4,
@@ -270,10 +274,22 @@ impl<R: ParquetRow> ParquetTable<R> {
         for part in self.closed_parts.drain(..) {
             part.publish()?;
         }
+        self.new_folders.clear();
         while fs::exists(self.name(old))? {
             remove_old(&self.name(old), &self.inputs)?;
             old += 1;
         }
         Ok(())
+    }
+}
+
+impl<R> Drop for ParquetTable<R> {
+    fn drop(&mut self) {
+        self.open = None;
+        self.closed_parts.clear();
+        for folder in &self.new_folders {
+            // Another table may use it.
+            let _ = fs::remove_dir(folder);
+        }
     }
 }

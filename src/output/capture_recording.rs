@@ -11,7 +11,7 @@ use nfsrdma_capture_file::{Counters, Interface, InterfaceId, InterfaceStatistics
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::units::CompactTimestamp;
-use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, WrittenFile};
+use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, WRITE_BUFFER_BYTES, WrittenFile};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,12 +44,17 @@ pub enum RecordingTarget {
     Files(PathBuf, Rotation),
 }
 
+/// Maximum number of bytes of a block besides those of its packet: header, padding, and length at the end.
+const BLOCK_OVERHEAD_BYTES: u64 = 40;
+
 /// Open capture file.
 struct OpenRecordingFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,
     packets: u64,
     start: Timestamp,
+    /// Length of the file when it was flushed last.
+    flushed_bytes: u64,
 }
 
 /// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
@@ -66,6 +71,8 @@ pub struct CaptureRecording {
     /// Closed files that still exist.
     written: VecDeque<WrittenFile>,
     packets: u64,
+    /// Those of them that are in files: the others are in a buffer.
+    flushed_packets: u64,
     bytes: u64,
     /// Counters at the end of the last file.
     last_counters: Counters,
@@ -90,6 +97,7 @@ impl CaptureRecording {
             path: None,
             written: VecDeque::new(),
             packets: 0,
+            flushed_packets: 0,
             bytes: 0,
             last_counters: Counters::default(),
         };
@@ -104,9 +112,14 @@ impl CaptureRecording {
         self.files
     }
 
-    /// Returns the number of packets written.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
+    }
+
+    /// Returns the number of packets that were not written because writing failed.
+    pub fn lost_packets(&self) -> u64 {
+        self.packets - self.flushed_packets
     }
 
     /// Returns the bytes of the current file.
@@ -114,9 +127,9 @@ impl CaptureRecording {
         self.open.as_ref().map_or(0, |open| open.to.length())
     }
 
-    /// Returns the bytes of all files.
+    /// Returns the bytes of all files, without those in a buffer.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.length()
+        self.bytes + self.open.as_ref().map_or(0, |open| open.flushed_bytes)
     }
 
     /// Writes a frame, into a new file if the current one is over. `counters` are those of the capture, this frame
@@ -136,6 +149,12 @@ impl CaptureRecording {
         if self.open.is_none() {
             self.begin_file(Some(frame.time))?;
         }
+        // A flush in the middle of a block would leave the number of packets in the file unknown.
+        let needed = BLOCK_OVERHEAD_BYTES + frame.bytes.len() as u64;
+        let buffered = self.open.as_ref().map_or(0, |open| open.to.length() - open.flushed_bytes);
+        if buffered + needed > WRITE_BUFFER_BYTES as u64 {
+            self.flush()?;
+        }
         let Some(open) = &mut self.open else { return Ok(()) };
         if open.packets == 0 {
             open.start = open.start.min(frame.time);
@@ -154,8 +173,17 @@ impl CaptureRecording {
         if self.must_rotate(now) {
             self.end_file(now, counters().without_pending())?;
         }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), OutputError> {
         let flushed = self.open.as_mut().map_or(Ok(()), |open| open.to.flush());
-        self.with_path(flushed)
+        self.with_path(flushed)?;
+        self.flushed_packets = self.packets;
+        if let Some(open) = &mut self.open {
+            open.flushed_bytes = open.to.length();
+        }
+        Ok(())
     }
 
     /// Ends the current file and the capture.
@@ -167,7 +195,9 @@ impl CaptureRecording {
         if self.files == 0 {
             self.begin_file(Some(now))?;
         }
-        self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)
+        self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)?;
+        self.flushed_packets = self.packets;
+        Ok(())
     }
 
     /// Returns `true` if `files` files are complete at `now`, so that a frame would begin another one.
@@ -213,7 +243,8 @@ impl CaptureRecording {
         let (mut to, on) = self.with_path(begun)?;
         to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
-        self.open = Some(OpenRecordingFile { to, on, packets: 0, start: since });
+        let flushed_bytes = to.length();
+        self.open = Some(OpenRecordingFile { to, on, packets: 0, start: since, flushed_bytes });
         Ok(())
     }
 
@@ -229,6 +260,7 @@ impl CaptureRecording {
             let written = ended.end_published();
             let written = self.with_path(written)?;
             self.written.push_back(written);
+            self.flushed_packets = self.packets;
         }
         Ok(())
     }

@@ -48,7 +48,17 @@ struct SummaryLine {
     frames: u64,
     transactions: u64,
     denied: u64,
+    severities: SeverityCounts,
     rules: Vec<SummaryRule>,
+}
+
+/// Findings by severity in the summary.
+#[derive(Serialize)]
+struct SeverityCounts {
+    error: u64,
+    warning: u64,
+    known: u64,
+    info: u64,
 }
 
 /// Judgements of a rule in the summary.
@@ -139,6 +149,12 @@ pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> 
         frames: report.frames,
         transactions: report.transactions,
         denied: report.denied(),
+        severities: SeverityCounts {
+            error: report.count(SeverityLevel::Error),
+            warning: report.count(SeverityLevel::Warning),
+            known: report.count(SeverityLevel::Known),
+            info: report.count(SeverityLevel::Info),
+        },
         rules: rules.collect(),
     };
     escape::json_to(&mut *to, &line)?;
@@ -250,17 +266,18 @@ pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) ->
 fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyle) -> io::Result<()> {
     let RuleFindings { rule, severity, count, first, .. } = of_rule;
     let name = severity.name();
-    // A finding about a connection has the number of its violations.
-    let counted = if rule.scope == RuleScope::Connection { "violation" } else { "finding" };
     writeln!(
         to,
         "{:<7}  {}  {}",
         StyledText(severity_style(*severity, screen), name),
         StyledText(screen.styles.operation, rule.id),
-        PluralCount(*count, counted),
+        PluralCount(*count, counted_noun(rule)),
     )?;
     write_wrapped(to, 9, &format!("{} ({})", rule.requirement, rule.section), screen)?;
-    if let Some(known) = first.first().and_then(|finding| finding.known.as_deref()) {
+    let mut known: Vec<&str> = first.iter().filter_map(|finding| finding.known.as_deref()).collect();
+    known.sort_unstable();
+    known.dedup();
+    for known in known {
         write_wrapped(to, 9, &format!("Known deviation: {known}."), screen)?;
     }
     for finding in first {
@@ -271,6 +288,14 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
         writeln!(to, "           and {} more; -c shows more", HumanCount(count - shown))?;
     }
     writeln!(to)
+}
+
+/// Returns the noun for what a rule counts: a finding about a connection has the number of its violations.
+fn counted_noun(rule: &Rule) -> &'static str {
+    match rule.scope {
+        RuleScope::Each => "finding",
+        RuleScope::Connection => "violation",
+    }
 }
 
 fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) -> io::Result<()> {
@@ -319,8 +344,7 @@ fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle
 
 /// Returns the rules of each group together.
 fn by_group(rules: &[&'static Rule]) -> Vec<&'static Rule> {
-    let group = |rule: &Rule| rule.id.split('/').next().unwrap_or_default();
-    let first = |of: &Rule| rules.iter().position(|rule| group(rule) == group(of));
+    let first = |of: &Rule| rules.iter().position(|rule| rule.group() == of.group());
     let mut sorted = rules.to_vec();
     sorted.sort_by_key(|rule| first(rule));
     sorted
@@ -345,15 +369,14 @@ pub fn documentation() -> String {
     let mut text = String::new();
     let mut groups: Vec<&str> = Vec::new();
     for rule in RULES {
-        let group = rule.id.split('/').next().unwrap_or_default();
-        if !groups.contains(&group) {
-            groups.push(group);
+        if !groups.contains(&rule.group()) {
+            groups.push(rule.group());
         }
     }
     for group in groups {
         let _ =
             write!(text, "\n### {group}\n| rule | severity | requirement | section |\n|---|---|---|---|\n");
-        for rule in RULES.iter().filter(|rule| rule.id.split('/').next() == Some(group)) {
+        for rule in RULES.iter().filter(|rule| rule.group() == group) {
             let Rule { id, severity, requirement, section, .. } = rule;
             let _ = writeln!(text, "| `{id}` | {} | {requirement} | {section} |", severity.name());
         }
@@ -426,12 +449,13 @@ pub fn junit(
         });
     }
     for (rule, tally) in &report.tallies {
-        let group = rule.id.split('/').next().unwrap_or_default();
+        let group = rule.group();
         let denied = || report.rules().filter(|of_rule| of_rule.rule == *rule && of_rule.denied > 0);
         let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
         let lines = denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, screen));
-        let failure = (count > 0)
-            .then(|| (format!("{}: {}", PluralCount(count, "finding"), rule.requirement), lines.collect()));
+        let failure = (count > 0).then(|| {
+            (format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement), lines.collect())
+        });
         let skipped = (tally.judged == 0).then(|| match tally.not_judged {
             0 if is_icrc_rule(rule) && report.has_unchecked_icrcs => "needs --check-icrc".to_owned(),
             0 => "did not apply".to_owned(),

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::TransportEvent;
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
@@ -21,10 +21,9 @@ pub(crate) struct AttachedFindings {
 }
 
 impl AttachedFindings {
-    /// Adds a copy for the Transaction of an event, or else of its frame. Call it before the next frame is processed.
-    pub(crate) fn add(&mut self, flow: &Flow, event: &TransportEvent, finding: Finding) {
-        let moves_chunk_data = || flow.transaction_frames().iter().find(|moved| moved.frame == event.frame);
-        match event.transaction.or_else(|| moves_chunk_data().map(|moved| moved.key)) {
+    /// Adds a copy for the Transaction of an event, or else of its frame.
+    pub(crate) fn add(&mut self, event: &TransportEvent, finding: Finding) {
+        match event.transaction {
             Some(key) => {
                 if self.by_transaction.len() >= MAX_WAITING {
                     self.by_transaction.clear();

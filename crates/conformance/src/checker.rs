@@ -236,12 +236,12 @@ impl ConformanceChecker {
     #[cold]
     fn judge_events(&mut self, flow: &Flow) {
         for event in flow.transport_events() {
-            self.judge_event(flow, &event);
+            self.judge_event(&event);
         }
     }
 
     #[cold]
-    fn judge_event(&mut self, flow: &Flow, event: &TransportEvent) {
+    fn judge_event(&mut self, event: &TransportEvent) {
         for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
@@ -268,7 +268,7 @@ impl ConformanceChecker {
             match (rule.scope, event.transaction) {
                 (RuleScope::Connection, _) => {
                     if let Some(attached) = &mut self.attached {
-                        attached.add(flow, event, finding.clone());
+                        attached.add(event, finding.clone());
                     }
                     self.add_to_connection(finding, event.sender);
                 }

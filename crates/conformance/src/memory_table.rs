@@ -3,6 +3,7 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkSegment;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::transport_event::MAX_CAPTURE_SKEW_NS;
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
@@ -13,8 +14,6 @@ use rustc_hash::FxHashMap;
 const MAX_HANDLES: usize = 1 << 12;
 /// Maximum number of earlier ranges of a handle: the last ones.
 const MAX_EARLIER: usize = 63;
-/// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
-const MAX_SKEW_NS: i64 = 1_000_000;
 
 /// Memory that another Call in flight offered, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +43,11 @@ struct OfferedRange {
 
 impl OfferedRange {
     /// Returns `true` if this range is common to the other, while both Calls are in flight for more than `min_ns`.
-    fn overlaps(&self, other: &Self, min_ns: i64) -> bool {
+    fn overlaps(&self, other: &Self, min_ns: u64) -> bool {
         let is_common = self.start < other.end && other.start < self.end;
-        let is_apart =
-            |first: &Self, second: &Self| second.call_time.0.saturating_add(min_ns) >= first.reply_time.0;
+        let is_apart = |first: &Self, second: &Self| {
+            second.call_time.0.saturating_add_unsigned(min_ns) >= first.reply_time.0
+        };
         is_common
             && (self.is_written || other.is_written)
             && self.transaction != other.transaction
@@ -72,7 +72,7 @@ impl HandleRanges {
     fn find_overlap(&self, range: &OfferedRange) -> Option<(&OfferedRange, bool)> {
         let find =
             |min_ns| self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other, min_ns));
-        find(MAX_SKEW_NS).map(|other| (other, true)).or_else(|| Some((find(0)?, false)))
+        find(MAX_CAPTURE_SKEW_NS).map(|other| (other, true)).or_else(|| Some((find(0)?, false)))
     }
 
     fn add(&mut self, range: OfferedRange) {

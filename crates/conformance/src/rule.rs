@@ -161,6 +161,13 @@ pub struct Rule {
     pub check: RuleCheck,
 }
 
+impl Rule {
+    /// Returns the group in the name: `rpcrdma` of `rpcrdma/credit-zero`.
+    pub fn group(&self) -> &'static str {
+        self.id.split_once('/').map_or(self.id, |(group, _)| group)
+    }
+}
+
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id

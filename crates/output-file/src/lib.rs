@@ -31,8 +31,8 @@ use nfsrdma_dissectors::escape;
 use rustix::fs::{FlockOperation, flock};
 use tempfile::{Builder, TempPath};
 
-/// Size of the write buffer in bytes.
-const WRITE_BUFFER_BYTES: usize = 256 << 10;
+/// Size of the write buffer of an [`OutputFile`] in bytes.
+pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
 /// Suffix of unfinished files.
 const SUFFIX: &str = ".unfinished";
 /// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
@@ -430,6 +430,16 @@ struct OutputSink {
     growing_bytes: Option<u64>,
 }
 
+impl OutputSink {
+    /// Returns the space behind the end of a published file, which [`reserve`] took. Only the file system's space suffers if
+    /// this fails.
+    fn release_reserve(&self) {
+        if let Some(length) = self.growing_bytes {
+            let _ = self.file.set_len(length);
+        }
+    }
+}
+
 impl Write for OutputSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(length) = self.growing_bytes else { return self.file.write(bytes) };
@@ -611,10 +621,12 @@ impl OutputFile {
     pub fn close(self) -> Result<ClosedOutputFile, OutputError> {
         let Self { path, to, place, replaces } = self;
         let unwritten = |error| OutputError::write_error(&path, error);
-        let OutputSink { file, .. } = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        let sink = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
         if let OutputLocation::Temporary(_) = &place {
-            copy_access(&file, &path).map_err(unwritten)?;
+            copy_access(&sink.file, &path).map_err(unwritten)?;
         }
+        sink.release_reserve();
+        let OutputSink { file, .. } = sink;
         if !matches!(place, OutputLocation::Stream) {
             file.sync_all().map_err(unwritten)?;
         }
@@ -622,7 +634,8 @@ impl OutputFile {
     }
 
     /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
-    /// content so far must be a valid file. After this, a failed write leaves the file as it was before.
+    /// content so far must be a valid file. Nothing is replaced if the disk has no room for more. After this, a failed write
+    /// leaves the file as it was before.
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
@@ -637,6 +650,7 @@ impl OutputFile {
         };
         let sink = self.to.get_mut();
         let published = copy_access(&sink.file, &self.path).and_then(|()| {
+            reserve(&sink.file, WRITE_BUFFER_BYTES as u64)?;
             sink.file.sync_all()?;
             sink.file.stream_position()
         });
@@ -660,6 +674,7 @@ impl OutputFile {
     /// Returns an error if writing fails.
     pub fn end_published(mut self) -> io::Result<WrittenFile> {
         self.to.flush()?;
+        self.to.get_ref().release_reserve();
         let identity = if self.is_published_as(&self.path) {
             FileIdentity::of(&self.to.get_ref().file.metadata()?)
         } else {
@@ -798,6 +813,15 @@ fn open_stream(path: &Path) -> io::Result<File> {
         Ok(file)
     } else {
         Err(io::Error::other("it became another file meanwhile"))
+    }
+}
+
+/// Reserves space for the first `bytes` of a file, without a change of its length.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, 0, bytes) {
+        Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => Err(error.into()),
+        // Not every file system can reserve space.
+        _ => Ok(()),
     }
 }
 

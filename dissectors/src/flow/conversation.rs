@@ -439,36 +439,28 @@ impl RpcConversation {
         offset: u64,
         length: u32,
     ) -> RdmaAttribution {
-        let found = self.find_containing_segment(ledger, side, handle, (offset, length));
-        if found.0.is_none() && length > 1 && self.has_handle(side, handle) {
-            return self.find_first_segment(ledger, side, handle, offset, length);
-        }
-        found
-    }
-
-    /// Returns the advertised segment that contains a range of the side's memory; open Transactions take precedence.
-    fn find_containing_segment(
-        &self,
-        ledger: &TransactionTable,
-        side: ConnectionSide,
-        handle: Handle,
-        (offset, length): (u64, u32),
-    ) -> RdmaAttribution {
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
-        let holder = |must_be_open: bool| {
-            uses.candidates_at(offset).find(|(key, at)| {
-                ledger.get(*key).is_some_and(|entry| {
-                    let segment = entry.segment_at(*at);
-                    (entry.is_open() || !must_be_open)
-                        && segment.is_some_and(|segment| {
-                            segment.handle == handle && segment.contains_range(offset, u64::from(length))
-                        })
-                })
-            })
-        };
-        holder(true)
-            .or_else(|| holder(false))
-            .map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
+        let (mut closed, mut begins_in) = (None, None);
+        for (key, at) in uses.candidates_at(offset) {
+            let Some(entry) = ledger.get(key) else { continue };
+            let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
+                continue;
+            };
+            if segment.contains_range(offset, length.into()) {
+                if entry.is_open() {
+                    return key.to_attribution(at);
+                }
+                closed = closed.or(Some((key, at)));
+            } else if begins_in.is_none() && entry.is_open() && segment.contains_range(offset, 1) {
+                begins_in = Some((key, at));
+            }
+        }
+        if let Some(first) = begins_in
+            && self.does_chunk_contain(ledger, side, handle, (offset, length), first)
+        {
+            return first.0.to_attribution(first.1);
+        }
+        closed.map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
     }
 
     fn add_call(

@@ -406,6 +406,9 @@ impl Flow {
         if self.frame_kinds.is_empty() {
             self.frame_kinds.push(meaning);
         }
+        if self.has_transport_events() {
+            self.attribute_events(frame.number);
+        }
         if self.limits.name_open_transactions {
             self.set_message_connections();
         }

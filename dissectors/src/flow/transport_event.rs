@@ -13,6 +13,7 @@ use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
 use super::connection::{ConnectionKey, FlowConnection};
+use super::frame_kind::FrameKind;
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionIdentity, ConnectionRole};
 use super::transaction_table::TransactionKey;
@@ -38,6 +39,9 @@ pub struct TransportEvent {
     /// Kind of the event.
     pub kind: TransportEventKind,
 }
+
+/// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
+pub const MAX_CAPTURE_SKEW_NS: u64 = 1_000_000;
 
 /// Kind of a transport event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -536,6 +540,20 @@ impl Flow {
         let mut checks = self.transaction_table.transport_events.checks;
         self.connections.checks().for_each(|of| checks.add(of));
         checks
+    }
+
+    /// Attributes the events of a frame that moves chunk data, or requests it, to its Transaction.
+    #[cold]
+    pub(super) fn attribute_events(&mut self, frame: FrameNumber) {
+        let key = self.frame_kinds.iter().find_map(|kind| match kind {
+            FrameKind::ChunkData { key, .. } | FrameKind::ReadRequest { key, .. } => Some(*key),
+            _ => None,
+        });
+        for event in &mut self.transaction_table.transport_events.events {
+            if event.frame == frame {
+                event.transaction = event.transaction.or(key);
+            }
+        }
     }
 
     /// Forgets the events of the last frame, except those on connections that have not carried RPC yet.

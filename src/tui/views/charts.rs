@@ -70,13 +70,18 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
 }
 
 fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
-    let load = &app.displayed_pass().tables.load;
+    let pass = app.displayed_pass();
+    let mut load = pass.tables.load.clone();
+    // Without frames, the rate is zero up to now.
+    if load.start().is_some_and(|start| start < pass.activity.now) {
+        load.step_at(pass.activity.now);
+    }
     let seconds = load.width() as f64 / 1e9;
     let of = |value: fn(&nfsrdma_analysis::load::LoadSample) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));
-    let axis = ChartTimeAxis::for_series(app, load);
+    let axis = ChartTimeAxis::for_series(app, &load);
     let (above, below) = cut_bottom(area, area.height / 2);
     let (head, chart) = cut_top(above, 1);
     rule(app, buffer, head, "Transactions a second", &step, false);

@@ -52,7 +52,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 }
 
 /// Returns the line of a Call: age, operation with its file, state and connection. What does not fit beside age and
-/// operation is left out whole: first the XID, then the connection, then the slot, then the phase.
+/// operation is left out whole: first the XID, then the connection, then the phase, then the slot.
 fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
@@ -62,11 +62,19 @@ fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: us
     if row.copies > 1 {
         more = format!("{more}, sent {}{}", glyphs.times, row.copies);
     }
+    let mut phase = phase;
+    let least = width_of(&row.label).min(MIN_LABEL_COLUMNS);
+    let room = width.saturating_sub(width_of(&age) + 2);
+    // The slot leads to its session: on a narrow screen it is more use than the phase.
+    if least + 2 + width_of(&more) > room
+        && let Some(slot) = row.slot
+    {
+        (phase, more) = (format!("slot {}", slot.slot), String::new());
+    }
     let rest = more.strip_prefix(&phase).unwrap_or_default();
     let connection = format!("  conn {}", row.connection);
     let xid = if width >= MIN_WIDTH_WITH_XID { format!("  {}", row.xid) } else { String::new() };
-    let mut room = width.saturating_sub(width_of(&age) + 2);
-    let least = width_of(&row.label).min(MIN_LABEL_COLUMNS);
+    let mut room = room;
     let mut has_all = true;
     let [phase, rest, connection, xid] =
         [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {

@@ -289,6 +289,28 @@ fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
     let frames = frames(CaptureSource::open([&file]).unwrap());
     assert!(frames.len() > 50, "{} frames", frames.len());
     are_same(&frames, &sent("rxe-v42")[..frames.len()]);
+    assert!(told.contains(&format!("{RECEIVER}: {} packets, ", frames.len())), "{told}");
+    assert!(told.contains(" packets could not be written, and were lost"), "{told}");
+}
+
+/// A disk with room for the header of a file alone.
+#[test]
+fn a_recording_on_a_full_disk_replaces_no_file() {
+    let Some(wire) = Wire::new() else { return };
+    let folder = Folder::new("full");
+    let script = "mount -t tmpfs -o size=12k tmpfs . && cd \"$PWD\" && echo old > file || exit 99; \
+        \"$@\"; code=$?; ls -A; cat file; exit $code";
+    for recorder in RECORDERS {
+        // It has a mount namespace of its own.
+        let mut command = wire.command("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
+        let ended =
+            command.args(recorder).args(["-w", "file"]).current_dir(folder.path("")).output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{told}");
+        assert!(told.contains("file: cannot write: no space left on device"), "{told}");
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), "file\nold\n");
+    }
 }
 
 #[test]

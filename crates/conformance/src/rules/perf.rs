@@ -162,9 +162,13 @@ pub(crate) const RULES: &[Rule] = &[
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
-            let chunks = message.transaction.offered_chunks().filter(|chunk| !chunk.segments.is_empty());
-            let mut chunks =
-                chunks.map(|chunk| (chunk.segments.len() as u64, chunk.offered_bytes())).peekable();
+            let used =
+                |chunk: &Chunk| chunk.segments.iter().filter(|segment| segment.length > 0).count() as u64;
+            let chunks = message.transaction.offered_chunks();
+            let mut chunks = chunks
+                .map(|chunk| (used(chunk), chunk.offered_bytes()))
+                .filter(|(segments, _)| *segments > 0)
+                .peekable();
             chunks.peek()?;
             let scattered =
                 chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);

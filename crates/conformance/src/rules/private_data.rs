@@ -182,7 +182,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a side connects without private data, as it may.",
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
-            an REQ whose private data does not begin with 0xf6ab0e18: \"no private data: inline thresholds of 1024 bytes\".",
+            an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
         subjects: &[Subject::FirstOfConnection],
         needs: &[Evidence::SetUp],
         scope: RuleScope::Connection,
@@ -196,11 +196,11 @@ pub(crate) const RULES: &[Rule] = &[
                 .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match without {
                 None => Verdict::Kept,
-                Some(Declaration { side, frame, .. }) => {
-                    Verdict::broken("no private data: inline thresholds of 1024 bytes".to_owned())
-                        .by(*side)
-                        .in_set_up(*frame)
-                }
+                Some(Declaration { side, frame, .. }) => Verdict::broken(
+                    "no private data of RPC-over-RDMA: inline thresholds of 1024 bytes".to_owned(),
+                )
+                .by(*side)
+                .in_set_up(*frame),
             })
         }),
     },

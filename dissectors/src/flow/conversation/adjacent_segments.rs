@@ -25,34 +25,34 @@ pub(super) struct ChunkDataPacket<'a> {
 }
 
 impl RpcConversation {
-    /// Returns the segment in which a range begins that continues in other segments of the chunk.
+    /// Returns `true` if the segments of a chunk contain a range that begins in one of them, `(key, at)`.
     #[cold]
-    pub(super) fn find_first_segment(
+    pub(super) fn does_chunk_contain(
         &self,
         ledger: &TransactionTable,
         side: ConnectionSide,
         handle: Handle,
-        offset: u64,
-        length: u32,
-    ) -> RdmaAttribution {
-        let Some(end) = offset.checked_add(u64::from(length)) else { return RdmaAttribution::default() };
-        let first = self.find_containing_segment(ledger, side, handle, (offset, 1));
-        let Some((key, at)) = TransactionKey::from_attribution(first) else { return first };
+        (offset, length): (u64, u32),
+        (key, at): (TransactionKey, SegmentIndex),
+    ) -> bool {
+        let Some((entry, end)) = ledger.get(key).zip(offset.checked_add(u64::from(length))) else {
+            return false;
+        };
         let mut last = at;
         for _ in 0..MAX_ADJACENT {
-            let segment = ledger.get(key).and_then(|entry| entry.segment_at(last));
-            let Some(segment_end) = segment.map(|segment| segment.offset + u64::from(segment.length)) else {
-                break;
+            let Some(segment) = entry.segment_at(last) else { return false };
+            let Some(segment_end) = segment.offset.checked_add(u64::from(segment.length)) else {
+                return false;
             };
             if segment_end >= end {
-                return first;
+                return true;
             }
             match self.find_next_segment(ledger, side, handle, segment_end, (key, at)) {
                 Some(next) => last = next,
-                None => break,
+                None => return false,
             }
         }
-        RdmaAttribution::default()
+        false
     }
 
     /// Returns the segment of a chunk that contains an offset; `(key, at)` is another segment of it.

@@ -6,7 +6,9 @@
 
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{SegmentIndex, TransactionEntry, TransactionKey};
-use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault, TransportEventKind};
+use crate::flow::transport_event::{
+    MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault, TransportEventKind,
+};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
@@ -14,9 +16,6 @@ use super::{ConversationContext, RpcConversation};
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;
-
-/// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
-const MAX_SKEW_NS: u64 = 1_000_000;
 
 /// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
 pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
@@ -182,7 +181,7 @@ impl RpcConversation {
             let SuspectedAccess { sender, time, access, fault, losses, .. } = suspect;
             let is_certain = losses == self.losses;
             if is_certain {
-                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_SKEW_NS) {
+                if sender.peer() != owner || (!is_refusal && now.abs_diff_ns(time) < MAX_CAPTURE_SKEW_NS) {
                     waiting.push(suspect);
                     continue;
                 }
