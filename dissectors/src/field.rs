@@ -183,6 +183,114 @@ pub trait Observer<'a> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
+/// Methods of an [`Observer`] that can be called by dynamic dispatch.
+trait DynamicObserver<'a> {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool;
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool;
+    fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool;
+    fn enter(&mut self, field: &'static Field, at: usize);
+    fn leave(&mut self, at: usize);
+    fn list(&mut self, field: &'static Field, at: usize);
+    fn time(&mut self, field: &'static Field, nanoseconds: i128);
+    fn structural_bytes(&mut self, bytes: Range<usize>);
+    fn eligible_item(&mut self, item: DdpEligibleItem);
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
+}
+
+impl<'a, O: Observer<'a>> DynamicObserver<'a> for O {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        Observer::is_interested_in(self, field, describe)
+    }
+
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+        Observer::is_interested_in_header(self, group, describe)
+    }
+
+    fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool {
+        Observer::is_interested_in_items(self, values, has)
+    }
+
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        Observer::enter(self, field, at);
+    }
+
+    fn leave(&mut self, at: usize) {
+        Observer::leave(self, at);
+    }
+
+    fn list(&mut self, field: &'static Field, at: usize) {
+        Observer::list(self, field, at);
+    }
+
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        Observer::time(self, field, nanoseconds);
+    }
+
+    fn structural_bytes(&mut self, bytes: Range<usize>) {
+        Observer::structural_bytes(self, bytes);
+    }
+
+    fn eligible_item(&mut self, item: DdpEligibleItem) {
+        Observer::eligible_item(self, item);
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        Observer::value(self, field, bytes, value);
+    }
+}
+
+/// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once, in this
+/// crate, instead of once for each observer: otherwise, they are half of the program.
+pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicObserver<'a> + 'o));
+
+impl<'o, 'a> ObserverRef<'o, 'a> {
+    pub(crate) fn new(observer: &'o mut impl Observer<'a>) -> Self {
+        Self(observer)
+    }
+}
+
+impl<'a> Observer<'a> for ObserverRef<'_, 'a> {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.0.is_interested_in(field, describe)
+    }
+
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+        self.0.is_interested_in_header(group, describe)
+    }
+
+    fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
+        self.0.is_interested_in_items(values, &has)
+    }
+
+    fn enter(&mut self, field: &'static Field, at: usize) {
+        self.0.enter(field, at);
+    }
+
+    fn leave(&mut self, at: usize) {
+        self.0.leave(at);
+    }
+
+    fn list(&mut self, field: &'static Field, at: usize) {
+        self.0.list(field, at);
+    }
+
+    fn time(&mut self, field: &'static Field, nanoseconds: i128) {
+        self.0.time(field, nanoseconds);
+    }
+
+    fn structural_bytes(&mut self, bytes: Range<usize>) {
+        self.0.structural_bytes(bytes);
+    }
+
+    fn eligible_item(&mut self, item: DdpEligibleItem) {
+        self.0.eligible_item(item);
+    }
+
+    fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
+        self.0.value(field, bytes, value);
+    }
+}
+
 /// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullObserver;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldValue, NullObserver, Observer, ObserverRef};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
@@ -505,13 +505,13 @@ impl<'a> TransactionMessages<'a> {
             return message_end::check_undescribed_body(call, &body);
         };
         match which {
-            RpcMessageKind::Call => procedure.arguments(&mut body, observer)?,
+            RpcMessageKind::Call => procedure.arguments_with(&mut body, observer)?,
             RpcMessageKind::Reply => {
                 let results = body;
                 let decoded = self.compound.get().and_then(|compound| compound.reply.as_ref());
                 match decoded.filter(|_| !O::ENABLED) {
                     Some(reply) => body = reply.end()?,
-                    None => procedure.results(&mut body, observer)?,
+                    None => procedure.results_with(&mut body, observer)?,
                 }
                 self.check_result_count(procedure, results, body.at())?;
             }
@@ -564,11 +564,12 @@ impl<'a> TransactionMessages<'a> {
     where
         'a: 'b,
     {
-        self.observe_rpcrdma(which, observer)?;
+        let observer = &mut ObserverRef::new(observer);
+        self.report_rpcrdma(which, observer)?;
         if self.transaction.message(which).is_some_and(CapturedMessage::is_rdma_error) {
             return Ok(());
         }
-        self.observe_rpc(which, observer)
+        self.report_rpc(which, observer)
     }
 
     /// Reports the fields of the RPC-over-RDMA header of a message to an observer, if it has one.
@@ -579,6 +580,17 @@ impl<'a> TransactionMessages<'a> {
         &'b self,
         which: RpcMessageKind,
         observer: &mut O,
+    ) -> Result<(), XdrError>
+    where
+        'a: 'b,
+    {
+        self.report_rpcrdma(which, &mut ObserverRef::new(observer))
+    }
+
+    fn report_rpcrdma<'b>(
+        &'b self,
+        which: RpcMessageKind,
+        observer: &mut ObserverRef<'_, 'a>,
     ) -> Result<(), XdrError>
     where
         'a: 'b,
@@ -601,6 +613,14 @@ impl<'a> TransactionMessages<'a> {
         &self,
         which: RpcMessageKind,
         observer: &mut O,
+    ) -> Result<(), XdrError> {
+        self.report_rpc_header(which, &mut ObserverRef::new(observer))
+    }
+
+    fn report_rpc_header(
+        &self,
+        which: RpcMessageKind,
+        observer: &mut ObserverRef<'_, 'a>,
     ) -> Result<(), XdrError> {
         match self.cursor(which) {
             Some(mut cursor) => rpc::RpcMsg::decode(&mut cursor, observer).map(|_| ()),
@@ -641,6 +661,29 @@ impl<'a> TransactionMessages<'a> {
     /// # Errors
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
     pub fn observe_rpc<O: Observer<'a>>(
+        &self,
+        which: RpcMessageKind,
+        observer: &mut O,
+    ) -> Result<(), XdrError> {
+        match O::ENABLED {
+            true => self.report_rpc(which, &mut ObserverRef::new(observer)),
+            false => self.check_rpc(which),
+        }
+    }
+
+    fn report_rpc(
+        &self,
+        which: RpcMessageKind,
+        observer: &mut ObserverRef<'_, 'a>,
+    ) -> Result<(), XdrError> {
+        self.observe_rpc_with(which, observer)
+    }
+
+    fn check_rpc(&self, which: RpcMessageKind) -> Result<(), XdrError> {
+        self.observe_rpc_with(which, &mut NullObserver)
+    }
+
+    fn observe_rpc_with<O: Observer<'a>>(
         &self,
         which: RpcMessageKind,
         observer: &mut O,

@@ -1,7 +1,7 @@
 //! Header-only messages of RPC-over-RDMA: RDMA_DONE, and messages of version 2 that belong to no
 //! Transaction.
 
-use crate::field::Observer;
+use crate::field::{Observer, ObserverRef};
 use crate::frame::FrameNumber;
 use crate::rdma::RdmaMessage;
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
@@ -26,6 +26,10 @@ impl HeaderOnlyMessage {
     /// Returns an error if the header cannot be decoded completely; the fields before the error have
     /// been reported.
     pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
+        self.report(&mut ObserverRef::new(observer))
+    }
+
+    fn report<'a>(&'a self, observer: &mut ObserverRef<'_, 'a>) -> Result<(), XdrError> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
         AnyDialectHeader::decode(self.dialect, &mut cursor, observer).map(|_| ())
     }

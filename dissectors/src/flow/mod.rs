@@ -337,7 +337,7 @@ impl Flow {
 
     /// Processes the next frame and returns its meaning. [`Flow::frame_kinds`] lists further meanings.
     pub fn process_frame(&mut self, frame: &Frame<'_>) -> FrameKind {
-        let datagram = net::decode(frame, &mut NullObserver);
+        let datagram = net::decode_silently(frame);
         self.process_datagram(frame, &datagram)
     }
 

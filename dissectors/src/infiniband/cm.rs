@@ -7,7 +7,7 @@ use super::mad::{AttributeId, Class, Mad};
 use super::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::address::{Lid, Port};
 use crate::field::registry::{Registry, describe_headers};
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer, ObserverRef};
 use crate::frame::CapturedSlice;
 
 crate::number! {
@@ -439,6 +439,17 @@ fn report_bytes<'a, O: Observer<'a>>(
 impl<'a> CmMessage<'a> {
     /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
     pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
+        match O::ENABLED {
+            true => Self::report(mad, &mut ObserverRef::new(observer)),
+            false => Self::decode_with(mad, &mut NullObserver),
+        }
+    }
+
+    fn report(mad: &Mad<'a>, observer: &mut ObserverRef<'_, 'a>) -> Option<Self> {
+        Self::decode_with(mad, observer)
+    }
+
+    fn decode_with<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
         if mad.header.mgmtclass != Class::COMMUNICATION {
             return None;
         }

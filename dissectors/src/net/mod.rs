@@ -29,7 +29,7 @@ pub use vxlan::Vxlan;
 use tunnel::{FrameDecodeContext, TunnelNesting};
 
 use crate::address::{Address, Tenant};
-use crate::field::Observer;
+use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::field::registry::{Registry, describe_headers};
 use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
@@ -245,8 +245,25 @@ impl DatagramPayload<'_> {
 }
 
 /// Decodes the addresses and the payload of a frame.
-#[inline]
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+    match O::ENABLED {
+        true => report(frame, &mut ObserverRef::new(observer)),
+        false => decode_silently(frame),
+    }
+}
+
+fn report<'a>(frame: &Frame<'a>, observer: &mut ObserverRef<'_, 'a>) -> Datagram<'a> {
+    decode_with(frame, observer)
+}
+
+/// Does the same as [`decode`] without an observer.
+#[inline]
+pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> Datagram<'a> {
+    decode_with(frame, &mut NullObserver)
+}
+
+#[inline]
+fn decode_with<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     let part = frame.as_slice();
     match frame.link {
         LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
@@ -278,7 +295,19 @@ pub fn decode_payload<'a, O: Observer<'a>>(
         identification: 0,
         nesting: TunnelNesting::in_tenant(tenant),
     };
-    transport::decode(protocol, payload, way, observer)
+    match O::ENABLED {
+        true => report_payload(protocol, payload, way, &mut ObserverRef::new(observer)),
+        false => transport::decode(protocol, payload, way, &mut NullObserver),
+    }
+}
+
+fn report_payload<'a>(
+    protocol: IpProtocol,
+    payload: CapturedSlice<'a>,
+    context: FrameDecodeContext,
+    observer: &mut ObserverRef<'_, 'a>,
+) -> Datagram<'a> {
+    transport::decode(protocol, payload, context, observer)
 }
 
 #[cfg(test)]

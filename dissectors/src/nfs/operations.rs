@@ -112,6 +112,26 @@ macro_rules! operations {
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::XdrError> {
+                match O::ENABLED {
+                    true => Self::decode_with(number, cursor, observer),
+                    false => Self::decode_silently(number, cursor),
+                }
+            }
+
+            /// Decodes without an observer. Compiled once, in this crate.
+            fn decode_silently $(<$free>)? (
+                number: $number,
+                cursor: &mut $crate::xdr::Cursor<$message>,
+            ) -> Result<Self, $crate::xdr::XdrError> {
+                Self::decode_with(number, cursor, &mut $crate::field::NullObserver)
+            }
+
+            #[inline]
+            fn decode_with<$($free,)? O: $crate::field::Observer<$message>>(
+                number: $number,
+                cursor: &mut $crate::xdr::Cursor<$message>,
+                observer: &mut O,
+            ) -> Result<Self, $crate::xdr::XdrError> {
                 let unknown = $crate::xdr::XdrError::Unknown {
                     at: cursor.at(),
                     what: stringify!($number),

@@ -1,7 +1,7 @@
 //! Procedures of all programs, by program, version and number.
 
 use crate::field::registry::Registry;
-use crate::field::{NullObserver, Observer};
+use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
@@ -77,6 +77,29 @@ macro_rules! programs {
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
             ) -> Result<(), XdrError> {
+                match O::ENABLED {
+                    true => self.report_arguments(cursor, &mut ObserverRef::new(observer)),
+                    false => self.check_arguments(cursor),
+                }
+            }
+
+            fn report_arguments<'a>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut ObserverRef<'_, 'a>,
+            ) -> Result<(), XdrError> {
+                self.arguments_with(cursor, observer)
+            }
+
+            fn check_arguments(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
+                self.arguments_with(cursor, &mut NullObserver)
+            }
+
+            pub(crate) fn arguments_with<'a, O: Observer<'a>>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
                         $($room)::+::Args::decode(procedure, cursor, observer).map(|_| ())
@@ -92,6 +115,29 @@ macro_rules! programs {
             /// # Errors
             /// Returns an error if decoding fails; fields reported before remain valid.
             pub fn results<'a, O: Observer<'a>>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut O,
+            ) -> Result<(), XdrError> {
+                match O::ENABLED {
+                    true => self.report_results(cursor, &mut ObserverRef::new(observer)),
+                    false => self.check_results(cursor),
+                }
+            }
+
+            fn report_results<'a>(
+                self,
+                cursor: &mut Cursor<'a>,
+                observer: &mut ObserverRef<'_, 'a>,
+            ) -> Result<(), XdrError> {
+                self.results_with(cursor, observer)
+            }
+
+            fn check_results(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
+                self.results_with(cursor, &mut NullObserver)
+            }
+
+            pub(crate) fn results_with<'a, O: Observer<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,

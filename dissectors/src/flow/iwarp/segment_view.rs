@@ -1,6 +1,6 @@
 //! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
-use crate::field::{NullObserver, Observer};
+use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
@@ -14,6 +14,10 @@ const ASSUMED_POSITION: StreamPosition = 1 << 32;
 /// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
 /// An FPDU with a marker in it is reported up to the marker.
 pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
+    report_segment(payload, &mut ObserverRef::new(observer));
+}
+
+fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut ObserverRef<'_, 'a>) {
     let startup = MpaStartupFrame::decode(payload, observer);
     let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
     let work = SearchBudget::for_segment(rest.bytes.len());
