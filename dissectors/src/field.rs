@@ -135,6 +135,8 @@ pub enum ItemPlacement {
 pub trait Observer<'a> {
     /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
     const ENABLED: bool = true;
+    /// `true` if nothing is reported, data items included.
+    const IGNORES_ALL: bool = false;
 
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
@@ -297,6 +299,7 @@ pub struct NullObserver;
 
 impl<'a> Observer<'a> for NullObserver {
     const ENABLED: bool = false;
+    const IGNORES_ALL: bool = true;
 
     #[inline(always)]
     fn enter(&mut self, _: &'static Field, _: usize) {}

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, Severity, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -196,8 +196,8 @@ fn frames_text(frames: &[FrameNumber], ellipsis: &str) -> String {
     text
 }
 
-/// Formats a finding in one line, without its rule.
-fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
+/// Formats a finding in one line, without its rule; `has_count` adds the number of its violations.
+fn finding_text(finding: &Finding, has_count: bool, screen: &TerminalStyle) -> String {
     let mut text = frames_text(&finding.frames, screen.glyphs.cut);
     if let Some(xid) = finding.xid {
         let _ = write!(text, "  xid {xid}");
@@ -210,7 +210,7 @@ fn finding_text(finding: &Finding, screen: &TerminalStyle) -> String {
         finding.connection.number,
         finding.text
     );
-    if finding.count > 1 {
+    if has_count && finding.count > 1 {
         let _ = write!(text, " ({})", PluralCount(finding.count, "time"));
     }
     text
@@ -248,7 +248,7 @@ fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::S
 /// Returns an error if writing fails.
 pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalStyle) -> io::Result<()> {
     let severity = finding.severity.name();
-    let line = format!("{severity:<7}  {}  {}", finding.rule.id, finding_text(finding, screen));
+    let line = format!("{severity:<7}  {}  {}", finding.rule.id, finding_text(finding, true, screen));
     write_wrapped(to, 0, &line, screen)
 }
 
@@ -281,7 +281,7 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
         write_wrapped(to, 9, &format!("Known deviation: {known}."), screen)?;
     }
     for finding in first {
-        write_wrapped(to, 11, &finding_text(finding, screen), screen)?;
+        write_wrapped(to, 11, &finding_text(finding, first.len() > 1, screen), screen)?;
     }
     let shown: u64 = first.iter().map(|finding| finding.count).sum();
     if count > &shown {
@@ -290,11 +290,13 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
     writeln!(to)
 }
 
-/// Returns the noun for what a rule counts: a finding about a connection has the number of its violations.
+/// Returns the noun for what a rule counts: a finding about a connection has the number of its violations, or of
+/// observations that break nothing.
 fn counted_noun(rule: &Rule) -> &'static str {
-    match rule.scope {
-        RuleScope::Each => "finding",
-        RuleScope::Connection => "violation",
+    match (rule.scope, rule.severity) {
+        (RuleScope::Each, _) => "finding",
+        (RuleScope::Connection, Severity::Info) => "observation",
+        (RuleScope::Connection, _) => "violation",
     }
 }
 
@@ -452,7 +454,8 @@ pub fn junit(
         let group = rule.group();
         let denied = || report.rules().filter(|of_rule| of_rule.rule == *rule && of_rule.denied > 0);
         let count: u64 = denied().map(|of_rule| of_rule.denied).sum();
-        let lines = denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, screen));
+        let lines =
+            denied().flat_map(|of_rule| &of_rule.first).map(|finding| finding_text(finding, true, screen));
         let failure = (count > 0).then(|| {
             (format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement), lines.collect())
         });

@@ -35,6 +35,8 @@ pub struct ConnectionHistory {
     pub has_nfs4: bool,
     /// Nanoseconds during which all granted credits were in use.
     pub at_limit_ns: u64,
+    /// Credits that were all in use at the last of these times; 0 if there was none.
+    pub exhausted_credits: u32,
     /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same hosts.
     pub previous_thresholds: Option<(u32, u32)>,
     /// First frame of the first Transaction.
@@ -154,6 +156,9 @@ impl ConnectionHistory {
         self.last_call_time = self.last_call_time.max(transaction.call.as_ref().map(|call| call.time));
         self.is_rfc5666 = facts.is_rfc5666;
         self.at_limit_ns += transaction.credit_use.at_limit_ns;
+        if transaction.credit_use.at_limit_ns > 0 {
+            self.exhausted_credits = transaction.credit_use.granted.unwrap_or(0);
+        }
         self.has_nfs4 |= facts.is_nfs4;
         self.backchannel = facts.backchannel;
         let record = transaction.call.as_ref().or(transaction.reply.as_ref());

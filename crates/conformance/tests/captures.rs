@@ -566,6 +566,37 @@ fn cut_frames_break_no_rule() {
     }
 }
 
+/// A direction of a connection: the hash of the source address, of Ethernet.
+fn is_from_first_sender(frames: &[StoredFrame], frame: &StoredFrame) -> bool {
+    let source = |frame: &StoredFrame| frame.cut(12).bytes.get(6..12).map(<[u8]>::to_vec);
+    frames.first().map(source) == Some(source(frame))
+}
+
+/// Two capture points with different snap lengths, or one that cuts a frame at random.
+#[test]
+fn some_cut_frames_break_no_rule() {
+    for (name, frames) in small() {
+        let whole = ids(&check(frames.iter().map(|frame| frame.cut(usize::MAX))).0);
+        for snap_length in [66, 90, 96, 110] {
+            for is_first in [true, false] {
+                let length = |frame: &StoredFrame| match is_from_first_sender(&frames, frame) == is_first {
+                    true => snap_length,
+                    false => usize::MAX,
+                };
+                let (findings, _) = check(frames.iter().map(|frame| frame.cut(length(frame))));
+                assert_no_more(&format!("{name} cut at {snap_length}, {is_first}"), &whole, &findings);
+            }
+        }
+        for at in (4..frames.len().min(400)).step_by(17) {
+            let snap_length = [54, 62, 70, 80, 90, 100][at % 6];
+            let length = |index| if index == at { snap_length } else { usize::MAX };
+            let cut = frames.iter().enumerate().map(|(index, frame)| frame.cut(length(index)));
+            let (findings, _) = check(cut);
+            assert_no_more(&format!("{name}, frame {} cut at {snap_length}", at + 1), &whole, &findings);
+        }
+    }
+}
+
 #[test]
 fn a_capture_that_begins_late_breaks_no_rule() {
     for path in captures() {

@@ -409,18 +409,13 @@ impl RpcConversation {
         let undecoded = match reason {
             NoOperationReason::Control => return FrameKind::Control,
             NoOperationReason::Part => return FrameKind::PartialMessage,
-            NoOperationReason::WriteWithoutFirst => {
-                self.record_loss(context.packet_meta.time);
-                UndecodedReason::WriteWithoutFirst
-            }
-            NoOperationReason::ResponseWithoutRequest => {
-                self.record_loss(context.packet_meta.time);
-                UndecodedReason::ReadWithoutRequest
-            }
+            NoOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
+            NoOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
             NoOperationReason::Cut => UndecodedReason::CutFrame,
             NoOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
             NoOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
         };
+        self.record_loss(context.packet_meta.time);
         context.count_undecoded(undecoded)
     }
 
@@ -621,6 +616,12 @@ impl RpcConversation {
             }
         }
         key
+    }
+
+    /// Returns the credits for Calls of a side.
+    fn credits_of(&self, caller: ConnectionSide) -> &Credits {
+        let [a, b] = &self.credits;
+        if caller == ConnectionSide::A { a } else { b }
     }
 
     fn credits_mut(&mut self, caller: ConnectionSide) -> &mut Credits {

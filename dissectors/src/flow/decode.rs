@@ -665,17 +665,13 @@ impl<'a> TransactionMessages<'a> {
         which: RpcMessageKind,
         observer: &mut O,
     ) -> Result<(), XdrError> {
-        match O::ENABLED {
-            true => self.report_rpc(which, &mut ObserverRef::new(observer)),
-            false => self.check_rpc(which),
+        match O::IGNORES_ALL {
+            true => self.check_rpc(which),
+            false => self.report_rpc(which, &mut ObserverRef::new(observer)),
         }
     }
 
-    fn report_rpc(
-        &self,
-        which: RpcMessageKind,
-        observer: &mut ObserverRef<'_, 'a>,
-    ) -> Result<(), XdrError> {
+    fn report_rpc(&self, which: RpcMessageKind, observer: &mut ObserverRef<'_, 'a>) -> Result<(), XdrError> {
         self.observe_rpc_with(which, observer)
     }
 

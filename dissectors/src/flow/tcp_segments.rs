@@ -324,6 +324,9 @@ impl Flow {
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
+            if remark.is_none() && segment.flags.ack() && !segment.flags.rst() {
+                self.record_acknowledged_messages(at, sender, segment);
+            }
             self.process_stream_bytes(at, sender, packet_meta, segment, data);
         }
         if remark.is_none() {
@@ -579,6 +582,15 @@ impl Flow {
 
     /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes
     /// received.
+    /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the data.
+    fn record_acknowledged_messages(&mut self, at: usize, sender: ConnectionSide, segment: &TcpSegment<'_>) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let (_, peer) = stream.directions_from(sender);
+        while let Some((key, which)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
+            self.transaction_table.record_acknowledgment(key, which);
+        }
+    }
+
     fn process_flags_and_ack(
         &mut self,
         at: usize,

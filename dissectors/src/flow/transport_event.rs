@@ -318,6 +318,9 @@ pub enum MessageFault {
     ErrorWithoutCall,
     /// A Long Reply, but no Call in flight has its XID. RFC 8166 section 4.2.1.
     LongReplyWithoutCall,
+    /// RDMA_NOMSG without a Position-Zero Read chunk to a side that has sent no Call: it can be no Reply. RFC 8166 section
+    /// 4.2.4.
+    LongCallWithoutChunk,
     /// A Reply in a Send, but no Call in flight has its XID. RFC 5531 section 9.
     ReplyWithoutCall,
     /// The RPC message of another Reply to an answered Call has another XID than its header. RFC 8166 section 4.2.1.

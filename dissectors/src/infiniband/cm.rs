@@ -439,9 +439,9 @@ fn report_bytes<'a, O: Observer<'a>>(
 impl<'a> CmMessage<'a> {
     /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
     pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
-        match O::ENABLED {
-            true => Self::report(mad, &mut ObserverRef::new(observer)),
-            false => Self::decode_with(mad, &mut NullObserver),
+        match O::IGNORES_ALL {
+            true => Self::decode_with(mad, &mut NullObserver),
+            false => Self::report(mad, &mut ObserverRef::new(observer)),
         }
     }
 

@@ -29,8 +29,8 @@ pub use vxlan::Vxlan;
 use tunnel::{FrameDecodeContext, TunnelNesting};
 
 use crate::address::{Address, Tenant};
-use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::field::registry::{Registry, describe_headers};
+use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, InfinibandPacket};
@@ -246,9 +246,9 @@ impl DatagramPayload<'_> {
 
 /// Decodes the addresses and the payload of a frame.
 pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
-    match O::ENABLED {
-        true => report(frame, &mut ObserverRef::new(observer)),
-        false => decode_silently(frame),
+    match O::IGNORES_ALL {
+        true => decode_silently(frame),
+        false => report(frame, &mut ObserverRef::new(observer)),
     }
 }
 
@@ -295,9 +295,9 @@ pub fn decode_payload<'a, O: Observer<'a>>(
         identification: 0,
         nesting: TunnelNesting::in_tenant(tenant),
     };
-    match O::ENABLED {
-        true => report_payload(protocol, payload, way, &mut ObserverRef::new(observer)),
-        false => transport::decode(protocol, payload, way, &mut NullObserver),
+    match O::IGNORES_ALL {
+        true => transport::decode(protocol, payload, way, &mut NullObserver),
+        false => report_payload(protocol, payload, way, &mut ObserverRef::new(observer)),
     }
 }
 

@@ -112,9 +112,9 @@ macro_rules! operations {
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
             ) -> Result<Self, $crate::xdr::XdrError> {
-                match O::ENABLED {
-                    true => Self::decode_with(number, cursor, observer),
-                    false => Self::decode_silently(number, cursor),
+                match O::IGNORES_ALL {
+                    true => Self::decode_silently(number, cursor),
+                    false => Self::decode_with(number, cursor, observer),
                 }
             }
 

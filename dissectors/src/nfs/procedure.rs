@@ -79,7 +79,8 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match O::ENABLED {
                     true => self.report_arguments(cursor, &mut ObserverRef::new(observer)),
-                    false => self.check_arguments(cursor),
+                    false if O::IGNORES_ALL => self.check_arguments(cursor),
+                    false => self.arguments_with(cursor, observer),
                 }
             }
 
@@ -121,7 +122,8 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match O::ENABLED {
                     true => self.report_results(cursor, &mut ObserverRef::new(observer)),
-                    false => self.check_results(cursor),
+                    false if O::IGNORES_ALL => self.check_results(cursor),
+                    false => self.results_with(cursor, observer),
                 }
             }
 

@@ -11,12 +11,12 @@ use regex::bytes::RegexBuilder;
 use super::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType};
 use super::compiled_program::{ComparisonOperator, CompiledExpression, FilterFunction, FilterNode};
 use super::error::{FilterError, proposal};
-use super::literal;
 use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
     Quantifier,
 };
 use super::value::{FilterConstant, FilterFieldIndex};
+use super::{generated_values, literal};
 use constant::OperandContext;
 use operand_type::OperandType;
 
@@ -160,6 +160,18 @@ impl<'c> FilterCompiler<'c> {
             }
         };
         let is_whole = matches!(is, ComparisonOperator::Equal | ComparisonOperator::NotEqual);
+        let is_order = matches!(
+            is,
+            ComparisonOperator::Less
+                | ComparisonOperator::LessEqual
+                | ComparisonOperator::Greater
+                | ComparisonOperator::GreaterEqual
+        );
+        let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
+        if is_order && let Some(field) = { unordered }.find(|field| self.has_unordered_values(field)) {
+            let what = format!("values of {} have no order; compare with ==, != or in {{...}}", field.name);
+            return Err(self.error(left.span, what));
+        }
         let left_beside = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
         let right_beside =
             OperandContext { operand_type: of_part(first), field: self.field_of(left), is_whole };
@@ -242,6 +254,14 @@ impl<'c> FilterCompiler<'c> {
             })?;
         let of = self.search_expression(left, OperandContext::nameless(sort))?;
         Ok(FilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
+    }
+
+    /// Returns `true` if the values of a field are words, which have no order.
+    fn has_unordered_values(&self, field: &CatalogEntry) -> bool {
+        match &field.origin {
+            FieldOrigin::Generated(fact) => generated_values::possible_values(*fact, self.catalog).is_some(),
+            _ => false,
+        }
     }
 
     fn within(

@@ -141,6 +141,9 @@ impl GeneratedField {
         Self::CallDelivered,
         Self::CallLostCopy,
         Self::ReplyDelivered,
+        Self::Finding,
+        Self::FindingSeverity,
+        Self::FindingSide,
     ];
 
     /// Fields of a Transaction that need its messages to be decoded.

@@ -1,5 +1,6 @@
 //! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
+use nfsrdma_conformance::{RULES, SeverityLevel};
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
@@ -51,6 +52,9 @@ pub(super) fn possible_values(fact: GeneratedField, catalog: &Catalog) -> Option
         GeneratedField::CallDelivered | GeneratedField::ReplyDelivered => {
             to_strings(&["acknowledged", "assumed"])
         }
+        GeneratedField::Finding => RULES.iter().map(|rule| rule.id.to_owned()).collect(),
+        GeneratedField::FindingSeverity => to_strings(&SeverityLevel::ALL.map(SeverityLevel::name)),
+        GeneratedField::FindingSide => to_strings(&["client", "server"]),
         GeneratedField::CallLostCopy => to_strings(&["certain", "possible"]),
         GeneratedField::MpaCrc => to_strings(&["good", "bad", "absent", "unknown"]),
         _ => return None,

@@ -336,6 +336,14 @@ fn errors_say_where_and_propose_what_is_nearest() {
         "no value of nfsrdma.direction is called up; it is forward, reverse"
     );
     assert_eq!(
+        error("nfsrdma.finding == \"rpcrdma/credit-zeros\"").1,
+        "no value of nfsrdma.finding is called rpcrdma/credit-zeros; did you mean rpcrdma/credit-zero?"
+    );
+    assert_eq!(
+        error("nfsrdma.finding.severity >= warning"),
+        (1, "values of nfsrdma.finding.severity have no order; compare with ==, != or in {...}".into())
+    );
+    assert_eq!(
         error("ip.src == 10.9.0").1,
         "ip.src is an IPv4 address, as in 10.9.0.2 or 10.9.0.0/16, which 10.9.0 is not"
     );

@@ -140,7 +140,8 @@ pub(crate) const RULES: &[Rule] = &[
             let total_ns = of.connection.at_limit_ns + at_limit_ns;
             // Each later Reply counts, so that the share is that at the end of the connection.
             let is_limited = elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
-            let values = [u64::from(at_limit_ns > 0), granted.into(), total_ns, elapsed_ns];
+            let exhausted = if at_limit_ns > 0 { granted } else { of.connection.exhausted_credits };
+            let values = [u64::from(at_limit_ns > 0), exhausted.into(), total_ns, elapsed_ns];
             let verdict = Verdict::measured(!is_limited, values, |all| {
                 let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (all.worst, all.last);
                 let elapsed_ns = elapsed_ns.max(1);

@@ -346,9 +346,15 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[Evidence::ChunkLists],
         scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
-            Some(placement(message)?.at_field("rpcordma.msg_type"))
-        }),
+        check: RuleCheck::SuspectMessageOrEvent(
+            &[Subject::UnusualHeader],
+            |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
+            |event| {
+                let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
+                let verdict = message_verdict(event, MessageFault::LongCallWithoutChunk, text)?;
+                Some(if event.has_set_up { verdict } else { Verdict::Unknown })
+            },
+        ),
     },
     Rule {
         id: "rpcrdma/error-from-requester",
@@ -425,7 +431,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
-            understand. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
+            understand. Judged are an unknown version or rdma_proc, and a payload in the wrong place; a Call without any \
+            answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[Subject::Call, Subject::Reply, Subject::UnusualHeader],
         needs: &[Evidence::BothMessages],

@@ -191,18 +191,21 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "Observation: a grant permits one Call in flight.",
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
-            at the server's number of receive buffers, and at grants of zero, which clients take as one. Example: a server \
+            at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[Subject::Reply],
         needs: &[Evidence::MessageKind],
         scope: RuleScope::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
+            // rpcrdma/credit-zero judges a grant of zero.
             let credits = u64::from(words.credits);
-            let verdict =
-                Verdict::measured(credits > 1, [1_u64.saturating_sub(credits), credits, 0, 0], |all| {
-                    format!("grant {} in {}", all.worst[1], all.tally("reply", "replies"))
-                });
+            if credits == 0 {
+                return None;
+            }
+            let verdict = Verdict::measured(credits > 1, [credits, 0, 0, 0], |all| {
+                format!("grant 1 in {}", all.tally("reply", "replies"))
+            });
             Some(verdict.at_field("rpcordma.flow_control"))
         }),
     },

@@ -449,12 +449,21 @@ fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
         return Some(Verdict::Unknown);
     }
     let Complexity { items, writes, segments } = Complexity::of(view);
-    Some(Verdict::broken(format!(
-        "ERR_CHUNK for {items}, {writes}, up to {segments} in a chunk",
-        items = Count(items, "Read chunk"),
-        writes = Count(writes, "Write chunk"),
-        segments = Count(segments, "segment")
-    )))
+    let reply_chunks = u32::from(view.transaction.reply_chunk.is_some());
+    let chunks = [
+        (items > 0).then(|| Count(items, "Read chunk").to_string()),
+        (writes > 0).then(|| Count(writes, "Write chunk").to_string()),
+        (reply_chunks > 0).then(|| "a Reply chunk".to_owned()),
+    ];
+    let chunks: Vec<String> = chunks.into_iter().flatten().collect();
+    Some(Verdict::broken(match chunks.is_empty() {
+        true => "ERR_CHUNK for a call without chunks".to_owned(),
+        false => format!(
+            "ERR_CHUNK for {}, with up to {} in a chunk",
+            chunks.join(" and "),
+            Count(segments, "segment")
+        ),
+    }))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -726,7 +735,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client cannot make the Call simpler. ERR_CHUNK has other causes, too: it is judged only in a \
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
-            sends twelve: \"ERR_CHUNK for 0 Read chunks, 0 Write chunks, up to 12 segments in a chunk\".",
+            sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
         subjects: &[Subject::Call, Subject::Reply, Subject::Compound],
         needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::WholeMessage],
         scope: RuleScope::Each,

@@ -20,6 +20,7 @@ mod perf;
 mod private_data;
 mod rdmap;
 mod read_chunks;
+mod repeated_calls;
 mod rpc;
 mod scene;
 mod sessions;

@@ -149,7 +149,9 @@ impl RpcConversation {
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (MemoryAccessFault::OutOfBounds, Some(key))
         } else if open(sender) > 0 && open(sender.peer()) == 0 {
-            (MemoryAccessFault::ByRequester, None)
+            let own = self.handles.get(&(sender, access.handle));
+            let key = own.and_then(|uses| uses.keys().find(|key| is_open(*key)));
+            (MemoryAccessFault::ByRequester, key)
         } else {
             (MemoryAccessFault::NotOffered, None)
         }

@@ -71,7 +71,10 @@ impl RpcConversation {
         let dialect = match self.detect_dialect(message, context.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {
-                self.has_cut_lists |= why == UndecodedReason::CutHeader;
+                if why == UndecodedReason::CutHeader {
+                    self.has_cut_lists = true;
+                    self.record_loss(context.packet_meta.time);
+                }
                 return context.count_undecoded(why);
             }
         };
@@ -80,10 +83,8 @@ impl RpcConversation {
             let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
-            if !is_cut {
-                // It may have advertised memory.
-                self.record_loss(context.packet_meta.time);
-            }
+            // It may have advertised memory, or have been a Call or a Reply.
+            self.record_loss(context.packet_meta.time);
             return context.count_undecoded(why);
         };
         let is_other_version = self.dialect.is_some_and(|known| known.is_version1() != dialect.is_version1());

@@ -183,7 +183,11 @@ impl RpcConversation {
             });
         }
         if reply.is_nomsg() {
-            return Some(MessageFault::LongReplyWithoutCall);
+            let has_called = self.credits_of(sender.peer()).call_count > 0;
+            return Some(match has_called {
+                true => MessageFault::LongReplyWithoutCall,
+                false => MessageFault::LongCallWithoutChunk,
+            });
         }
         // The kind of a message without its RPC message is a guess.
         let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();

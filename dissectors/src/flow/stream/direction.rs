@@ -690,6 +690,21 @@ impl TcpStreamDirection {
         self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
     }
 
+    /// Returns the next message acknowledged by this number, which a segment of the receiver has.
+    #[inline]
+    pub(in crate::flow) fn next_message_acknowledged_by(
+        &mut self,
+        acknowledgment: TcpSequence,
+    ) -> Option<(TransactionKey, RpcMessageKind)> {
+        let (end, ..) = *self.unacknowledged_messages.front()?;
+        let position = self.position_of(acknowledgment);
+        let is_near = self.next_position.is_some_and(|next| position <= next + MAX_DISTANCE);
+        if !is_near || position < end {
+            return None;
+        }
+        self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
+    }
+
     /// Returns the gap before the buffered or acknowledged bytes.
     fn gap(&self) -> Option<Range<StreamPosition>> {
         let next = self.next_position?;
