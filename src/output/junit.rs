@@ -171,6 +171,12 @@ pub(super) struct JunitTestSuite<'a> {
     pub(super) cases: Vec<JunitTestCase<'a>>,
 }
 
+/// Types of the failures and errors of a report.
+pub(super) struct JunitTypes {
+    pub(super) failure: &'static str,
+    pub(super) error: &'static str,
+}
+
 /// Writes a report of these suites.
 ///
 /// # Errors
@@ -179,11 +185,12 @@ pub(super) fn write_suites(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],
     started: SystemTime,
+    types: &JunitTypes,
 ) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, suite) in suites.iter().enumerate() {
-        write_suite(to, id, suite, started)?;
+        write_suite(to, id, suite, started, types)?;
     }
     writeln!(to, "</testsuites>")
 }
@@ -193,6 +200,7 @@ fn write_suite(
     id: usize,
     suite: &JunitTestSuite<'_>,
     started: SystemTime,
+    types: &JunitTypes,
 ) -> io::Result<()> {
     let JunitTestSuite { name, properties, elapsed, cases } = suite;
     let (class, timestamp) = (class(name), timestamp(started));
@@ -217,10 +225,11 @@ fn write_suite(
         let name = XmlAttribute(case.name);
         write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttribute(class))?;
         match (case.error, &case.failure, &case.skipped) {
-            (Some(error), ..) => write_error(to, "not-replayed", error)?,
+            (Some(error), ..) => write_error(to, types.error, error)?,
             (None, Some((message, lines)), _) => {
                 writeln!(to, ">")?;
-                write!(to, r#"      <failure message="{}" type="mismatched">"#, XmlAttribute(message))?;
+                let message = XmlAttribute(message);
+                write!(to, r#"      <failure message="{message}" type="{}">"#, types.failure)?;
                 write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;

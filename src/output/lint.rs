@@ -10,7 +10,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::junit::{CAPTURE_CASE, JunitTestCase, JunitTestSuite, write_suites};
+use super::junit::{CAPTURE_CASE, JunitTestCase, JunitTestSuite, JunitTypes, write_suites};
 use super::style::{StyledText, TerminalStyle};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
@@ -475,7 +475,7 @@ pub fn junit(
             }),
         }
     }
-    write_suites(to, &suites, started)
+    write_suites(to, &suites, started, &JunitTypes { failure: "finding", error: "unreadable" })
 }
 
 #[cfg(test)]

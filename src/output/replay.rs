@@ -521,7 +521,8 @@ impl ReplayOutcomeView<'_> {
     /// Returns an error if writing fails.
     pub fn junit(outcomes: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = outcomes.iter().map(Self::suite).collect();
-        junit::write_suites(to, &suites, started)
+        let types = junit::JunitTypes { failure: "mismatched", error: "not-replayed" };
+        junit::write_suites(to, &suites, started, &types)
     }
 
     fn suite(&self) -> junit::JunitTestSuite<'_> {

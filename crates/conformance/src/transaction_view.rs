@@ -227,7 +227,7 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection of
-    /// this version, an RPC message follows it, and all of it was captured.
+    /// this version, an RPC message with the same XID follows it, and all of it was captured.
     pub(crate) fn has_unusual_header(&self, record: &CapturedMessage) -> bool {
         const USUAL: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
         let is_usual = record.rpcrdma.is_some_and(|words| {
@@ -237,7 +237,9 @@ impl<'t> TransactionView<'t> {
         let mut versions = [self.connection.version, of_call].into_iter().flatten();
         let has_version = versions.all(|version| version == VERSION);
         let has_message = record.inline_length().is_some_and(|length| length > 0);
-        !(is_usual && has_version && has_message && record.gaps.is_empty())
+        let xid = self.transaction.xid.0.to_be_bytes();
+        let has_xid = record.inline_bytes().get(..4).is_none_or(|first| first == xid);
+        !(is_usual && has_version && has_message && has_xid && record.gaps.is_empty())
     }
 
     /// Returns `true` if the COMPOUND has the sequence ID of the last use of its slot.

@@ -78,6 +78,27 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
     }
 }
 
+/// Judges the XIDs of header and RPC message.
+fn xid_verdict(message: &MessageView<'_>) -> Option<Verdict> {
+    message.version1()?;
+    let mut cursor = match message.kind {
+        RpcMessageKind::Call => message.transaction.call_message?,
+        RpcMessageKind::Reply => message.transaction.reply_message?,
+    };
+    if message.record.is_rdma_error() {
+        return None;
+    }
+    let outer = message.transaction.transaction.xid;
+    // The XID is the first word. If it differs, the message must have the header of an RPC.
+    let is_same = { cursor }.word().is_ok_and(|word| Xid(word) == outer);
+    let inner = match is_same {
+        true => outer,
+        false => RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid,
+    };
+    let text = || format!("rdma_xid {outer}, RPC xid {inner}");
+    Some(Verdict::from_condition(inner == outer, text).at_field("rpcordma.xid"))
+}
+
 /// Returns the error code with which a Responder must answer a Call, if its header has an error.
 fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
     let proc = version1_proc(call)?;
@@ -85,6 +106,7 @@ fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
         return Some(ErrCode::ERR_VERS);
     }
     let is_broken = proc.name().is_none()
+        || matches!(xid_verdict(call), Some(Verdict::Broken(_)))
         || (call.has_complete_lists() && matches!(placement(call), Some(Verdict::Broken(_))));
     is_broken.then_some(ErrCode::ERR_CHUNK)
 }
@@ -112,42 +134,18 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[Subject::Version1],
         needs: &[],
         scope: RuleScope::Each,
-        check: RuleCheck::MessageOrEvent(
-            |message| {
-                message.version1()?;
-                let mut cursor = match message.kind {
-                    RpcMessageKind::Call => message.transaction.call_message?,
-                    RpcMessageKind::Reply => message.transaction.reply_message?,
-                };
-                if message.record.is_rdma_error() {
-                    return None;
-                }
-                let outer = message.transaction.transaction.xid;
-                // The XID is the first word. If it differs, the message must have the header of an RPC.
-                let is_same = { cursor }.word().is_ok_and(|word| Xid(word) == outer);
-                let inner = match is_same {
-                    true => outer,
-                    false => RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid,
-                };
-                Some(
-                    Verdict::from_condition(inner == outer, || format!("rdma_xid {outer}, RPC xid {inner}"))
-                        .at_field("rpcordma.xid"),
-                )
-            },
-            |event| match event.kind {
-                TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner }) => {
-                    let text =
-                        format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
-                    Some(Verdict::broken(text).at_field("rpcordma.xid"))
-                }
-                TransportEventKind::UnexpectedMessage(MessageFault::LongReplyWithoutCall) => {
-                    let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
-                    let verdict = || Verdict::broken(text).at_field("rpcordma.xid");
-                    Some(if event.has_set_up { verdict() } else { Verdict::Unknown })
-                }
-                _ => None,
-            },
-        ),
+        check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
+            TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner }) => {
+                let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
+                Some(Verdict::broken(text).at_field("rpcordma.xid"))
+            }
+            TransportEventKind::UnexpectedMessage(MessageFault::LongReplyWithoutCall) => {
+                let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
+                let verdict = || Verdict::broken(text).at_field("rpcordma.xid");
+                Some(if event.has_set_up { verdict() } else { Verdict::Unknown })
+            }
+            _ => None,
+        }),
     },
     Rule {
         id: "rpcrdma/reply-no-call",
@@ -431,8 +429,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
         explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
-            understand. Judged are an unknown version or rdma_proc, and a payload in the wrong place; a Call without any \
-            answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
+            understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
+            payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[Subject::Call, Subject::Reply, Subject::UnusualHeader],
         needs: &[Evidence::BothMessages],

@@ -353,7 +353,7 @@ fn seed_8166_4_5_errors_of_the_header_are_named_with_their_side() {
         scene.error(Side::Server, exchange.call.xid, &[ERR_VERS, 1, 2]);
     });
     // Another XID in the RPC message.
-    expect(&[("rpcrdma/xid-mismatch", CLIENT)], |scene| {
+    expect(&[("rpcrdma/xid-mismatch", CLIENT), ("rpcrdma/error-not-sent", SERVER)], |scene| {
         let mut exchange = Exchange::getattr3(scene.xid());
         exchange.call.rpc[0] ^= 1;
         scene.exchange(&exchange);

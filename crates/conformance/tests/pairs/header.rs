@@ -27,10 +27,13 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: BOTH,
         conversation: |scene, broken| {
             let mut exchange = Exchange::getattr3(scene.xid());
+            exchange.call.rpc[0] ^= u8::from(broken);
+            scene.call(&exchange);
             if broken {
-                exchange.call.rpc[0] ^= 1;
+                scene.error(Side::Server, exchange.call.xid, &[ERR_CHUNK]);
+            } else {
+                scene.reply(&exchange);
             }
-            scene.exchange(&exchange);
         },
     },
     Pair {
@@ -259,6 +262,21 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.accepted = vec!["rpcrdma/proc-unknown"];
             let mut exchange = Exchange::getattr3(scene.xid());
             exchange.call.proc = 7;
+            scene.call(&exchange);
+            if broken {
+                scene.reply(&exchange);
+            } else {
+                scene.error(Side::Server, exchange.call.xid, &[ERR_CHUNK]);
+            }
+        },
+    },
+    Pair {
+        rule: "rpcrdma/error-not-sent",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.accepted = vec!["rpcrdma/xid-mismatch"];
+            let mut exchange = Exchange::getattr3(scene.xid());
+            exchange.call.rpc[0] ^= 1;
             scene.call(&exchange);
             if broken {
                 scene.reply(&exchange);
