@@ -2,7 +2,8 @@
 //!
 //! Messages without an RPC-over-RDMA header are in [`plain_rpc`].
 
-mod adjacent_segments;
+mod advertised_memory;
+mod chunk_data;
 mod chunk_data_retransmission;
 mod credits;
 mod dialect;
@@ -21,21 +22,19 @@ pub(super) use messages::{advertises_handle, may_start_call, reply_xid};
 
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::Reth;
 use crate::nfs::{self, LinkTextChunks, Procedure};
-use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
+use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
-use super::advertised_handles::{AdvertisedSegment, HandleSegments};
+use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::frame_role::FrameRole;
 use super::message_continuation::MessageContinuations;
 use super::packet_delivery::RetransmissionStall;
-use super::reliable_connection::{NoOperationReason, UnreadRange};
+use super::reliable_connection::NoOperationReason;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, SiblingConnections,
@@ -47,7 +46,7 @@ use super::transaction_table::{
 use super::transport_event::{MemoryAccess, MessageFault, TransportChecks};
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
-use adjacent_segments::ChunkDataPacket;
+use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::Credits;
 pub use credits::MessageCredits;
 use memory_access::SuspectedAccesses;
@@ -236,68 +235,9 @@ impl RpcConversation {
         calls.filter_map(|entry| Some(entry.transaction.call.as_ref()?.time)).min()
     }
 
-    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered` is the Call that was just
-    /// answered. Empty if too many segments would have to be examined: hostile captures have many.
-    pub(super) fn unread_ranges(
-        &self,
-        ledger: &TransactionTable,
-        requester: ConnectionSide,
-        answered: TransactionKey,
-    ) -> Vec<UnreadRange> {
-        const MAX_SEGMENTS: usize = 4096;
-        let mut ranges = Vec::new();
-        let mut segments = 0;
-        for key in self.transaction_keys() {
-            let Some(entry) = ledger.get(key).filter(|entry| entry.requester == requester) else { continue };
-            let Some(call) = &entry.transaction.call else { continue };
-            segments += 1;
-            for segment in entry.transaction.read_chunks.iter().flat_map(|chunk| &chunk.segments) {
-                segments += 1;
-                if segments + ranges.len() > MAX_SEGMENTS {
-                    return Vec::new();
-                }
-                let missing = segment.moved_coverage.missing_ranges(segment.length.into());
-                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UnreadRange {
-                    handle: segment.handle,
-                    offset: segment.offset.wrapping_add(range.start),
-                    length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
-                    offered: call.time,
-                    is_answered: key == answered,
-                }));
-            }
-        }
-        ranges
-    }
-
-    /// Returns the owner of a range of memory that a side has advertised.
-    pub(super) fn owner_of_range(
-        &self,
-        ledger: &TransactionTable,
-        side: ConnectionSide,
-        range: &UnreadRange,
-    ) -> RdmaAttribution {
-        self.find_segment(ledger, side, range.handle, range.offset, range.length)
-    }
-
     /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
     pub(super) fn has_transaction(&self, side: ConnectionSide, xid: Xid) -> bool {
         self.transactions.contains_key(&(side, xid))
-    }
-
-    /// Returns `true` if this side has advertised the handle.
-    pub(super) fn has_handle(&self, side: ConnectionSide, handle: Handle) -> bool {
-        self.handles.contains_key(&(side, handle))
-    }
-
-    /// Returns `true` if this side has advertised this range of its memory.
-    pub(super) fn has_advertised_range(
-        &self,
-        ledger: &TransactionTable,
-        side: ConnectionSide,
-        reth: &Reth,
-    ) -> bool {
-        TransactionKey::from_attribution(self.find_segment(ledger, side, reth.r_key, reth.va, reth.dmalen))
-            .is_some()
     }
 
     /// Returns the number of Transactions and of advertised segments.
@@ -417,45 +357,6 @@ impl RpcConversation {
         };
         self.record_loss(context.packet_meta.time);
         context.count_undecoded(undecoded)
-    }
-
-    /// Returns the reason for an operation on memory that no known Call advertised.
-    fn unknown_memory_reason(&self, otherwise: UndecodedReason) -> UndecodedReason {
-        if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
-    }
-
-    /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other segments of
-    /// the chunk contain the rest; open Transactions take precedence.
-    fn find_segment(
-        &self,
-        ledger: &TransactionTable,
-        side: ConnectionSide,
-        handle: Handle,
-        offset: u64,
-        length: u32,
-    ) -> RdmaAttribution {
-        let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
-        let (mut closed, mut begins_in) = (None, None);
-        for (key, at) in uses.candidates_at(offset) {
-            let Some(entry) = ledger.get(key) else { continue };
-            let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
-                continue;
-            };
-            if segment.contains_range(offset, length.into()) {
-                if entry.is_open() {
-                    return key.to_attribution(at);
-                }
-                closed = closed.or(Some((key, at)));
-            } else if begins_in.is_none() && entry.is_open() && segment.contains_range(offset, 1) {
-                begins_in = Some((key, at));
-            }
-        }
-        if let Some(first) = begins_in
-            && self.does_chunk_contain(ledger, side, handle, (offset, length), first)
-        {
-            return first.0.to_attribution(first.1);
-        }
-        closed.map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
     }
 
     fn add_call(
@@ -657,25 +558,6 @@ impl RpcConversation {
         }
     }
 
-    /// Adds the segments of a message's chunks to the handle table.
-    fn advertise(
-        &mut self,
-        ledger: &TransactionTable,
-        key: TransactionKey,
-        is_new: impl Fn(SegmentIndex) -> bool,
-    ) {
-        let Some(entry) = ledger.get(key) else { return };
-        let is_open =
-            |other: TransactionKey| other == key || ledger.get(other).is_some_and(TransactionEntry::is_open);
-        for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
-            let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
-            self.handles
-                .entry((entry.memory_side(at), segment.handle))
-                .and_modify(|uses| uses.add(latest, is_open))
-                .or_insert_with(|| HandleSegments::new(latest));
-        }
-    }
-
     fn add_reply(
         &mut self,
         context: &mut ConversationContext<'_>,
@@ -829,16 +711,6 @@ impl RpcConversation {
         shrink_map(&mut self.transactions);
         shrink_map(&mut self.handles);
     }
-
-    fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
-        for (at, segment) in entry.segments() {
-            if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
-                && uses.get_mut().remove(key, segment.offset)
-            {
-                uses.remove();
-            }
-        }
-    }
 }
 
 /// Shrinks a map of which less than an eighth of the capacity is used.
@@ -988,136 +860,6 @@ fn message_record(
         rpc_offset: envelope.rpc_offset,
         is_kind_known,
     }
-}
-
-/// Returns the reason for payload of memory that no known Call advertised.
-fn unknown_memory(is_read: bool) -> UndecodedReason {
-    match is_read {
-        true => UndecodedReason::ReadOfUnknownMemory,
-        false => UndecodedReason::WriteToUnknownMemory,
-    }
-}
-
-/// Records payload of a chunk. Returns the number of bytes, at the end of the payload, that are behind the segment, too.
-#[inline]
-fn record_payload(
-    context: &mut ConversationContext<'_>,
-    owner: RdmaAttribution,
-    offset: u64,
-    data: &PacketPayload<'_>,
-    unknown: UndecodedReason,
-) -> (FrameKind, u32) {
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        let is_empty = data.length == 0;
-        return (if is_empty { FrameKind::EmptyOperation } else { context.count_undecoded(unknown) }, 0);
-    };
-    let kind = FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
-    if context.limits.record_transaction_frames {
-        context.transaction_table.record_event(
-            key,
-            FrameRole::MovedChunkData { kind: at.kind(), chunk: at.chunk() },
-            *context.packet_meta,
-        );
-    }
-    if let Some(remark) = context.packet_meta.anomaly {
-        if remark.is_captured_twice {
-            return (kind, 0);
-        }
-        if let Some(stall) = remark.stall {
-            record_chunk_stall(context, key, at, stall);
-        }
-    }
-    let frames = context.packet_meta.frames;
-    let is_heavy = context.transaction_table.is_memory_short();
-    let is_pool_used_up = is_heavy && context.transaction_table.is_pool_used_up();
-    let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
-    else {
-        return (context.count_undecoded(unknown), 0);
-    };
-    if !context.packet_meta.is_duplicate() {
-        chunk.extend_times(context.packet_meta.accepted_time());
-    }
-    let Some(segment) = chunk.segments.get_mut(index) else { return (FrameKind::Unrelated, 0) };
-    if is_heavy && segment.adds_range(offset, data) {
-        context.stats.count_evicted(EvictedState::MovedRange);
-        return (kind, 0);
-    }
-    let added;
-    let before = segment.moved_coverage.heap_bytes();
-    if let Some(growth) = segment.max_growth_bytes(data) {
-        if context.stats.chunk_content_bytes + growth > context.limits.chunk_content_bytes || is_pool_used_up
-        {
-            context.stats.chunk_content_bytes -= segment.drop_payload();
-            context.stats.count_evicted(EvictedState::KeptChunk);
-        }
-        context.stats.chunk_content_bytes -= segment.payload_memory_bytes();
-        added = segment.add(offset, data, frames);
-        context.stats.chunk_content_bytes += segment.payload_memory_bytes();
-    } else {
-        added = segment.add(offset, data, frames);
-    }
-    let after = segment.moved_coverage.heap_bytes();
-    if before != after {
-        context.transaction_table.apply_size_change(key, before, after);
-    }
-    (kind, data.length - added as u32)
-}
-
-fn record_read_request(
-    context: &mut ConversationContext<'_>,
-    owner: RdmaAttribution,
-    length: u32,
-    unknown: UndecodedReason,
-) -> FrameKind {
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
-        return match length {
-            0 => FrameKind::EmptyOperation,
-            _ => context.count_undecoded(unknown),
-        };
-    };
-    if context.limits.record_transaction_frames {
-        context.transaction_table.record_event(
-            key,
-            FrameRole::RequestedRead { chunk: at.chunk() },
-            *context.packet_meta,
-        );
-    }
-    let packet_meta = context.packet_meta;
-    if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
-        record_chunk_stall(context, key, at, stall);
-    }
-    if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
-        // A repeated RDMA Read request means that the responses were lost.
-        let last = chunk
-            .times
-            .map(|(_, last)| last)
-            .filter(|_| packet_meta.anomaly.is_some_and(|remark| remark.was_already_accepted));
-        if !packet_meta.is_captured_twice() {
-            chunk.extend_times(packet_meta.time);
-        }
-        if !packet_meta.is_duplicate() {
-            chunk.requested_bytes = chunk.requested_bytes.saturating_add(length.into());
-        }
-        if let Some((since, entry)) = last.zip(context.transaction_table.get_mut(key)) {
-            entry.transaction.record_stall(RetransmissionStall { since, until: packet_meta.time });
-        }
-    }
-    FrameKind::ReadRequest { key, chunk: at.chunk() }
-}
-
-/// Records a stall of chunk data that was lost and retransmitted.
-#[cold]
-fn record_chunk_stall(
-    context: &mut ConversationContext<'_>,
-    key: TransactionKey,
-    at: SegmentIndex,
-    stall: RetransmissionStall,
-) {
-    let Some(entry) = context.transaction_table.get_mut(key) else { return };
-    // A stall cannot begin before the first transfer of the chunk.
-    let first = entry.segment(at).and_then(|(chunk, _)| chunk.times).map(|(first, _)| first);
-    let since = first.map_or(stall.since, |first| first.max(stall.since));
-    entry.transaction.record_stall(RetransmissionStall { since, ..stall });
 }
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet, and `unknown` is the
