@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, Severity, SeverityLevel};
+use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -291,12 +291,12 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
 }
 
 /// Returns the noun for what a rule counts: a finding about a connection has the number of its violations, or of
-/// observations that break nothing.
+/// observations, which break nothing.
 fn counted_noun(rule: &Rule) -> &'static str {
-    match (rule.scope, rule.severity) {
-        (RuleScope::Each, _) => "finding",
-        (RuleScope::Connection, Severity::Info) => "observation",
-        (RuleScope::Connection, _) => "violation",
+    match rule.scope {
+        RuleScope::Each => "finding",
+        RuleScope::Connection if rule.requirement.starts_with("Observation") => "observation",
+        RuleScope::Connection => "violation",
     }
 }
 
