@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rdma::Handle;
 const MANY: u32 = 100_000;
 
 /// Limit of processor time per case. Unoptimized code takes some seconds; quadratic algorithms take many minutes.
-const QUICK: Duration = Duration::from_secs(60);
+const QUICK: Duration = Duration::from_secs(30);
 
 /// Returns the processor time of this thread, or zero if the system does not report it.
 fn processor_time() -> Duration {

@@ -31,7 +31,7 @@ use nfsrdma_output_file::InputFiles;
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;
-use parquet_files::ParquetTable;
+use parquet_files::{NewFolders, ParquetTable};
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
 pub use table::{ParquetColumn, ParquetColumnType, ParquetRow};
 
@@ -46,6 +46,8 @@ pub struct ParquetExport {
     conformance: ConformanceChecker,
     lines: JsonLines,
     names: FileNames,
+    /// Dropped last: the tables have folders in it.
+    _directory: NewFolders,
 }
 
 impl ParquetExport {
@@ -62,6 +64,7 @@ impl ParquetExport {
     ) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
+        let new_directory = NewFolders::create(directory)?;
         Ok(Self {
             transactions: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
             operations: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
@@ -72,6 +75,7 @@ impl ParquetExport {
             conformance: ConformanceChecker::new(),
             lines: JsonLines::default(),
             names: FileNames::new(FilehandleDisplay::Names, memory.names_bytes()).with_operations(),
+            _directory: new_directory,
         })
     }
 
@@ -104,6 +108,7 @@ impl ParquetExport {
             conformance,
             lines,
             names,
+            _directory,
         } = self;
         let mut found = Vec::new();
         let is_complete = transaction.with_messages(|reading| {

@@ -150,8 +150,6 @@ fn into_io_error(error: ParquetError) -> io::Error {
 /// A table of one capture.
 pub(super) struct ParquetTable<R> {
     folder: PathBuf,
-    /// Folders that were created for it, the deepest first; empty once the table is published.
-    new_folders: Vec<PathBuf>,
     columns: Vec<ParquetColumnBuffer>,
     rows: usize,
     /// Memory limit of buffered rows, in bytes.
@@ -165,6 +163,29 @@ pub(super) struct ParquetTable<R> {
     closed_parts: Vec<ClosedOutputFile>,
     inputs: InputFiles,
     row: PhantomData<R>,
+    /// Dropped last: the files in them are removed before.
+    _new_folders: NewFolders,
+}
+
+/// Folders that were created, the deepest first. Those that are empty are removed when it is dropped.
+pub(super) struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Creates a folder, and those above it.
+    pub(super) fn create(folder: &Path) -> io::Result<Self> {
+        let new = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
+        fs::create_dir_all(folder)?;
+        Ok(Self(new))
+    }
+}
+
+impl Drop for NewFolders {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // One with files stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 impl<R: ParquetRow> ParquetTable<R> {
@@ -176,8 +197,7 @@ impl<R: ParquetRow> ParquetTable<R> {
         memory_bytes: usize,
     ) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
-        let new_folders = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
-        fs::create_dir_all(&folder)?;
+        let new_folders = NewFolders::create(&folder)?;
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(ParquetColumnBuffer::of).collect();
         // A quarter is for buffered rows: vectors double when they grow, and a column is encoded in addition. An eighth
@@ -185,7 +205,6 @@ impl<R: ParquetRow> ParquetTable<R> {
         let row_groups = memory_bytes / 8 / (R::COLUMNS.len() * CHUNK_BYTES);
         Ok(Self {
             folder,
-            new_folders,
             columns,
             rows: 0,
             room_bytes: memory_bytes / 4,
@@ -195,6 +214,7 @@ impl<R: ParquetRow> ParquetTable<R> {
             closed_parts: Vec::new(),
             inputs: inputs.clone(),
             row: PhantomData,
+            _new_folders: new_folders,
         })
     }
 
@@ -274,22 +294,10 @@ impl<R: ParquetRow> ParquetTable<R> {
         for part in self.closed_parts.drain(..) {
             part.publish()?;
         }
-        self.new_folders.clear();
         while fs::exists(self.name(old))? {
             remove_old(&self.name(old), &self.inputs)?;
             old += 1;
         }
         Ok(())
-    }
-}
-
-impl<R> Drop for ParquetTable<R> {
-    fn drop(&mut self) {
-        self.open = None;
-        self.closed_parts.clear();
-        for folder in &self.new_folders {
-            // Another table may use it.
-            let _ = fs::remove_dir(folder);
-        }
     }
 }

@@ -210,6 +210,25 @@ fn the_tables_hold_what_the_json_says() {
     }
 }
 
+/// A file size limit of 512 bytes, equivalent to a full disk.
+#[test]
+fn an_export_that_fails_leaves_no_folder_that_it_made() {
+    let folder = Folder::new("failed");
+    let capture = captures::path("rxe-v42");
+    for is_there in [false, true] {
+        if is_there {
+            fs::create_dir(folder.tables()).unwrap();
+        }
+        let script = "ulimit -f 1; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect"), "export"]);
+        let ended = command.arg(&capture).arg("--to").arg(folder.tables()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+        assert_eq!(folder.tables().exists(), is_there);
+        assert!(!is_there || fs::read_dir(folder.tables()).unwrap().next().is_none());
+    }
+}
+
 #[test]
 fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     let folder = Folder::new("export-operations");

@@ -416,8 +416,8 @@ impl ConformanceChecker {
         }
     }
 
-    /// Counts the rules that no event of a Transaction has broken. Rules that its uncertain events may have broken are
-    /// counted.
+    /// Counts the rules that no event of a Transaction has broken, without those that its uncertain events may have broken: the
+    /// events count as not judged.
     fn judge_absences(
         &mut self,
         view: &TransactionView<'_>,

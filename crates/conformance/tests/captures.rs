@@ -566,7 +566,7 @@ fn cut_frames_break_no_rule() {
     }
 }
 
-/// A direction of a connection: the hash of the source address, of Ethernet.
+/// Returns `true` if a frame has the Ethernet source address of the first frame.
 fn is_from_first_sender(frames: &[StoredFrame], frame: &StoredFrame) -> bool {
     let source = |frame: &StoredFrame| frame.cut(12).bytes.get(6..12).map(<[u8]>::to_vec);
     frames.first().map(source) == Some(source(frame))

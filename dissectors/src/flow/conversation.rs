@@ -355,6 +355,7 @@ impl RpcConversation {
             NoOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
             NoOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
         };
+        // It may have been a message, or data that a rule would miss.
         self.record_loss(context.packet_meta.time);
         context.count_undecoded(undecoded)
     }

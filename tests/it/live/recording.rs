@@ -306,9 +306,9 @@ fn a_recording_on_a_full_disk_replaces_no_file() {
         command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
         let ended =
             command.args(recorder).args(["-w", "file"]).current_dir(folder.path("")).output().unwrap();
-        let told = String::from_utf8_lossy(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(2), "{told}");
-        assert!(told.contains("file: cannot write: no space left on device"), "{told}");
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{errors}");
+        assert!(errors.contains("file: cannot write: no space left on device"), "{errors}");
         assert_eq!(String::from_utf8_lossy(&ended.stdout), "file\nold\n");
     }
 }
