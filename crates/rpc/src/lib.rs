@@ -54,6 +54,7 @@ mod event;
 pub mod framing;
 pub mod gss;
 mod params;
+mod reconnection;
 pub mod rpc_client;
 pub mod tcp;
 pub mod url;
@@ -83,6 +84,7 @@ pub use params::{
     ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, TransportCounts, TransportCredits,
     TransportKind, TransportParams,
 };
+pub use reconnection::ReconnectionAttempts;
 
 /// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
 /// matches another.

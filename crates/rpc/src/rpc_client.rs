@@ -19,17 +19,15 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource, RequestedCallForm,
-    RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
-    TransportCall, TransportEvent, TransportPayload,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource,
+    ReconnectionAttempts, RequestedCallForm, RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError,
+    SubmitRefusal, TransportBlame, TransportCall, TransportEvent, TransportPayload,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses the
 /// first Call of a connection at times, and of two connections in a row on a busy host.
 const MAX_RESENDS: u32 = 8;
 const MAX_TIMEOUT_RETRIES: u32 = 2;
-/// Delay between two connection attempts.
-const CONNECT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Maximum number of bytes of the Reply header before the results, with a long verifier (RFC 5531 section 8.2).
 const MAX_REPLY_HEADER_BYTES: u32 = 28 + 400;
@@ -358,21 +356,13 @@ impl<'t, F: CallFilter> RpcClient<'t, F> {
     fn reconnect(&mut self) -> Result<bool, RpcCallError> {
         let Some(target) = &self.target else { return Ok(false) };
         self.transport.disconnect(self.connection);
-        let since = Instant::now();
+        let mut attempts = ReconnectionAttempts::new(Instant::now(), self.timeout);
         loop {
-            match self.transport.connect(target) {
-                Ok(connection) => {
-                    self.connection = connection;
-                    return Ok(true);
-                }
-                // A server that restarts is unreachable for a while.
-                Err(error)
-                    if error.blame() == TransportBlame::Unreachable && since.elapsed() < self.timeout =>
-                {
-                    std::thread::sleep(CONNECT_RETRY_DELAY);
-                }
-                Err(error) => return Err(error.into()),
+            if let Some(connection) = attempts.connect(target, |target| self.transport.connect(target))? {
+                self.connection = connection;
+                return Ok(true);
             }
+            std::thread::sleep(attempts.next_attempt().saturating_duration_since(Instant::now()));
         }
     }
 

@@ -2,10 +2,10 @@
 //! failures.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{CallTag, ConnectionId};
+use nfsrdma_rpc::{CallTag, ConnectionId, ReconnectionAttempts};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::{MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
@@ -17,21 +17,13 @@ pub(super) struct LiveConnection {
     pub(super) connection: ConnectionId,
     pub(super) xid: u32,
     /// Set once the connection is lost and must be replaced.
-    pub(super) lost: Option<LostConnection>,
+    pub(super) lost: Option<ReconnectionAttempts>,
     /// Sessions that use this connection as backchannel: variable and minor version.
     pub(super) backchannels: Vec<(u32, u32)>,
     /// Backchannels that are not bound to this connection yet.
     pub(super) unbound_backchannels: Vec<(u32, u32)>,
     /// Number of recoveries in the run when the sessions were last bound.
     pub(super) recoveries_at_binding: u32,
-}
-
-/// A connection that was lost.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LostConnection {
-    pub(super) since: Instant,
-    /// Earliest time of the next connection attempt.
-    pub(super) next_attempt: Instant,
 }
 
 /// The connections of a run, and the state that outlives them.
@@ -41,6 +33,8 @@ pub(super) struct ConnectionManager {
     /// Index of the live connection by client and captured connection.
     pub(super) connection_by_client: FxHashMap<(u32, u64), usize>,
     pub(super) connection_index: FxHashMap<ConnectionId, usize>,
+    /// Attempts to open connections that are in none of `lines` yet, by client and captured connection.
+    pub(super) first_attempts: FxHashMap<(u32, u64), ReconnectionAttempts>,
     /// Number of consecutive connections lost without a Reply.
     pub(super) failed_connections: u32,
     /// Number of consecutive reply timeouts, and the time of the last one.
@@ -76,12 +70,11 @@ impl ConnectionManager {
     }
 
     /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
-    pub(super) fn mark_lost(&mut self, connection: ConnectionId) -> Option<usize> {
+    pub(super) fn mark_lost(&mut self, connection: ConnectionId, timeout: Duration) -> Option<usize> {
         let number = self.connection_index.remove(&connection)?;
         if let Some(line) = self.lines.get_mut(number) {
-            let since = Instant::now();
             let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
-            line.lost = Some(LostConnection { since, next_attempt: since + pause });
+            line.lost = Some(ReconnectionAttempts::new(Instant::now() + pause, timeout));
         }
         Some(number)
     }

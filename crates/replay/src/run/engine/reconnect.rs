@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{CallTag, ConnectionId, TransportBlame, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectionId, ReconnectionAttempts, TransportBlame, TransportReply};
 
-use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION, RECONNECT_PAUSE};
+use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION};
 use super::super::step_outcome::StepOutcome;
-use super::connections::{LiveConnection, LostConnection};
+use super::connections::LiveConnection;
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
 use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
@@ -42,14 +42,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Err(no_connection_state().into());
             }
             None => {
-                let connection = match transport.connect(self.context.target) {
-                    Ok(connection) => connection,
-                    Err(error) if error.blame() == TransportBlame::Unreachable && self.report.calls > 0 => {
-                        self.mark_unreachable(&error);
-                        return Err(no_connection_state().into());
-                    }
-                    Err(error) => return Err(error.into()),
-                };
+                let connection = self.open_connection(place, transport)?;
                 self.report.connections += 1;
                 let seed =
                     hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
@@ -107,17 +100,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn reconnect(
         &mut self,
         number: usize,
-        gone: LostConnection,
+        mut attempts: ReconnectionAttempts,
         transport: &mut ContainedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        let now = Instant::now();
-        if gone.next_attempt > now {
-            return Ok(Some(gone.next_attempt));
+        if attempts.next_attempt() > Instant::now() {
+            return Ok(Some(attempts.next_attempt()));
         }
-        let connected = transport.connect(self.context.target);
+        let connected = attempts.connect(self.context.target, |target| transport.connect(target));
         let Some(line) = self.connections.lines.get_mut(number) else { return Ok(None) };
         match connected {
-            Ok(connection) => {
+            Ok(Some(connection)) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
                 line.unbound_backchannels.clone_from(&line.backchannels);
@@ -126,20 +118,45 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.report.recovery.reconnects += 1;
                 Ok(None)
             }
-            // A restarting server is unreachable for a while.
-            Err(error)
-                if error.blame() == TransportBlame::Unreachable
-                    && gone.since.elapsed() < self.context.options.timeout =>
-            {
-                let next = Instant::now() + 4 * RECONNECT_PAUSE;
-                line.lost = Some(LostConnection { next_attempt: next, ..gone });
-                Ok(Some(next))
+            Ok(None) => {
+                line.lost = Some(attempts);
+                Ok(Some(attempts.next_attempt()))
             }
             Err(error) if error.blame() == TransportBlame::Unreachable => {
                 self.mark_unreachable(&error);
                 Ok(None)
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a connection that the run does not have yet, or returns the outcome of the step that needs it. After the
+    /// first Call the server may be unreachable for a while.
+    fn open_connection(
+        &mut self,
+        place: (u32, u64),
+        transport: &mut ContainedTransport<'_>,
+    ) -> Result<ConnectionId, Unsent> {
+        let target = self.context.target;
+        if self.report.calls == 0 {
+            return transport.connect(target).map_err(|error| ReplayRunError::from(error).into());
+        }
+        let new = || ReconnectionAttempts::new(Instant::now(), self.context.options.timeout);
+        let attempts = self.connections.first_attempts.entry(place).or_insert_with(new);
+        if attempts.next_attempt() > Instant::now() {
+            return Err(Unsent::UnreachableUntil(attempts.next_attempt()));
+        }
+        match attempts.connect(target, |target| transport.connect(target)) {
+            Ok(Some(connection)) => {
+                self.connections.first_attempts.remove(&place);
+                Ok(connection)
+            }
+            Ok(None) => Err(Unsent::UnreachableUntil(attempts.next_attempt())),
+            Err(error) if error.blame() == TransportBlame::Unreachable => {
+                self.mark_unreachable(&error);
+                Err(no_connection_state().into())
+            }
+            Err(error) => Err(ReplayRunError::from(error).into()),
         }
     }
 
@@ -153,7 +170,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
-        if let Some(number) = self.connections.mark_lost(connection) {
+        if let Some(number) = self.connections.mark_lost(connection, self.context.options.timeout) {
             self.scheduler.unpark(number, usize::MAX);
         }
     }
