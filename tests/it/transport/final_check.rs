@@ -129,6 +129,26 @@ fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
     }
 }
 
+/// A READ that fails in the run is a mismatch, and its file is checked: the step has changed nothing.
+#[test]
+fn a_step_that_only_reads_leaves_no_file_out_of_the_check() {
+    for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
+        let work = Work::of(capture, version, "only-reads");
+        let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
+        let fault = MockServerFault { version, operation: "READ", what: MockServerFaultKind::WrongStatus(5) };
+        let (report, _) =
+            replayed(&work, MockConnectionSettings::default(), Some(MockFaultInjector::new(fault)));
+        assert_eq!(report.steps.states.mismatched, 1, "{capture}");
+        let [honest, checked] = [&honest, &report].map(|report| report.tree_check.as_ref().unwrap());
+        assert_eq!(
+            (checked.bytes, checked.left_out, checked.differing, &checked.failed),
+            (honest.bytes, honest.left_out, 0, &None),
+            "{capture}"
+        );
+        assert!(checked.bytes > 20_000, "{capture}: {} bytes", checked.bytes);
+    }
+}
+
 #[test]
 fn every_write_that_keeps_another_byte_is_found() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {

@@ -157,7 +157,12 @@ impl ExpectedTree {
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
         if !is_known {
-            return self.mark_uncertain(step);
+            // Another Reply to a step that only reads says nothing against the files: they are checked.
+            let only_reads = step.call.is_complete() && !parts.effects.is_empty() && changes() == 0;
+            if !only_reads {
+                self.mark_uncertain(step);
+            }
+            return;
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;
