@@ -13,7 +13,8 @@
 #   ganesha     nfs-ganesha (TRANSPORT=tcp), without the small file system
 # keys: PACE TIMEOUT OPTIONS SERVER
 # settings: MEMORY=3072 LIMIT=3000
-program=/shared/bin/nfsrdma-inspect
+# shellcheck source=tests/lab/guest/replaying.sh
+. /lab/guest/replaying.sh
 security=sys
 if [ -n "$KERBEROS" ]; then
     security=krb5
@@ -21,10 +22,6 @@ if [ -n "$KERBEROS" ]; then
     export KRB5_CLIENT_KTNAME=/etc/krb5.keytab
 fi
 refused='nfs.status == 10013 || nlm.stat == 4'
-SERVER=${SERVER:-} squash=no_root_squash nfsd='rpc.nfsd --rdma=20049 8'
-if [ "$TRANSPORT" = tcp ]; then nfsd='rpc.nfsd 8'; fi
-end_nfs_grace='until grep -q Y /proc/fs/nfsd/v4_end_grace; do echo Y > /proc/fs/nfsd/v4_end_grace; sleep 0.2; done'
-end_grace="$end_nfs_grace; echo Y > /proc/fs/lockd/nlm_end_grace"
 
 # become SERVER: makes the server that one.
 become() {
@@ -44,15 +41,6 @@ become() {
         return 1
         ;;
     esac
-}
-
-# make_tiny DIRECTORY NUMBER: a file system of 1 MiB that is nearly full, where the captured server had one.
-make_tiny() {
-    on_server "mkdir -p $1
-        mount -t tmpfs -o size=1m tiny $1
-        chmod 1777 $1
-        dd if=/dev/zero of=$1/fill bs=1k count=1000 status=none
-        exportfs -o rw,$squash,insecure,no_subtree_check,fsid=$2 '*:$1'"
 }
 
 # begin_long_grace: the server begins anew. A client of NFSv4 that was there before, and does not come back, makes it wait.
@@ -170,28 +158,8 @@ as_captured() {
 }
 
 replay() {
-    local capture=$1 name=$2 number=$3 url top=/export result=0 counting='' sending='' denied sign_of
-    local trace=/tmp/$name.trace directory=$name-$number
-    # shellcheck disable=SC2154 # client.sh says which host
-    url=rdma://$host/
-    if [ "$TRANSPORT" = tcp ]; then url=tcp://$host/; fi
-    case $name in
-    *-v3*)
-        url+='export?vers=3'
-        top+=/$directory/tree/export
-        ;;
-    *) top+=/$directory/tree ;;
-    esac
-    "$program" replay compile -q "$capture" -o "$trace"
-    case $SERVER in
-    # A file system that is mounted now is none of its exports.
-    ganesha) ;;
-    *) make_tiny "$top/tiny" "$((100 + number))" ;;
-    esac
-    # Root is nobody there, who must own what the run fills.
-    if [ "$SERVER" = squash ]; then on_server "find /export/$directory -xdev -exec chown nobody:nogroup {} +"; fi
-    run=(--server "$url" --allow-source-server --directory "$directory")
-    "$program" replay seed -q --allow-non-empty "${run[@]}" "$trace" || return
+    local capture=$1 name=$2 number=$3 trace directory top run result=0 counting='' sending='' denied sign_of
+    seed_capture "$capture" "$name" "$number" || return
 
     denied=0
     case $SERVER in
