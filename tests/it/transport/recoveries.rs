@@ -6,7 +6,7 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::{MockDelegations, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::TraceReader;
@@ -160,6 +160,48 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
                 "{capture} {fault:?}"
             );
             assert!(because(&report, "server-restarted") >= 10, "{capture}: {:#?}", report.steps.reasons);
+        }
+    }
+}
+
+/// A server may grant delegations that the capture does not have, and no step returns them: with an OPEN, with the OPEN
+/// that reclaims one (Linux 7.2), or for a directory. While a client holds one, DESTROY_CLIENTID fails (RFC 8881 section
+/// 18.50.3).
+#[test]
+fn rfc8881_section_10_4_delegations_that_the_capture_does_not_have_are_returned() {
+    for (delegations, is_returned) in
+        [(MockDelegations::UnlessRefused, false), (MockDelegations::Always, true)]
+    {
+        for capture in ["rxe-v41", "rxe-v42"] {
+            let work = Work::of(capture, 4, "delegations");
+            for faults in [0, 12] {
+                let what = format!("{capture} {delegations:?}, {faults} restarts");
+                let faults = restarts(MockTransportFault::Forget).take(faults);
+                let (report, _) = replayed_on(&work, faults, |server| server.delegations = delegations);
+                println!(
+                    "DBG {what} refused {:?} {} {:?}",
+                    report.refused,
+                    report.recovery.not_reclaimed,
+                    report
+                        .steps
+                        .mismatches
+                        .iter()
+                        .map(|m| (
+                            m.operation.clone(),
+                            m.differences.iter().map(|d| d.b.value.clone()).collect::<Vec<_>>()
+                        ))
+                        .collect::<Vec<_>>()
+                );
+                is_as_recorded(&report, &what);
+                assert_eq!(report.refused, Vec::<String>::new(), "{what}");
+                let busy = report.steps.reasons.keys().filter(|(_, reason)| reason.contains("BUSY")).count();
+                assert_eq!(busy, 0, "{what}: {:#?}", report.steps.reasons);
+                assert!(
+                    !is_returned || report.returned_delegations > 10,
+                    "{what}: {}",
+                    report.returned_delegations
+                );
+            }
         }
     }
 }

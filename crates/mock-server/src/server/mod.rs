@@ -39,6 +39,8 @@ pub struct MockServer {
     pub confirms_owners: bool,
     /// `true` if `cinfo` of an OPEN that names no directory (CLAIM_FH, CLAIM_PREVIOUS) is 0, as with Linux.
     pub omits_cinfo_without_directory: bool,
+    /// Delegations that it grants from NFSv4.1 on.
+    pub delegations: MockDelegations,
     /// Maximum length in bytes of a Call and of a Reply in a session; `None` for the length that a READ or WRITE
     /// requires.
     pub session_bytes: Option<u32>,
@@ -57,6 +59,19 @@ pub struct MockServer {
     state: v4::MockNfs4State,
     /// Locks of NLM clients.
     locks: Vec<beside::Lock>,
+}
+
+/// Delegations that a server grants. It recalls none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MockDelegations {
+    /// None.
+    #[default]
+    Never,
+    /// One with each OPEN that does not refuse it, also to reclaim an open (as Linux 7.2 does), and with each
+    /// GET_DIR_DELEGATION.
+    UnlessRefused,
+    /// One with each OPEN, whatever that asks for, and with each GET_DIR_DELEGATION.
+    Always,
 }
 
 /// A user with AUTH_SYS credentials.

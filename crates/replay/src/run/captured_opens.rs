@@ -64,7 +64,7 @@ impl CapturedOpens {
             Results::OPEN(StatusUnion::Ok(open)) => Some(CapturedOpen {
                 operation: at,
                 grant: CapturedOpenGrant::of(open.rflags, &open.delegation),
-                access: delegation_access(&open.delegation),
+                access: open.delegation.access().0,
                 must_confirm: open.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM),
             }),
             _ => None,
@@ -95,11 +95,6 @@ impl CapturedOpens {
         self.at(at).is_some_and(|opened| opened.grant == CapturedOpenGrant::Delegation)
     }
 
-    /// Returns `true` if any OPEN was granted a delegation and no open stateid.
-    pub(super) fn any_granted_only_delegation(&self) -> bool {
-        self.0.iter().any(|opened| opened.grant == CapturedOpenGrant::Delegation)
-    }
-
     /// Returns `true` if the OPEN at index `at` had to be confirmed.
     pub(super) fn must_confirm(&self, at: usize) -> bool {
         self.at(at).is_some_and(|opened| opened.must_confirm)
@@ -118,15 +113,6 @@ impl CapturedOpenGrant {
             _ if flags.0 & OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID.0 != 0 => Self::Delegation,
             _ => Self::OpenAndDelegation,
         }
-    }
-}
-
-/// Returns the bits of share_access that a delegation covers. RFC 8881 section 10.4.
-fn delegation_access(delegation: &OpenDelegation4<'_>) -> u32 {
-    match delegation {
-        OpenDelegation4::Read(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ.0,
-        OpenDelegation4::Write(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0,
-        _ => 0,
     }
 }
 

@@ -214,3 +214,23 @@ crate::xdr! { "nfs";
         GDD4_UNAVAIL => Unavail(bool) as gddrnf_will_signal_deleg_avail,
     }
 }
+
+impl OpenDelegation4<'_> {
+    /// Returns the stateid of the delegation, if one was granted.
+    pub fn stateid(&self) -> Option<&Stateid4> {
+        match self {
+            Self::Read(granted) | Self::ReadAttrs(granted) => Some(&granted.stateid),
+            Self::Write(granted) | Self::WriteAttrs(granted) => Some(&granted.stateid),
+            Self::None | Self::NoneExt(_) => None,
+        }
+    }
+
+    /// Returns the access that the delegation covers. RFC 8881 section 10.4.
+    pub fn access(&self) -> ShareAccess {
+        match self {
+            Self::Read(_) | Self::ReadAttrs(_) => ShareAccess::OPEN4_SHARE_ACCESS_READ,
+            Self::Write(_) | Self::WriteAttrs(_) => ShareAccess::OPEN4_SHARE_ACCESS_BOTH,
+            Self::None | Self::NoneExt(_) => ShareAccess(0),
+        }
+    }
+}

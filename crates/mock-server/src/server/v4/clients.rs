@@ -115,7 +115,8 @@ pub(super) fn step(
                 return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID);
             }
             let has_more = state.sessions.values().any(|session| session.client == args.dca_clientid)
-                || state.opens.values().any(|open| open.client == args.dca_clientid);
+                || state.opens.values().any(|open| open.client == args.dca_clientid)
+                || state.has_delegation(args.dca_clientid);
             if has_more {
                 return Err(Nfsstat4::NFS4ERR_CLIENTID_BUSY);
             }

@@ -203,6 +203,8 @@ fn step(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Args<'_>) ->
         | Args::LOCKU(_)
         | Args::RELEASE_LOCKOWNER(_)
         | Args::FREE_STATEID(_)
+        | Args::DELEGRETURN(_)
+        | Args::GET_DIR_DELEGATION(_)
         | Args::TEST_STATEID(_) => opens::step(server, run, args),
         _ => files::step(server, run, args),
     }

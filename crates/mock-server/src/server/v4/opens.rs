@@ -2,13 +2,15 @@
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4, Lock4Args, LockDenied,
-    LockOwner4, LockRes, LockStateid, Locker4, LocktRes, NfsLockType4, Nfsstat4, Open4Args, Open4Resok,
-    OpenClaim4, OpenDelegation4, OpenRflags, OpenStateid, Openflag4, Results, Stateid4, TestStateid4Resok,
-    words_for_bits,
+    Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4,
+    GetDirDelegation4ResNonFatal, GetDirDelegation4Resok, Lock4Args, LockDenied, LockOwner4, LockRes,
+    LockStateid, Locker4, LocktRes, NfsLockType4, Nfsace4, Nfsstat4, Open4Args, Open4Resok, OpenClaim4,
+    OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid, Openflag4, Results, ShareAccess, Stateid4,
+    TestStateid4Resok, words_for_bits,
 };
-use nfsrdma_dissectors::xdr::{List, Opaque, Void};
+use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
+use super::super::MockDelegations;
 use super::super::file_tree::{MockFileId, MockObjectContent};
 use super::state::{MockLockRange, MockLockState, MockNfs4State, MockOpen, MockStateidKind};
 use super::{MockCompound, MockServer, attributes};
@@ -98,6 +100,25 @@ pub(super) fn step(
             }
             _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
         },
+        Args::DELEGRETURN(args) if server.delegations != MockDelegations::Never => {
+            let client = run.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
+            if !state.return_delegation(client, &args.deleg_stateid.other) {
+                return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
+            }
+            run.encode_results(&Results::DELEGRETURN(StatusUnion::Ok(Void)))
+        }
+        Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegations::Never => {
+            let client = run.client.ok_or(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
+            let granted = GetDirDelegation4Resok {
+                gddr_cookieverf: [0; 8],
+                gddr_stateid: state.delegate(client),
+                gddr_notification: Bitmap4::default(),
+                gddr_child_attributes: Bitmap4::default(),
+                gddr_dir_attributes: Bitmap4::default(),
+            };
+            let result = Box::new(GetDirDelegation4ResNonFatal::Ok(granted));
+            run.encode_results(&Results::GET_DIR_DELEGATION(StatusUnion::Ok(result)))
+        }
         Args::TEST_STATEID(args) => {
             let statuses: Vec<_> = args
                 .ts_stateids
@@ -192,6 +213,25 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
         true => ChangeInfo4 { atomic: false, before: 0, after: 0 },
         false => ChangeInfo4 { atomic: true, before, after: server.tree.node(directory)?.ctime },
     };
+    let is_refused = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 != 0;
+    let is_granted = match server.delegations {
+        MockDelegations::Never => false,
+        MockDelegations::UnlessRefused => !is_refused,
+        MockDelegations::Always => true,
+    };
+    let delegation = match is_granted && run.minor > 0 {
+        true => OpenDelegation4::Read(OpenReadDelegation4 {
+            stateid: server.state.delegate(client),
+            recall: false,
+            permissions: Nfsace4 {
+                r#type: Acetype4::ACE4_ACCESS_ALLOWED_ACE_TYPE,
+                flag: Aceflag4(0),
+                access_mask: Acemask4(0),
+                who: Text(b"OWNER@"),
+            },
+        }),
+        false => OpenDelegation4::None,
+    };
     let ok = Open4Resok {
         stateid,
         cinfo,
@@ -202,7 +242,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
             false => OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
         },
         attrset: Bitmap4::from(&attrset[..]),
-        delegation: OpenDelegation4::None,
+        delegation,
     };
     run.encode_results(&Results::OPEN(StatusUnion::Ok(ok)))
 }

@@ -23,6 +23,8 @@ pub(in super::super) struct MockNfs4State {
     pub(super) sessions: HashMap<Sessionid4, MockSession>,
     pub(super) opens: HashMap<[u8; 12], MockOpen>,
     pub(super) locks: HashMap<[u8; 12], MockLockState>,
+    /// The clients that hold delegations.
+    delegations: HashMap<[u8; 12], u64>,
     /// Locked byte ranges by file.
     ranges: HashMap<MockFileId, Vec<MockLockRange>>,
     /// Confirmed open-owners of NFSv4.0.
@@ -194,12 +196,30 @@ impl MockNfs4State {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
         self.opens.retain(|_, open| open.client != client);
+        self.delegations.retain(|_, holder| *holder != client);
         self.locks.retain(|_, lock| lock.client != client);
         self.seqids.retain(|(owner, _), _| *owner != client);
         self.confirmed.retain(|(owner, _)| *owner != client);
         for ranges in self.ranges.values_mut() {
             ranges.retain(|range| range.client != client);
         }
+    }
+
+    /// Grants a delegation to a client.
+    pub(super) fn delegate(&mut self, client: u64) -> Stateid4 {
+        let other = self.new_stateid_other(b"dele");
+        self.delegations.insert(other, client);
+        Stateid4 { seqid: 1, other }
+    }
+
+    /// Ends a delegation. Returns `false` if the client does not hold it.
+    pub(super) fn return_delegation(&mut self, client: u64, other: &[u8; 12]) -> bool {
+        self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
+    }
+
+    /// Returns `true` if a client holds a delegation.
+    pub(super) fn has_delegation(&self, client: u64) -> bool {
+        self.delegations.values().any(|holder| *holder == client)
     }
 
     /// Checks that the seqid of an NFSv4.0 owner is the next: RFC 7530 section 9.1.7.

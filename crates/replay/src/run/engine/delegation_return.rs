@@ -1,15 +1,17 @@
 //! Returns delegations that the live server grants and the captured one did not.
 //!
-//! From NFSv4.1 on, an OPEN asks for no delegation ([`captured_opens`](super::super::captured_opens)). In NFSv4.0 it
-//! cannot, and a server that reaches the client may grant one with any OPEN. No step returns it, and other users of the
-//! file would wait until the server revokes it. Therefore it is returned at once. RFC 7530 section 10.4.
+//! In NFSv4.0 an OPEN cannot ask for no delegation, and a server that reaches the client may grant one with any OPEN. No
+//! step returns it, and other users of the file would wait until the server revokes it. Therefore it is returned at
+//! once. RFC 7530 section 10.4. From NFSv4.1 on, an OPEN asks for none
+//! ([`captured_opens`](super::super::captured_opens)), and one that is granted all the same is returned in the slot of
+//! its step ([`delegation_substitutes`](super::delegation_substitutes)).
 
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CompoundCall, CompoundCallHead, Delegreturn4Args, ObjectFh4, OpenDelegation4, Results, Stateid4,
+    Args, CompoundCall, CompoundCallHead, Delegreturn4Args, ObjectFh4, Results, Stateid4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -46,11 +48,7 @@ fn granted_delegation(mut cursor: Cursor<'_>) -> Option<(Stateid4, Option<Box<[u
     for results in reply.operations().map_while(Result::ok) {
         match (results, &stateid) {
             (Results::OPEN(StatusUnion::Ok(open)), None) => {
-                stateid = match open.delegation {
-                    OpenDelegation4::Read(given) => Some(given.stateid),
-                    OpenDelegation4::Write(given) => Some(given.stateid),
-                    _ => None,
-                };
+                stateid = open.delegation.stateid().cloned();
             }
             (Results::GETFH(StatusUnion::Ok(file)), Some(stateid)) => {
                 return Some((stateid.clone(), Some(file.object.0.into())));

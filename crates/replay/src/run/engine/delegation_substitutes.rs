@@ -6,10 +6,13 @@
 //! DELEGRETURN is replaced by its CLOSE. If the captured client had no stateid of the open but the live server returns
 //! one, no step would close it, so this program does.
 //!
+//! From NFSv4.1 on, a delegation that the live server grants and the captured one did not is returned (RFC 8881 section
+//! 10.4): no step returns it, and the server would not destroy the client.
+//!
 //! An NFSv4.0 server asks for OPEN_CONFIRM of an unknown open-owner (RFC 7530 section 16.18), for example after a
 //! restart. If the trace has none, this program sends it.
 //!
-//! The OPEN of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
+//! The step of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
 
 mod request;
 
@@ -23,16 +26,15 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
-use super::super::captured_opens::CapturedOpens;
 use super::super::recovery::MAX_RESENDS;
-use super::super::recovery::substitute_open::SubstituteOpen;
+use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlot, MessageSlotKind, TraceStep};
-use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen, substitute_owner};
+use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen};
 
 /// Substitutes of a run.
 #[derive(Debug, Default)]
@@ -51,6 +53,11 @@ impl DelegationSubstitutes {
     /// Returns `true` if an open of this program replaces the delegation.
     pub(super) fn has_substitute(&self, variable: u32) -> bool {
         self.active.contains(&variable)
+    }
+
+    /// Records that an open of this program replaces the delegation.
+    pub(super) fn insert_active(&mut self, variable: u32) {
+        self.active.insert(variable);
     }
 }
 
@@ -155,8 +162,10 @@ impl CallIssuer {
         if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
             return renewed(&self.values, variable, surplus);
         }
-        // A recovery has confirmed the captured owner.
-        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        // A recovery has confirmed the captured owner, and the server has forgotten a delegation.
+        one.stages.retain(|stage| {
+            !matches!(stage, SubstituteStage::ConfirmCaptured(_) | SubstituteStage::ReturnDelegation(_))
+        });
         wanted.surplus_open.is_none()
     }
 
@@ -175,6 +184,9 @@ impl CallIssuer {
                 Some((stateid, _)),
             ) => {
                 self.values.set_seqid(*variable, stateid.seqid);
+            }
+            (SubstituteStage::ReturnDelegation(stateid), _) => {
+                self.client_state.remove_delegation(&stateid.other);
             }
             (SubstituteStage::Open, Some((stateid, true))) => {
                 one.stages.push_front(SubstituteStage::Confirm(stateid))
@@ -199,7 +211,7 @@ impl CallIssuer {
         }
         self.values.set_value(variable, &stateid.other);
         self.values.set_seqid(variable, stateid.seqid);
-        self.substitutes.active.insert(variable);
+        self.substitutes.insert_active(variable);
         let id = one.session.and_then(|(session, _)| self.values.identifier(session));
         let client = match id {
             Some(id) => self.client_state.session(id).map(|session| session.client),
@@ -231,7 +243,7 @@ impl CallIssuer {
         }
     }
 
-    /// Records the substitute that the OPEN of a step makes necessary. Returns `true` if a delegation is missing that
+    /// Records the substitute that the OPEN or GET_DIR_DELEGATION of a step makes necessary. Returns `true` if a delegation is missing that
     /// cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
@@ -240,14 +252,8 @@ impl CallIssuer {
         reply: &TransportReply<'_>,
     ) -> bool {
         let missing = self.substitutes.missing.take();
-        if missing.is_some()
-            || step.asked.minor_version == 0
-            || CapturedOpens::wants_of_step(step).any_granted_only_delegation()
-        {
-            self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
-            return missing.is_some() && self.substitutes.wanted.is_none();
-        }
-        false
+        self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+        missing.is_some() && self.substitutes.wanted.is_none()
     }
 }
 
@@ -266,17 +272,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(line) = self.connections.connection_index.get(&connection).copied() else {
             return self.scheduler.release(window_index, room);
         };
-        let mut todo = VecDeque::new();
-        todo.extend(wanted.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
-        if wanted.delegation.is_some() || wanted.surplus_open.is_some() {
-            todo.push_back(SubstituteStage::Open);
-        }
+        let stages = wanted.stages();
         self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
             window_index,
             session: room.captured.slot,
             window_step: room,
             request: wanted,
-            stages: todo,
+            stages,
             line,
             slot: None,
             message: None,
@@ -409,6 +411,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.issuer.substitutes.waiting.push_back(one);
             return true;
         }
+        one.stages.extend(opened.delegation.map(SubstituteStage::ReturnDelegation));
         match (status, opened.stateid) {
             (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
                 if one.tries < self.context.options.max_delay_retries =>
@@ -421,6 +424,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (status, stateid) => {
                 let is_done = status == Nfsstat4::NFS4_OK;
                 self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
+                if is_done && matches!(stage, SubstituteStage::ReturnDelegation(_)) {
+                    self.report.returned_delegations += 1;
+                }
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.issuer.substitutes.waiting.push_back(one),
                     (true, true) => self.scheduler.release(one.window_index, one.window_step),

@@ -8,14 +8,17 @@ use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, ShareAccess, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
 use super::super::live_values::LiveSession;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
-use super::super::recovery::client_state::{CallReplyPair, StateidOther, may_change_state};
+use super::super::recovery::client_state::{
+    CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
+};
+use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
@@ -158,7 +161,8 @@ impl CallIssuer {
     }
 
     /// Plans the recovery of the client and all its state.
-    fn plan_recovery(&self, restart: &mut ClientReclaim) {
+    fn plan_recovery(&mut self, restart: &mut ClientReclaim) {
+        self.replace_delegations(restart.client);
         let Some(client) = self.client_state.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
         restart.calls.clear();
@@ -172,6 +176,26 @@ impl CallIssuer {
         restart.calls.extend(self.client_state.opens_of(restart.client).into_iter().map(RecoveryCall::Open));
         if client.minor_version > 0 && client.is_complete {
             restart.calls.push_back(RecoveryCall::ReclaimComplete);
+        }
+    }
+
+    /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program, which
+    /// can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
+    fn replace_delegations(&mut self, client: Clientid4) {
+        for (other, delegation) in self.client_state.take_delegations_of(client) {
+            let RecoverableDelegation { file, access, header, variable, .. } = delegation;
+            if self.ungranted_delegations.len() < MAX_DIVERGENT_FILES {
+                self.ungranted_delegations.insert(variable);
+            }
+            self.values.unset(variable);
+            if access == ShareAccess(0) {
+                continue;
+            }
+            self.substitutes.insert_active(variable);
+            let owner = substitute_owner(variable);
+            let open =
+                SubstituteOpen { client, file: &file, access, owner: &owner, header: &header, variable };
+            self.client_state.add_substitute_open(other, open);
         }
     }
 
@@ -249,7 +273,12 @@ impl CallIssuer {
                     restart.calls.push_front(RecoveryCall::Lock(new, at + 1));
                 }
             }
-            (RecoveryCall::SetclientidConfirm(_) | RecoveryCall::ReclaimComplete, _) => {}
+            (
+                RecoveryCall::SetclientidConfirm(_)
+                | RecoveryCall::ReturnDelegation { .. }
+                | RecoveryCall::ReclaimComplete,
+                _,
+            ) => {}
             (ask, _) => return Err(format!("{}: its Reply has no result", ask.name())),
         }
         Ok(reclaimed)
@@ -282,9 +311,9 @@ impl CallIssuer {
         loop {
             let ask = *restart.calls.front()?;
             let (open, lock) = match ask {
-                RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                    (self.client_state.open(open), None)
-                }
+                RecoveryCall::Open(open)
+                | RecoveryCall::OpenConfirm(open, _)
+                | RecoveryCall::ReturnDelegation { open, .. } => (self.client_state.open(open), None),
                 RecoveryCall::Lock(lock, _) => {
                     let lock = self.client_state.lock(lock);
                     (lock.and_then(|lock| self.client_state.open(lock.open)), lock)
@@ -511,8 +540,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Nfsstat4::NFS4_OK => {
                 restart.tries = 0;
                 restart.calls.pop_front();
+                let open = answer.opened();
                 match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
                     Ok(reclaimed) => {
+                        // No step returns it.
+                        if let (Some(open), Some(Stateid4 { seqid, other: delegation })) =
+                            (open, answer.delegation)
+                        {
+                            self.report.returned_delegations += 1;
+                            let call = RecoveryCall::ReturnDelegation { open, delegation, seqid };
+                            restart.calls.push_front(call);
+                        }
                         self.report.recovery.reclaimed += reclaimed;
                         self.connections.reclaim = Some(restart);
                     }
@@ -553,6 +591,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                         self.issuer.drop_open(open)
                     }
                     RecoveryCall::Lock(lock, _) => self.issuer.drop_lock(lock),
+                    RecoveryCall::ReturnDelegation { .. } => 0,
                     _ => {
                         self.abandon_recovery(&restart, &why);
                         return true;

@@ -358,7 +358,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
         self.issuer.record_state(held, step, reply);
-        if held.description.operations.contains(&Operation::OPEN) {
+        let may_grant =
+            |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
+        if held.description.operations.iter().any(may_grant) {
             self.issuer.record_unwanted_delegation(held, step, reply, &message);
             self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }

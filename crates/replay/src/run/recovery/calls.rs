@@ -6,11 +6,11 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, ExchangeIdFlags,
-    ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, ObjectFh4, Open4Args,
-    OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4,
-    Opentype4, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm, SetclientidRes,
-    Stateid4, Verifier4,
+    Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, Delegreturn4Args,
+    ExchangeIdFlags, ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4,
+    ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags,
+    OpenToLockOwner4, Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4,
+    SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -35,6 +35,8 @@ pub(in crate::run) enum RecoveryCall {
     /// LOCK with reclaim, for the range with this index of a lock-owner; the first uses the open stateid, the others
     /// the lock stateid. RFC 8881 section 18.10.3.
     Lock(StateidOther, usize),
+    /// DELEGRETURN of a delegation that the server granted with the reclaimed open `open`. RFC 8881 section 18.6.
+    ReturnDelegation { open: StateidOther, delegation: StateidOther, seqid: u32 },
     /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
     ReclaimComplete,
 }
@@ -50,6 +52,7 @@ impl RecoveryCall {
             Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
             Self::OpenConfirm(..) => "OPEN_CONFIRM",
             Self::Lock(..) => "LOCK with reclaim",
+            Self::ReturnDelegation { .. } => "DELEGRETURN",
             Self::ReclaimComplete => "RECLAIM_COMPLETE",
         }
     }
@@ -123,9 +126,11 @@ pub(in crate::run) fn encode_call(
         }
         RecoveryCall::Open(other) => {
             let open = ledger.open(other)?;
+            // Linux 7.2 grants a delegation although the claim asks for none.
+            let wants = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
             let args = Open4Args {
                 seqid: with.seqids[0],
-                share_access: open.access,
+                share_access: ShareAccess(open.access.0 | wants),
                 share_deny: open.deny,
                 owner: OpenOwner4 { clientid: with.client, owner: Opaque(&open.owner) },
                 openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
@@ -162,6 +167,11 @@ pub(in crate::run) fn encode_call(
                 locker,
             };
             new(&lock.header, &[put(&open.file), Args::LOCK(args)])
+        }
+        RecoveryCall::ReturnDelegation { open, delegation: other, seqid } => {
+            let open = ledger.open(open)?;
+            let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
+            new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
         }
         RecoveryCall::ReclaimComplete => {
             let done = ReclaimComplete4Args { rca_one_fs: false };
@@ -201,6 +211,8 @@ pub(in crate::run) struct RecoveryReply {
     pub(in crate::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
     pub(in crate::run) result: RecoveryResult,
+    /// Stateid of a delegation that an OPEN granted.
+    pub(in crate::run) delegation: Option<Stateid4>,
 }
 
 impl RecoveryReply {
@@ -210,10 +222,13 @@ impl RecoveryReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveryResult::Done };
+        let mut answer = Self { statuses: Vec::new(), result: RecoveryResult::Done, delegation: None };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
+            if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
+                answer.delegation = ok.delegation.stateid().cloned();
+            }
             answer.result = match results {
                 Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryResult::Client(
                     ok.eir_clientid,
@@ -238,6 +253,16 @@ impl RecoveryReply {
             };
         }
         (!answer.statuses.is_empty()).then_some(answer)
+    }
+
+    /// Returns the stateid of the open that was reclaimed.
+    pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
+        match &self.result {
+            RecoveryResult::Stateid(stateid) | RecoveryResult::UnconfirmedOpen(stateid) => {
+                Some(stateid.other)
+            }
+            _ => None,
+        }
     }
 
     /// Returns the status of the COMPOUND.

@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags, LockRes, Locker4,
-    NfsLockType4, OpenClaim4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes, ShareAccess,
-    ShareDeny,
+    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags,
+    GetDirDelegation4ResNonFatal, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results,
+    Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
+use crate::run::captured_opens::CapturedOpens;
 use crate::run::live_values::LiveValues;
 use crate::trace::message_emission::PlacedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
@@ -83,6 +84,19 @@ pub(in crate::run) struct RecoverableOpen {
     pub(in crate::run) variables: Vec<u32>,
 }
 
+/// A delegation that the capture has, too.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RecoverableDelegation {
+    pub(in crate::run) client: Clientid4,
+    /// Its file or directory.
+    pub(in crate::run) file: Box<[u8]>,
+    /// The access that it covers; none for a directory.
+    pub(in crate::run) access: ShareAccess,
+    /// RPC header of the Call that was granted it, with its credential.
+    pub(in crate::run) header: Box<[u8]>,
+    pub(in crate::run) variable: u32,
+}
+
 /// Locks of one lock-owner in one file.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableLock {
@@ -118,6 +132,7 @@ pub(in crate::run) struct RecoverableState {
     /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
     pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
+    delegations: BTreeMap<StateidOther, RecoverableDelegation>,
     /// Number of items dropped because a limit was reached.
     pub(in crate::run) dropped: u64,
 }
@@ -151,6 +166,8 @@ pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
                 | Operation::LOCKU
                 | Operation::FREE_STATEID
                 | Operation::RELEASE_LOCKOWNER
+                | Operation::GET_DIR_DELEGATION
+                | Operation::DELEGRETURN
         )
     })
 }
@@ -161,8 +178,9 @@ struct RecoveryCompoundState<'a> {
     client: Option<Clientid4>,
     current: Option<&'a [u8]>,
     saved: Option<&'a [u8]>,
-    /// Open whose filehandle is not known yet.
+    /// Open and delegation whose filehandle is not known yet.
     open_without_handle: Option<(StateidOther, RecoverableOpen)>,
+    delegation_without_handle: Option<(StateidOther, RecoverableDelegation)>,
 }
 
 impl RecoverableState {
@@ -201,16 +219,38 @@ impl RecoverableState {
                     if let Some((other, open)) = place.open_without_handle.take() {
                         self.add_open(other, RecoverableOpen { file: got.object.0.into(), ..open });
                     }
+                    if let Some((other, delegation)) = place.delegation_without_handle.take() {
+                        let file = got.object.0.into();
+                        self.add_delegation(other, RecoverableDelegation { file, ..delegation });
+                    }
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
                     let by_handle = matches!(args.claim, OpenClaim4::Fh);
                     let file = place.current.take().filter(|_| by_handle);
                     place.current = file;
+                    let mut variables = stateid_variables(step, at);
+                    let client = place.client.unwrap_or(args.owner.clientid);
+                    if let Some(stateid) = ok.delegation.stateid()
+                        && CapturedOpens::recorded(step).delegated_access(at) != 0
+                        && let Some(variable) = variables.pop()
+                    {
+                        let delegation = RecoverableDelegation {
+                            client,
+                            file: file.unwrap_or_default().into(),
+                            access: ok.delegation.access(),
+                            header: header.into(),
+                            variable,
+                        };
+                        match file {
+                            Some(_) => self.add_delegation(stateid.other, delegation),
+                            None => place.delegation_without_handle = Some((stateid.other, delegation)),
+                        }
+                    }
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID) {
                         continue;
                     }
                     let open = RecoverableOpen {
-                        client: place.client.unwrap_or(args.owner.clientid),
+                        client,
                         file: file.unwrap_or_default().into(),
                         access: ShareAccess(args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0),
                         deny: args.share_deny,
@@ -221,7 +261,7 @@ impl RecoverableState {
                             MessageSlotKind::OPEN_SEQID,
                             at,
                         ),
-                        variables: stateid_variables(step, at),
+                        variables,
                     };
                     match file {
                         Some(_) => self.add_open(ok.stateid.other, open),
@@ -322,6 +362,25 @@ impl RecoverableState {
                     );
                 }
             }
+            (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
+                let variable = slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at);
+                if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
+                    (&**ok, place.client, place.current)
+                    && variable != NONE
+                {
+                    let delegation = RecoverableDelegation {
+                        client,
+                        file: file.into(),
+                        access: ShareAccess(0),
+                        header: header.into(),
+                        variable,
+                    };
+                    self.add_delegation(granted.gddr_stateid.other, delegation);
+                }
+            }
+            (Args::DELEGRETURN(args), Results::DELEGRETURN(StatusUnion::Ok(_))) => {
+                self.remove_delegation(&args.deleg_stateid.other);
+            }
             (Args::FREE_STATEID(args), Results::FREE_STATEID(StatusUnion::Ok(_))) => {
                 self.locks.remove(&args.fsa_stateid.other);
             }
@@ -403,6 +462,7 @@ impl RecoverableState {
     pub(in crate::run) fn remove_client(&mut self, client: Clientid4) {
         self.clients.remove(&client);
         self.sessions.retain(|_, session| session.client != client);
+        self.take_delegations_of(client);
         let opens: Vec<_> = self.opens_of(client);
         opens.into_iter().for_each(|open| self.remove_open(open));
     }
@@ -430,6 +490,26 @@ impl RecoverableState {
             true => drop(self.locks.insert(other, new)),
             false => self.dropped += 1,
         }
+    }
+
+    fn add_delegation(&mut self, other: StateidOther, new: RecoverableDelegation) {
+        match self.delegations.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
+            true => drop(self.delegations.insert(other, new)),
+            false => self.dropped += 1,
+        }
+    }
+
+    /// Removes a delegation.
+    pub(in crate::run) fn remove_delegation(&mut self, other: &StateidOther) {
+        self.delegations.remove(other);
+    }
+
+    /// Removes and returns the delegations of a client.
+    pub(in crate::run) fn take_delegations_of(
+        &mut self,
+        client: Clientid4,
+    ) -> BTreeMap<StateidOther, RecoverableDelegation> {
+        self.delegations.extract_if(.., |_, delegation| delegation.client == client).collect()
     }
 
     /// Removes an open with its locks.
@@ -520,6 +600,7 @@ impl RecoverableState {
         }
         self.sessions.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
         self.opens.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
+        self.delegations.values_mut().filter(|of| of.client == old).for_each(|of| of.client = new);
     }
 
     /// Replaces the ID of a session.

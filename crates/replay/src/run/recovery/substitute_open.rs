@@ -17,6 +17,11 @@ pub(in crate::run) struct SubstituteOpen<'a> {
     pub(in crate::run) variable: u32,
 }
 
+/// Returns the name of this program's open-owner for a delegation.
+pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
+    format!("{} delegation {variable}", crate::PROGRAM).into_bytes()
+}
+
 impl RecoverableState {
     /// Adds an open of this program. Its variable is removed from all other opens.
     pub(in crate::run) fn add_substitute_open(&mut self, other: StateidOther, lent: SubstituteOpen<'_>) {

@@ -1,11 +1,13 @@
-//! Requests for substitute opens, derived from an OPEN of the trace, and the Calls that carry them out.
+//! Requests for substitute opens, derived from a step of the trace, and the Calls that carry them out.
+
+use std::collections::VecDeque;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Close4Args, CompoundCall, CompoundReply, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4,
-    OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Results, ShareAccess, ShareDeny,
-    Stateid4,
+    Args, Close4Args, CompoundCall, CompoundCallHead, CompoundReply, Delegreturn4Args,
+    GetDirDelegation4ResNonFatal, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
+    OpenRflags, Openflag4, Opentype4, Results, ShareAccess, ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
@@ -28,6 +30,8 @@ pub(super) struct SubstituteRequest {
     pub(super) delegation: Option<(u32, ShareAccess)>,
     /// Open that the captured client did not have.
     pub(super) surplus_open: Option<Stateid4>,
+    /// Delegation that was not in the capture, from NFSv4.1 on.
+    pub(super) unwanted: Option<Stateid4>,
     /// Open that must be confirmed and was not in the capture.
     pub(super) unconfirmed: Option<UnconfirmedOpen>,
     pub(super) minor_version: u32,
@@ -57,6 +61,8 @@ pub(super) enum SubstituteStage {
     Open,
     /// OPEN_CONFIRM of this program's owner. RFC 7530 section 16.18.
     Confirm(Stateid4),
+    /// DELEGRETURN of a delegation that the capture does not have. RFC 8881 section 18.6.
+    ReturnDelegation(Stateid4),
 }
 
 /// Decoded Reply to a Call of a substitute.
@@ -64,6 +70,8 @@ pub(super) struct SubstituteReply {
     pub(super) statuses: Vec<Nfsstat4>,
     /// Stateid of OPEN or OPEN_CONFIRM, with `true` if it must be confirmed.
     pub(super) stateid: Option<(Stateid4, bool)>,
+    /// Delegation that came with the open.
+    pub(super) delegation: Option<Stateid4>,
 }
 
 impl SubstituteReply {
@@ -73,13 +81,14 @@ impl SubstituteReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
-        let mut opened = Self { statuses: Vec::new(), stateid: None };
+        let mut opened = Self { statuses: Vec::new(), stateid: None, delegation: None };
         for results in reply.operations().map_while(Result::ok).take(8) {
             opened.statuses.push(results.status());
             match results {
                 Results::OPEN(StatusUnion::Ok(ok)) => {
                     let must_confirm = ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM);
                     opened.stateid = Some((ok.stateid.clone(), must_confirm));
+                    opened.delegation = ok.delegation.stateid().cloned();
                 }
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
                     opened.stateid = Some((ok.open_stateid.clone(), false))
@@ -101,13 +110,35 @@ pub(super) fn slot_variable(
     slot.map_or(NONE, |slot| slot.variable)
 }
 
-/// Returns the name of this program's open-owner for a delegation.
-pub(super) fn substitute_owner(variable: u32) -> Vec<u8> {
-    format!("{} delegation {variable}", crate::PROGRAM).into_bytes()
-}
-
 impl SubstituteRequest {
-    /// Returns the request that the OPEN of a step makes necessary. `missing` is the delegation that the live Reply
+    /// Returns a request for nothing, with the RPC header of its Calls.
+    fn new(head: &CompoundCallHead<'_>, header: &[u8]) -> Self {
+        Self {
+            delegation: None,
+            surplus_open: None,
+            unwanted: None,
+            unconfirmed: None,
+            minor_version: head.minorversion,
+            clientid: 0,
+            client_variable: None,
+            header: header.into(),
+            file: Box::default(),
+            name: None,
+        }
+    }
+
+    /// Returns the stages of the request.
+    pub(super) fn stages(&self) -> VecDeque<SubstituteStage> {
+        let mut stages = VecDeque::new();
+        stages.extend(self.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
+        if self.delegation.is_some() || self.surplus_open.is_some() {
+            stages.push_back(SubstituteStage::Open);
+        }
+        stages.extend(self.unwanted.clone().map(SubstituteStage::ReturnDelegation));
+        stages
+    }
+
+    /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation that the live Reply
     /// lacks: its variable and operation.
     pub(super) fn of(
         held: &WindowStep,
@@ -136,6 +167,18 @@ impl SubstituteRequest {
                         wanted.file = got.object.0.into();
                     }
                 }
+                (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
+                    if wanted.is_none()
+                        && slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at) == NONE =>
+                {
+                    if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
+                        wanted = Some(Self {
+                            unwanted: Some(granted.gddr_stateid.clone()),
+                            file: current.unwrap_or_default().into(),
+                            ..Self::new(&call.head, header)
+                        });
+                    }
+                }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) if wanted.is_none() => {
                     let of = missing.filter(|(_, operation)| *operation as usize == at);
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
@@ -150,7 +193,11 @@ impl SubstituteRequest {
                     let must_confirm = call.head.minorversion == 0
                         && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
                         && !opens.must_confirm(at);
-                    if of.is_some() || is_surplus || must_confirm {
+                    // One of another type than the captured one counts as missing.
+                    let unwanted = ok.delegation.stateid().filter(|_| {
+                        call.head.minorversion > 0 && (of.is_some() || opens.delegated_access(at) == 0)
+                    });
+                    if of.is_some() || is_surplus || must_confirm || unwanted.is_some() {
                         let access = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0;
                         let access = access | opens.delegated_access(at);
                         wanted = Some(Self {
@@ -163,7 +210,7 @@ impl SubstituteRequest {
                                     slot_variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
                                 ],
                             }),
-                            minor_version: call.head.minorversion,
+                            unwanted: unwanted.cloned(),
                             clientid: args.owner.clientid,
                             client_variable: step
                                 .call
@@ -171,9 +218,9 @@ impl SubstituteRequest {
                                 .iter()
                                 .find(|slot| slot.holds == MessageSlotKind::CLIENTID)
                                 .map(|slot| slot.variable),
-                            header: header.into(),
                             file: file.into(),
                             name,
+                            ..Self::new(&call.head, header)
                         });
                     }
                     current = Some(file).filter(|_| by_handle);
@@ -192,7 +239,7 @@ impl SubstituteRequest {
     pub(super) fn seqid_owner(&self, stage: &SubstituteStage) -> u32 {
         match stage {
             SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => *owner,
-            SubstituteStage::Open | SubstituteStage::Confirm(_) => {
+            SubstituteStage::Open | SubstituteStage::Confirm(_) | SubstituteStage::ReturnDelegation(_) => {
                 self.delegation.map_or(NONE, |(variable, _)| variable)
             }
         }
@@ -211,6 +258,10 @@ impl SubstituteRequest {
         {
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
             return vec![put(&self.file), Args::OPEN_CONFIRM(confirm)];
+        }
+        if let SubstituteStage::ReturnDelegation(stateid) = stage {
+            let args = Delegreturn4Args { deleg_stateid: stateid.clone() };
+            return vec![put(&self.file), Args::DELEGRETURN(args)];
         }
         let mut operations = Vec::new();
         if let Some((_, access)) = self.delegation {
