@@ -8,7 +8,7 @@
 # interruptions.tsv has one line per run: capture, kind, moment in seconds, seconds, exit code, and the steps per state. A run that ends with
 # another exit code than 0, has a mismatch, or takes longer than twice the run without an interruption, makes the scenario fail.
 # keys: KINDS MOMENTS GRACE OPTIONS
-# settings: MEMORY=3072 LIMIT=6000 KINDS=restart,loss,link MOMENTS=20 GRACE=2
+# settings: MEMORY=3072 LIMIT=6000 KINDS=restart,loss,link MOMENTS=20 GRACE=6
 # shellcheck source=tests/lab/guest/replaying.sh
 . /lab/guest/replaying.sh
 
