@@ -1,66 +1,73 @@
 //! Operations that a server must support: a server without them differs.
 
+use nfsrdma_dissectors::nfs::v3;
+use nfsrdma_dissectors::nfs::v4::Operation;
+
 /// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
-/// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16); then the NFSv3 procedures whose errors do not include
-/// NFS3ERR_NOTSUPP (RFC 1813 section 3.3).
-const REQUIRED_OPERATIONS: &[&str] = &[
-    "ACCESS",
-    "BACKCHANNEL_CTL",
-    "BIND_CONN_TO_SESSION",
-    "CLOSE",
-    "COMMIT",
-    "CREATE",
-    "CREATE_SESSION",
-    "DESTROY_CLIENTID",
-    "DESTROY_SESSION",
-    "EXCHANGE_ID",
-    "FREE_STATEID",
-    "GETATTR",
-    "GETFH",
-    "LOCK",
-    "LOCKT",
-    "LOCKU",
-    "LOOKUP",
-    "LOOKUPP",
-    "NVERIFY",
-    "OPEN",
-    "OPEN_CONFIRM",
-    "OPEN_DOWNGRADE",
-    "PUTFH",
-    "PUTPUBFH",
-    "PUTROOTFH",
-    "READ",
-    "READDIR",
-    "RECLAIM_COMPLETE",
-    "RELEASE_LOCKOWNER",
-    "REMOVE",
-    "RENAME",
-    "RENEW",
-    "RESTOREFH",
-    "SAVEFH",
-    "SECINFO",
-    "SEQUENCE",
-    "SETATTR",
-    "SETCLIENTID",
-    "SETCLIENTID_CONFIRM",
-    "SET_SSV",
-    "TEST_STATEID",
-    "VERIFY",
-    "WRITE",
-    // NFSv3.
-    "NULL",
-    "MKDIR",
-    "RMDIR",
-    "FSSTAT",
-    "FSINFO",
-    "PATHCONF",
+/// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16).
+const REQUIRED_OPERATIONS: &[Operation] = &[
+    Operation::ACCESS,
+    Operation::BACKCHANNEL_CTL,
+    Operation::BIND_CONN_TO_SESSION,
+    Operation::CLOSE,
+    Operation::COMMIT,
+    Operation::CREATE,
+    Operation::CREATE_SESSION,
+    Operation::DESTROY_CLIENTID,
+    Operation::DESTROY_SESSION,
+    Operation::EXCHANGE_ID,
+    Operation::FREE_STATEID,
+    Operation::GETATTR,
+    Operation::GETFH,
+    Operation::LOCK,
+    Operation::LOCKT,
+    Operation::LOCKU,
+    Operation::LOOKUP,
+    Operation::LOOKUPP,
+    Operation::NVERIFY,
+    Operation::OPEN,
+    Operation::OPEN_CONFIRM,
+    Operation::OPEN_DOWNGRADE,
+    Operation::PUTFH,
+    Operation::PUTPUBFH,
+    Operation::PUTROOTFH,
+    Operation::READ,
+    Operation::READDIR,
+    Operation::RECLAIM_COMPLETE,
+    Operation::RELEASE_LOCKOWNER,
+    Operation::REMOVE,
+    Operation::RENAME,
+    Operation::RENEW,
+    Operation::RESTOREFH,
+    Operation::SAVEFH,
+    Operation::SECINFO,
+    Operation::SEQUENCE,
+    Operation::SETATTR,
+    Operation::SETCLIENTID,
+    Operation::SETCLIENTID_CONFIRM,
+    Operation::SET_SSV,
+    Operation::TEST_STATEID,
+    Operation::VERIFY,
+    Operation::WRITE,
+];
+
+/// NFSv3 procedures whose errors do not include NFS3ERR_NOTSUPP, except those that are named like a required operation
+/// of NFSv4. RFC 1813 section 3.3.
+const REQUIRED_PROCEDURES: &[v3::Procedure] = &[
+    v3::Procedure::NULL,
+    v3::Procedure::MKDIR,
+    v3::Procedure::RMDIR,
+    v3::Procedure::FSSTAT,
+    v3::Procedure::FSINFO,
+    v3::Procedure::PATHCONF,
 ];
 
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
 pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
     matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
-        && REQUIRED_OPERATIONS.contains(&operation)
+        && (REQUIRED_OPERATIONS.iter().any(|required| required.name() == Some(operation))
+            || REQUIRED_PROCEDURES.iter().any(|required| required.name() == Some(operation)))
 }
 
 #[cfg(test)]
