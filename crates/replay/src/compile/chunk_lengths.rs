@@ -4,9 +4,11 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::CapturedMessage;
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
-use crate::trace::field_visitor::VisitedOperation;
+use crate::trace::field_visitor::{VisitedOperation, VisitedOperationNumber};
 use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
@@ -91,6 +93,7 @@ impl CompiledChunkLengths {
     /// Returns the maximum number of bytes of the Reply message, and of each DDP-eligible result.
     pub(super) fn reply_needs(
         &self,
+        procedure: Option<Procedure>,
         operations: &[VisitedOperation],
         reply_head: Option<u32>,
     ) -> (u32, Vec<u32>) {
@@ -98,9 +101,9 @@ impl CompiledChunkLengths {
         let mut payloads = Vec::new();
         for operation in operations {
             let count = operation.count.unwrap_or(0);
-            match operation.name {
-                "READ" => payloads.push(count),
-                "READLINK" => match self.writes.get(payloads.len()) {
+            match ReplyNeed::of(procedure, operation.number) {
+                ReplyNeed::Data => payloads.push(count),
+                ReplyNeed::LinkText => match self.writes.get(payloads.len()) {
                     Some(chunk) => payloads.push(
                         chunk
                             .iter()
@@ -109,13 +112,52 @@ impl CompiledChunkLengths {
                     ),
                     None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
                 },
-                "READDIR" | "READDIRPLUS" | "READ_PLUS" | "LISTXATTRS" | "GETDEVICEINFO" | "LAYOUTGET" => {
-                    message = message.saturating_add(count);
-                }
-                _ => {}
+                ReplyNeed::Message => message = message.saturating_add(count),
+                ReplyNeed::Nothing => {}
             }
         }
         (message, payloads)
+    }
+}
+
+/// Room in a Reply for a result whose length depends on the Call.
+enum ReplyNeed {
+    /// A DDP-eligible result of the requested length.
+    Data,
+    /// The text of a symbolic link, which is DDP-eligible.
+    LinkText,
+    /// The requested length in the message itself.
+    Message,
+    Nothing,
+}
+
+impl ReplyNeed {
+    fn of(procedure: Option<Procedure>, operation: VisitedOperationNumber) -> Self {
+        match (procedure, operation) {
+            (_, VisitedOperationNumber::Fore(operation)) => match operation {
+                Operation::READ => Self::Data,
+                Operation::READLINK => Self::LinkText,
+                Operation::READDIR
+                | Operation::READ_PLUS
+                | Operation::LISTXATTRS
+                | Operation::GETDEVICEINFO
+                | Operation::LAYOUTGET => Self::Message,
+                _ => Self::Nothing,
+            },
+            (Some(Procedure::V3(procedure)), _) => match procedure {
+                v3::Procedure::READ => Self::Data,
+                v3::Procedure::READLINK => Self::LinkText,
+                v3::Procedure::READDIR | v3::Procedure::READDIRPLUS => Self::Message,
+                _ => Self::Nothing,
+            },
+            (Some(Procedure::V2(procedure)), _) => match procedure {
+                v2::Procedure::READ => Self::Data,
+                v2::Procedure::READLINK => Self::LinkText,
+                v2::Procedure::READDIR => Self::Message,
+                _ => Self::Nothing,
+            },
+            _ => Self::Nothing,
+        }
     }
 }
 

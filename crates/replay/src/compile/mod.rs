@@ -174,16 +174,16 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.find_description();
 
-        let mut call_ear = TraceFieldVisitor::new(false);
-        let mut reply_ear = TraceFieldVisitor::new(true);
+        let mut call_visitor = TraceFieldVisitor::new(false);
+        let mut reply_visitor = TraceFieldVisitor::new(true);
         // Fields before a decoding error remain valid; the rest of the message is opaque bytes.
-        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_ear);
-        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_ear);
+        let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_visitor);
+        let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
         call.clear();
         reply.clear();
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
-            let heard = VisitedMessage { visitor: &call_ear, bytes, base_position: base };
-            namer.resolve_call(&heard, procedure, id, &mut caller, files, &mut call.decoder_slots);
+            let visited = VisitedMessage { visitor: &call_visitor, bytes, base_position: base };
+            namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &MessageSlot| {
                 slot.part == VariableUse::USED && of_run.root_operations.contains(&slot.operation)
             };
@@ -192,22 +192,22 @@ impl<W: Write + Seek> TraceCompiler<W> {
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
-            let heard = VisitedMessage { visitor: &reply_ear, bytes, base_position: base };
-            namer.resolve_reply(&heard, id, &caller, files, &mut reply.decoder_slots);
+            let visited = VisitedMessage { visitor: &reply_visitor, bytes, base_position: base };
+            namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
             caller.owner = NONE;
         }
         let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
             .map(|which| messages::capture_completeness(transaction, reading, which));
-        call.compile(reading, RpcMessageKind::Call, &call_ear, call_seen);
-        reply.compile(reading, RpcMessageKind::Reply, &reply_ear, reply_seen);
+        call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
+        reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
         if !is_selected {
             self.update_tree(&asked, &caller);
             return Ok(());
         }
-        self.dropped_fields += call_ear.dropped_fields + reply_ear.dropped_fields;
-        let offsets: Vec<_> = call_ear.operations.iter().map(|operation| operation.offset).collect();
+        self.dropped_fields += call_visitor.dropped_fields + reply_visitor.dropped_fields;
+        let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
         for parts in [&mut *call, &mut *reply] {
             parts.store_payloads(*keeping, files, &offsets, to)?;
             self.payload_bytes += parts.payload_bytes();
@@ -219,7 +219,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
         let head = (reply_seen == CaptureCompleteness::WHOLE).then(|| reply.head_length());
-        let (message, payloads) = lengths.reply_needs(&call_ear.operations, head);
+        let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
         let again = namer.find_repeated_step(id, &caller);
         let step = TraceStep {
             origin: TraceStepOrigin {

@@ -1,10 +1,13 @@
 //! Converts fields to slots: identities get their variable, and counts the variable of their owner.
 
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{VariableDefinition, VariableScope, VariableTable};
-use crate::trace::field_visitor::{MessageSlotField, TraceFieldVisitor, VisitedOperation};
+use crate::trace::field_visitor::{
+    MessageSlotField, TraceFieldVisitor, VisitedOperation, VisitedOperationNumber,
+};
 use crate::trace::variable_binding::field_value;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
@@ -85,8 +88,19 @@ impl VariableResolutionState {
 }
 
 /// Returns `true` if the result of an operation determines the new current filehandle.
-fn changes_file(name: &str) -> bool {
-    matches!(name, "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "PUTROOTFH" | "PUTPUBFH" | "OPENATTR")
+fn changes_file(operation: Option<Operation>) -> bool {
+    matches!(
+        operation,
+        Some(
+            Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::OPEN
+                | Operation::CREATE
+                | Operation::PUTROOTFH
+                | Operation::PUTPUBFH
+                | Operation::OPENATTR
+        )
+    )
 }
 
 impl VariableResolver {
@@ -122,12 +136,13 @@ impl VariableResolver {
         let count = visited.visitor.operations.len().max(1);
         for at in 0..count {
             let operation = visited.visitor.operations.get(at);
-            let name = operation.map_or("", |operation| operation.name);
+            let number = operation.map_or(VisitedOperationNumber::None, |operation| operation.number);
+            let operation = number.fore();
             let own;
             (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
-            match name {
-                "SAVEFH" => saved = current,
-                "RESTOREFH" => current = saved,
+            match operation {
+                Some(Operation::SAVEFH) => saved = current,
+                Some(Operation::RESTOREFH) => current = saved,
                 _ => {}
             }
             let first = slots.len();
@@ -136,15 +151,15 @@ impl VariableResolver {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
                 if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
-                    && (name == "PUTFH" || !is_compound && file == NONE)
+                    && (operation == Some(Operation::PUTFH) || !is_compound && file == NONE)
                 {
                     file = slot.variable;
                 }
             }
-            self.assign_count_owners(name, first, slots, caller.clientid);
-            self.record_undefined_use(name, file, slots.get(first..).unwrap_or_default());
+            self.assign_count_owners(operation, first, slots, caller.clientid);
+            self.record_undefined_use(operation, file, slots.get(first..).unwrap_or_default());
             self.record_caller_state(
-                name,
+                number,
                 at as u32,
                 visited,
                 slots.get(first..).unwrap_or_default(),
@@ -152,9 +167,10 @@ impl VariableResolver {
                 caller,
                 files,
             );
-            current = if changes_file(name) { NONE } else { file };
+            current = if changes_file(operation) { NONE } else { file };
             files.files_by_operation.push(file);
-            files.changes_current_file.push(changes_file(name) || matches!(name, "PUTFH" | "RESTOREFH"));
+            let puts_file = matches!(operation, Some(Operation::PUTFH | Operation::RESTOREFH));
+            files.changes_current_file.push(changes_file(operation) || puts_file);
         }
         if caller.clientid == NONE && caller.session != NONE {
             caller.clientid = self.clientids.get(caller.session).map_or(NONE, |clientid| *clientid);
@@ -211,15 +227,26 @@ impl VariableResolver {
     }
 
     /// Records the file and access of undefined stateids in an operation.
-    fn record_undefined_use(&mut self, name: &str, file: u32, own: &[(usize, MessageSlot)]) {
+    fn record_undefined_use(
+        &mut self,
+        operation: Option<Operation>,
+        file: u32,
+        own: &[(usize, MessageSlot)],
+    ) {
         let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
-        let access = match name {
-            "READ" | "READ_PLUS" | "SEEK" => 1,
-            "WRITE" | "SETATTR" | "ALLOCATE" | "DEALLOCATE" | "WRITE_SAME" => 2,
-            "COPY" | "CLONE" => 3,
-            "LOCK" if has_owner => 3,
-            "LOCK" | "LOCKU" => 4,
-            "DELEGRETURN" => 8,
+        let access = match operation {
+            Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => 1,
+            Some(
+                Operation::WRITE
+                | Operation::SETATTR
+                | Operation::ALLOCATE
+                | Operation::DEALLOCATE
+                | Operation::WRITE_SAME,
+            ) => 2,
+            Some(Operation::COPY | Operation::CLONE) => 3,
+            Some(Operation::LOCK) if has_owner => 3,
+            Some(Operation::LOCK | Operation::LOCKU) => 4,
+            Some(Operation::DELEGRETURN) => 8,
             _ => 0,
         };
         for (_, slot) in
@@ -237,7 +264,7 @@ impl VariableResolver {
     /// Assigns the counts of an operation to the variables of their owners.
     fn assign_count_owners(
         &mut self,
-        name: &str,
+        operation: Option<Operation>,
         first: usize,
         slots: &mut Vec<(usize, MessageSlot)>,
         clientid: u32,
@@ -264,7 +291,9 @@ impl VariableResolver {
                 | MessageSlotKind::SLOT_ID
                 | MessageSlotKind::HIGHEST_SLOT_ID => slot.variable = session,
                 MessageSlotKind::CREATE_SEQUENCE => slot.variable = clientid,
-                MessageSlotKind::OPEN_SEQID if name == "OPEN" => slot.variable = owner.unwrap_or(NONE),
+                MessageSlotKind::OPEN_SEQID if operation == Some(Operation::OPEN) => {
+                    slot.variable = owner.unwrap_or(NONE);
+                }
                 MessageSlotKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
                 MessageSlotKind::OPEN_SEQID => slot.variable = behind,
                 _ => {}
@@ -294,7 +323,7 @@ impl VariableResolver {
     #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
     fn record_caller_state(
         &mut self,
-        name: &str,
+        operation: VisitedOperationNumber,
         at: u32,
         visited: &VisitedMessage<'_, '_>,
         own: &[(usize, MessageSlot)],
@@ -309,12 +338,20 @@ impl VariableResolver {
         for (_, slot) in own {
             match slot.holds {
                 MessageSlotKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
-                MessageSlotKind::SESSION if matches!(name, "SEQUENCE" | "CB_SEQUENCE") => {
+                MessageSlotKind::SESSION
+                    if matches!(
+                        operation,
+                        VisitedOperationNumber::Fore(Operation::SEQUENCE)
+                            | VisitedOperationNumber::Callback(CbOperation::CB_SEQUENCE)
+                    ) =>
+                {
                     caller.session = slot.variable;
                     caller.slot = number(MessageSlotKind::SLOT_ID).unwrap_or(NONE);
                     caller.sequence = number(MessageSlotKind::SEQUENCE_ID).unwrap_or(NONE);
                 }
-                MessageSlotKind::OWNER if matches!(name, "OPEN" | "LOCK") => {
+                MessageSlotKind::OWNER
+                    if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) =>
+                {
                     files.owners.push((at, slot.variable))
                 }
                 MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID if caller.owner == NONE => {
@@ -355,13 +392,13 @@ impl VariableResolver {
                 let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
-                if let (MessageSlotKind::FILEHANDLE, "GETFH", Some((_, slot))) =
-                    (field.holds, operation.name, slots.last())
+                if let (MessageSlotKind::FILEHANDLE, Some(Operation::GETFH), Some((_, slot))) =
+                    (field.holds, operation.number.fore(), slots.last())
                 {
                     set_current_file(files, at, slot.variable);
                 }
             }
-            self.assign_count_owners(operation.name, first, slots, caller.clientid);
+            self.assign_count_owners(operation.number.fore(), first, slots, caller.clientid);
             self.record_owners(operation, at as u32, slots.get(first..).unwrap_or_default(), caller, files);
         }
     }
@@ -395,14 +432,14 @@ impl VariableResolver {
         files: &VariableResolutionState,
     ) {
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
-        match operation.name {
-            "OPEN" | "LOCK" => {
+        match operation.number.fore() {
+            Some(Operation::OPEN | Operation::LOCK) => {
                 let owner = files.owners.iter().find(|(of, _)| *of == at);
                 if let (Some(stateid), Some((_, owner))) = (find(MessageSlotKind::STATEID), owner) {
                     self.owners.insert(stateid, *owner);
                 }
             }
-            "CREATE_SESSION" => {
+            Some(Operation::CREATE_SESSION) => {
                 if let Some(session) = find(MessageSlotKind::SESSION)
                     && caller.clientid != NONE
                 {

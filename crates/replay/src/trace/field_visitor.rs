@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::MessageSlotKind;
@@ -55,11 +56,32 @@ pub struct MessageDataItem<'a> {
     pub offset: Option<u64>,
 }
 
+/// Number of a visited operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VisitedOperationNumber {
+    /// An operation of COMPOUND.
+    Fore(Operation),
+    /// An operation of CB_COMPOUND.
+    Callback(CbOperation),
+    /// None: a procedure without operations.
+    None,
+}
+
+impl VisitedOperationNumber {
+    /// Returns the operation of COMPOUND, if it is one.
+    pub fn fore(self) -> Option<Operation> {
+        match self {
+            Self::Fore(operation) => Some(operation),
+            Self::Callback(_) | Self::None => None,
+        }
+    }
+}
+
 /// An operation, or a procedure without operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitedOperation {
-    /// Name in the RFC.
-    pub name: &'static str,
+    /// Its number.
+    pub number: VisitedOperationNumber,
     /// Index of its first slot field.
     pub slot_fields: usize,
     /// File offset in the operation: the first one seen, but for READ_PLUS that of the latest part.
@@ -137,7 +159,7 @@ fn identity_kind(identity: IdentityType, label: &str, is_reply: bool) -> Option<
 }
 
 /// Returns the slot kind of a count, by its name in the RFC.
-fn count_kind(field: &str, label: &str, operation: &str) -> Option<MessageSlotKind> {
+fn count_kind(field: &str, label: &str, operation: VisitedOperationNumber) -> Option<MessageSlotKind> {
     Some(match (field, label) {
         (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
             MessageSlotKind::SEQUENCE_ID
@@ -146,7 +168,9 @@ fn count_kind(field: &str, label: &str, operation: &str) -> Option<MessageSlotKi
         (_, "sa_highest_slotid" | "csa_highest_slotid") => MessageSlotKind::HIGHEST_SLOT_ID,
         (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => MessageSlotKind::CREATE_SEQUENCE,
         ("nfs.lock_seqid", _) => MessageSlotKind::LOCK_SEQID,
-        ("nfs.seqid", "seqid") if operation == "LOCKU" => MessageSlotKind::LOCK_SEQID,
+        ("nfs.seqid", "seqid") if operation == VisitedOperationNumber::Fore(Operation::LOCKU) => {
+            MessageSlotKind::LOCK_SEQID
+        }
         ("nfs.seqid", "seqid" | "open_seqid") => MessageSlotKind::OPEN_SEQID,
         ("nfs.stateid.seqid", _) => MessageSlotKind::STATEID_SEQID,
         _ => return None,
@@ -163,8 +187,8 @@ impl TraceFieldVisitor<'_> {
         self.operations.len().saturating_sub(1) as u32
     }
 
-    fn operation_name(&self) -> &'static str {
-        self.operations.last().map_or("", |operation| operation.name)
+    fn operation_number(&self) -> VisitedOperationNumber {
+        self.operations.last().map_or(VisitedOperationNumber::None, |operation| operation.number)
     }
 
     fn add_slot_field(
@@ -220,7 +244,7 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             self.is_in_entry = false;
             self.scope_start = self.slot_fields.len();
             self.operations.push(VisitedOperation {
-                name: field.label,
+                number: VisitedOperationNumber::None,
                 slot_fields: self.scope_start,
                 offset: None,
                 count: None,
@@ -288,11 +312,22 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             });
             return;
         }
-        if let Some(holds) = count_kind(field.name, field.label, self.operation_name()) {
+        if let Some(holds) = count_kind(field.name, field.label, self.operation_number()) {
             self.add_slot_field(bytes, holds, None, field.label);
             return;
         }
         match (field.name, value) {
+            // The first field of an operation.
+            ("nfs.opcode", FieldValue::Enum(number, _)) => {
+                if let Some(operation) = self.operations.last_mut() {
+                    operation.number = VisitedOperationNumber::Fore(Operation(number as u32));
+                }
+            }
+            ("nfs.cb.operation", FieldValue::Enum(number, _)) => {
+                if let Some(operation) = self.operations.last_mut() {
+                    operation.number = VisitedOperationNumber::Callback(CbOperation(number as u32));
+                }
+            }
             ("nfs.data", FieldValue::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
                 self.data.push(MessageDataItem {
                     at: bytes.start + 4,
