@@ -6,7 +6,8 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
@@ -20,13 +21,15 @@ use nfsrdma_rpc::{
     ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,
     TransportReply,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::containment::ContainedCall;
 use crate::root_credential;
 
 /// Port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
+/// Delay between two attempts to reach a program that went away.
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum number of open connections. Further pairs of client and program get no connection.
 const MAX_CONNECTIONS: usize = 1024;
 
@@ -135,6 +138,8 @@ pub struct AuxiliaryRpcConnections {
     configured_ports: AuxiliaryPorts,
     ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryCallError>>,
     lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
+    /// Programs whose connection went away. They may have restarted, with another port.
+    lost_programs: FxHashSet<(Program, u32)>,
     /// Ports from which no Reply arrived within the timeout.
     unresponsive_ports: FxHashMap<u16, AuxiliaryCallError>,
     last_xid: u32,
@@ -161,6 +166,7 @@ impl AuxiliaryRpcConnections {
             configured_ports: ports,
             ports: FxHashMap::default(),
             lanes: FxHashMap::default(),
+            lost_programs: FxHashSet::default(),
             unresponsive_ports: FxHashMap::default(),
             last_xid: xid.0,
         }
@@ -192,7 +198,10 @@ impl AuxiliaryRpcConnections {
                     return Ok(heard(&reply));
                 }
                 Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
-                    self.lanes.retain(|_, lane| lane.connection != gone);
+                    for ((_, program, version), _) in self.lanes.extract_if(|_, lane| lane.connection == gone)
+                    {
+                        self.lost_programs.insert((program, version));
+                    }
                     if gone == connection {
                         return Err(AuxiliaryCallError::Absent(format!(
                             "the connection went away: {reason}"
@@ -208,12 +217,38 @@ impl AuxiliaryRpcConnections {
         Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryCallError::Silent(why)).clone())
     }
 
-    /// Returns the connection of a client to a program, and opens it if necessary.
+    /// Returns `true` if the connection to a program went away.
+    pub fn is_lost(&self, program: (Program, u32)) -> bool {
+        self.lost_programs.contains(&program)
+    }
+
+    /// Returns the connection of a client to a program, and opens it if necessary. Waits up to the timeout for a program
+    /// that went away and may be restarting.
     ///
     /// # Errors
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
     /// connections.
     pub fn lane(
+        &mut self,
+        client: u32,
+        program: (Program, u32),
+    ) -> Result<AuxiliaryRpcConnection, AuxiliaryCallError> {
+        if !self.is_lost(program) {
+            return self.open(client, program);
+        }
+        let deadline = Instant::now() + self.target.options.timeout;
+        let lane = loop {
+            self.ports.remove(&program);
+            match self.open(client, program) {
+                Err(AuxiliaryCallError::Absent(_)) if Instant::now() < deadline => thread::sleep(RETRY_DELAY),
+                lane => break lane,
+            }
+        };
+        self.lost_programs.remove(&program);
+        lane
+    }
+
+    fn open(
         &mut self,
         client: u32,
         (program, version): (Program, u32),

@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_rpc::{CallTag, TransportCall};
+use nfsrdma_rpc::{CallTag, TransportCall, TransportReply};
 
 use super::super::recording::{RecordedExchange, RecordedTcpStream};
 use super::super::step_outcome::StepOutcome;
@@ -67,13 +67,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
-        let lane = beside.lane(client, (program, version)).map_err(|why| self.no_reply_state(&why))?;
+        let program = (program, version);
+        let mut lane = beside.lane(client, program).map_err(|why| self.no_reply_state(&why))?;
         let sent = Instant::now();
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
         held.call.reply_identifiers = call.reply_identifiers();
         let mut answer_of_tape = None;
-        let answered = beside.call(lane, &call, |reply| {
+        let mut process = |reply: &TransportReply<'_>| {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
             self.issuer.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
@@ -83,7 +84,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
                 }
             }
-        });
+        };
+        let mut answered = beside.call(lane, &call, &mut process);
+        // A program that restarts closes its connections, and may get another port.
+        if answered.is_err() && beside.is_lost(program) {
+            answered = match beside.lane(client, program) {
+                Ok(other) => {
+                    lane = other;
+                    beside.call(lane, &call, &mut process)
+                }
+                Err(why) => Err(why),
+            };
+        }
         if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
             tape.record_exchange(&RecordedExchange {
