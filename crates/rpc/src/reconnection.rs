@@ -38,6 +38,23 @@ impl ReconnectionAttempts {
         self.next_attempt
     }
 
+    /// Makes attempts until a connection is open, and sleeps between them.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_blocking(
+        &mut self,
+        target: &ConnectTarget,
+        mut connect: impl FnMut(&ConnectTarget) -> Result<ConnectionId, RpcTransportError>,
+    ) -> Result<ConnectionId, RpcTransportError> {
+        loop {
+            if let Some(connection) = self.connect(target, &mut connect)? {
+                return Ok(connection);
+            }
+            std::thread::sleep(self.next_attempt.saturating_duration_since(Instant::now()));
+        }
+    }
+
     /// Makes an attempt: calls `connect` with the target and the timeout of the attempt. Returns `None` if another
     /// attempt is due at [`next_attempt`](Self::next_attempt).
     ///

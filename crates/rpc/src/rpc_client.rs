@@ -356,14 +356,9 @@ impl<'t, F: CallFilter> RpcClient<'t, F> {
     fn reconnect(&mut self) -> Result<bool, RpcCallError> {
         let Some(target) = &self.target else { return Ok(false) };
         self.transport.disconnect(self.connection);
-        let mut attempts = ReconnectionAttempts::new(Instant::now(), self.timeout);
-        loop {
-            if let Some(connection) = attempts.connect(target, |target| self.transport.connect(target))? {
-                self.connection = connection;
-                return Ok(true);
-            }
-            std::thread::sleep(attempts.next_attempt().saturating_duration_since(Instant::now()));
-        }
+        self.connection = ReconnectionAttempts::new(Instant::now(), self.timeout)
+            .connect_blocking(target, |target| self.transport.connect(target))?;
+        Ok(true)
     }
 
     /// Calls COMPOUND with these operations, and passes the decoded results to `results`.

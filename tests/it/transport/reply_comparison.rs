@@ -95,6 +95,7 @@ fn hold(
         live: Cursor::new(message).with_chunks(&live),
         chunks: &live,
         directories: &[],
+        creates_exclusively: false,
         files: &[],
         execution: None,
         is_racing: false,

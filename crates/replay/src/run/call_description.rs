@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Openflag4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -29,6 +29,9 @@ pub(super) struct CallDescription {
     pub(super) files: Vec<u32>,
     /// Title of the Call, for example `NFS 4.2 READ`.
     pub(super) title: CallTitle,
+    /// `true` if it creates a file exclusively, without setting attributes: EXCLUSIVE of RFC 1813 section 3.3.8,
+    /// EXCLUSIVE4 of RFC 7530 section 16.16.5.
+    pub(super) creates_exclusively: bool,
     /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
     attribute_mask: Vec<u32>,
 }
@@ -76,12 +79,19 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     }
 }
 
+/// Returns `true` if an OPEN creates a file without setting attributes.
+fn creates_exclusively(operation: &Args<'_>) -> bool {
+    let Args::OPEN(open) = operation else { return false };
+    matches!(open.openhow, Openflag4::Create(Createhow4::Exclusive(_)))
+}
+
 impl CallDescription {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
         self.operations.clear();
         self.effects.clear();
         self.attribute_mask.clear();
+        self.creates_exclusively = false;
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -95,6 +105,7 @@ impl CallDescription {
                             about = Some(number);
                         }
                         self.operations.push(number);
+                        self.creates_exclusively |= creates_exclusively(&operation);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_attributes(&operation);
                     }
@@ -106,6 +117,10 @@ impl CallDescription {
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
+                    self.creates_exclusively = matches!(
+                        &arguments,
+                        v3::Args::CREATE(args) if matches!(args.how, v3::Createhow3::Exclusive(_))
+                    );
                 }
             }
             Some(Procedure::Nfsacl3(procedure)) => {

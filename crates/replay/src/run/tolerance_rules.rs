@@ -54,6 +54,8 @@ rules! {
     ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
     /// attrset of OPEN and CREATE.
     ATTRSET = "attrset", "a server may report the attributes set in its own way";
+    /// Mode of a file that was created exclusively.
+    EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
     /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "events of the session";
     /// Mode of COPY.

@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
+use std::time::Instant;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::ConnectTarget;
+use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_description::{CallDescription, ROOT};
@@ -220,7 +221,9 @@ impl ExpectedTree {
         shown: usize,
     ) -> TreeCheckReport {
         let mut walked = TreeCheckReport::default();
-        let connection = match transport.connect(target) {
+        // The server may restart between the run and its check.
+        let mut attempts = ReconnectionAttempts::new(Instant::now(), target.options.timeout);
+        let connection = match attempts.connect_blocking(target, |target| transport.connect(target)) {
             Ok(connection) => connection,
             Err(error) => return TreeCheckReport { failed: Some(error.to_string()), ..walked },
         };

@@ -116,6 +116,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.recovery.reconnects += 1;
+                self.verification.checker.record_reconnection();
                 Ok(None)
             }
             Ok(None) => {

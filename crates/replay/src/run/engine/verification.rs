@@ -226,6 +226,7 @@ impl<'r> RunVerification<'r> {
             live: live.cursor(),
             chunks: live.chunks,
             directories: &self.is_directory,
+            creates_exclusively: parts.creates_exclusively,
             files: &parts.files,
             execution: sent.map(|sent| StepExecution {
                 operations: &parts.operations,

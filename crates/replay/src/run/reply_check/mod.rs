@@ -71,6 +71,8 @@ pub struct ReplyPair<'a> {
     pub chunks: &'a [ChunkItem<'a>],
     /// For each operation, `true` if its attributes are those of a directory.
     pub directories: &'a [bool],
+    /// `true` if the Call creates a file exclusively, without setting attributes.
+    pub creates_exclusively: bool,
     /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::trace::NONE).
     pub files: &'a [u32],
     /// Execution of the step; `None` if its values are not compared with earlier ones.
@@ -182,6 +184,13 @@ impl ReplyChecker {
         self.relations.clear();
     }
 
+    /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does not
+    /// reveal, and verifiers of WRITE and COMMIT then change (RFC 1813 section 3.3.21, RFC 8881 section 18.3.3).
+    pub fn record_reconnection(&mut self) {
+        self.has_restarted = true;
+        self.patterns.clear();
+    }
+
     /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
     fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
         let mut first = None;
@@ -200,7 +209,10 @@ impl ReplyChecker {
         }
         let length = replies.live.rest().len();
         // Fields compared literally may not follow the pattern.
-        let is_plain = !self.is_strict && !self.selection.strict && !self.selection.exact;
+        let is_plain = !self.is_strict
+            && !self.selection.strict
+            && !self.selection.exact
+            && !replies.creates_exclusively;
         let is_learnt = is_plain && self.patterns.wants_pattern(length);
         if !is_learnt && replies.execution.is_none() {
             return self.compare(replies, [None, None]);
@@ -361,6 +373,9 @@ impl ReplyChecker {
                 section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
             };
             if !self.is_strict && status(a) == status(b) {
+                if replies.creates_exclusively && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE) {
+                    tolerance::tolerate_mode(a, b, &mut tolerated);
+                }
                 self.tolerate(a, b, is_directory, &mut tolerated);
             }
         }

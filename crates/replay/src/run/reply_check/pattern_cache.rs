@@ -332,6 +332,7 @@ mod tests {
             live: Cursor::new(live),
             chunks: &[],
             directories: &[],
+            creates_exclusively: false,
             files: &[],
             execution: None,
             is_racing: false,
@@ -399,5 +400,36 @@ mod tests {
         (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
         assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));
         assert!(!alike.wants_pattern(MAX_MESSAGE_BYTES + 1));
+    }
+
+    /// A Reply of CREATE: RFC 1813 section 3.3.8.
+    fn created(mode: u32) -> Vec<u8> {
+        let (header, handle) = ([1, 1, 0, 0, 0, 0, 0], [1, 4, 77]);
+        let attributes = [1, 1, mode, 1, 0, 0, 0, 0, 0, 4096, 0, 0, 0, 7, 0, 99];
+        let (times, parent) = ([5, 0, 5, 0, 5, 0], [0, 0]);
+        [&header[..], &handle, &attributes, &times, &parent]
+            .concat()
+            .iter()
+            .flat_map(|word: &u32| word.to_be_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn rfc1813_section_3_3_8_the_mode_after_an_exclusive_create_is_the_servers() {
+        let (linux, ganesha) = (created(0), created(0o600));
+        let of = |creates_exclusively| ReplyPair {
+            procedure: Some(Procedure::V3(v3::Procedure::CREATE)),
+            creates_exclusively,
+            ..replies(&linux, &ganesha)
+        };
+        let judge = || ReplyChecker::new(false, [], ComparisonOptions::default());
+        let tolerated = ReplyCheckResult::Tolerated(crate::run::tolerance_rules::EXCLUSIVE_CREATE);
+        let mut one = judge();
+        assert_eq!(one.check(&of(true)), tolerated);
+        assert!(matches!(one.check(&of(false)), ReplyCheckResult::Mismatched(_)), "no pattern tolerates it");
+        assert!(matches!(judge().check(&of(false)), ReplyCheckResult::Mismatched(_)));
+        let without = [crate::run::tolerance_rules::EXCLUSIVE_CREATE.name];
+        let mut strict = ReplyChecker::new(false, without, ComparisonOptions::default());
+        assert!(matches!(strict.check(&of(true)), ReplyCheckResult::Mismatched(_)));
     }
 }

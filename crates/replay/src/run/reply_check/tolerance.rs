@@ -123,6 +123,25 @@ impl ReplyChecker {
     }
 }
 
+/// Removes the mode of a file that was created exclusively, if it differs.
+pub(super) fn tolerate_mode(
+    a: &mut ComparedSection,
+    b: &mut ComparedSection,
+    needed: &mut Vec<ToleranceRule>,
+) {
+    let is_mode = |entry: &&ComparedField| entry.path.leaf() == "mode";
+    let mode =
+        |section: &ComparedSection| section.entries.iter().find(is_mode).map(|entry| entry.datum.clone());
+    if let (Some(of_a), Some(of_b)) = (mode(a), mode(b))
+        && !of_a.is_same(&of_b)
+    {
+        needed.push(tolerance_rules::EXCLUSIVE_CREATE);
+        for section in [a, b] {
+            section.entries.retain(|entry| !is_mode(&entry));
+        }
+    }
+}
+
 /// Cache of the rule for each field of each operation's results; its size is limited by the message descriptions.
 #[derive(Debug, Default)]
 pub(super) struct ToleranceRuleCache {

@@ -446,7 +446,7 @@ impl AttributeRelations {
         }
         if aspect == ObjectAttributeKind::Change
             && self.object_state(told.object, done.step_turn).made == Some(done.step_turn)
-            && self.clock.is_below_run(done.step_turn, told.number()[1] as u64)
+            && self.clock.is_below_run(done.step_turn, told.number().map(|value| value as u64))
         {
             return Some(told.violation_after("of now", told.number()));
         }
@@ -485,7 +485,7 @@ impl AttributeRelations {
                     let between = known
                         .previous_change
                         .map(|before| server_clock::elapsed_between(before, done.times[1]));
-                    if live && self.clock.is_below_run(done.step_turn, now[1] as u64) {
+                    if live && self.clock.is_below_run(done.step_turn, now.map(|value| value as u64)) {
                         return then("of now");
                     }
                     self.clock.must_move(apart, between, live)

@@ -44,6 +44,8 @@ struct Drawn {
     least: u64,
     greatest: u64,
     before: u64,
+    /// Minimum of the recorded change attributes of these steps.
+    recorded_least: u64,
     /// Number of steps that exceeded all earlier values.
     rising: u32,
     /// `true` if one did not: each object has its own counter.
@@ -96,16 +98,20 @@ impl ServerClockTraits {
         false
     }
 
-    /// Adds a change attribute set by a change. Returns `true` if it is below all others of this run and the server
-    /// draws them from one clock.
-    pub(super) fn is_below_run(&mut self, turn: u64, change: u64) -> bool {
+    /// Adds the recorded and the live change attribute set by a change. Returns `true` if the live one is below all
+    /// others of this run, the recorded one is not, and the server draws them from one clock. If both are, another file
+    /// system of the server has counters.
+    pub(super) fn is_below_run(&mut self, turn: u64, [recorded, change]: [u64; 2]) -> bool {
         let drawn = &mut self.change_range;
+        let is_recorded_below = recorded < drawn.recorded_least;
+        drawn.recorded_least = drawn.recorded_least.min(recorded);
         let Some(last) = drawn.turn else {
             *drawn = Drawn {
                 turn: Some(turn),
                 least: change,
                 greatest: change,
                 before: change,
+                recorded_least: recorded,
                 is_per_object: drawn.is_per_object,
                 ..Drawn::default()
             };
@@ -122,7 +128,7 @@ impl ServerClockTraits {
         if drawn.rising == 0 {
             drawn.least = drawn.least.min(change);
         } else if change < drawn.before {
-            if drawn.rising > MIN_OBSERVATIONS && change < drawn.least {
+            if drawn.rising > MIN_OBSERVATIONS && change < drawn.least && !is_recorded_below {
                 return true;
             }
             drawn.is_per_object = true;
@@ -133,7 +139,8 @@ impl ServerClockTraits {
 
     /// Forgets the values drawn so far, after a restart of the server.
     pub(super) fn forget(&mut self) {
-        self.change_range = Drawn::default();
+        let is_per_object = self.change_range.is_per_object;
+        self.change_range = Drawn { is_per_object, ..Drawn::default() };
     }
 
     /// Returns the minimum distance of changes that times distinguish.
@@ -226,17 +233,27 @@ mod tests {
         let mut clock = ServerClockTraits::default();
         // A file and its directory in each step.
         let step = |clock: &mut ServerClockTraits, turn: u64| {
-            [1001, 1000].map(|first| clock.is_below_run(turn, first + 10 * turn))
+            [1001, 1000].map(|first| clock.is_below_run(turn, [first + 10 * turn; 2]))
         };
         (0..=16).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
-        assert!(!clock.is_below_run(17, 1200), "it is enough from the next on");
-        assert!(clock.is_below_run(18, 0) && clock.is_below_run(19, 999));
+        assert!(!clock.is_below_run(17, [1200; 2]), "it is enough from the next on");
+        assert!(clock.is_below_run(18, [1300, 0]) && clock.is_below_run(19, [1301, 999]));
         assert_eq!(step(&mut clock, 40), [false; 2], "a lie proves nothing");
-        assert!(!clock.is_below_run(41, 1010) && !clock.is_below_run(42, 0), "objects count by themselves");
+        assert!(
+            !clock.is_below_run(41, [1500, 1010]) && !clock.is_below_run(42, [1501, 0]),
+            "objects count by themselves"
+        );
+        // Another file system has counters, also in the capture.
+        let mut clock = ServerClockTraits::default();
+        (0..40).for_each(|turn| assert_eq!(step(&mut clock, turn), [false; 2]));
+        assert!(!clock.is_below_run(40, [2, 4]) && !clock.is_below_run(41, [3, 5]));
         // Each object counts from 1.
         let mut clock = ServerClockTraits::default();
-        (0..100).for_each(|turn| assert!(!clock.is_below_run(turn, 1 + turn / 3 % 2)));
-        assert!(!clock.is_below_run(100, 0));
+        (0..100).for_each(|turn| assert!(!clock.is_below_run(turn, [5000 + turn, 1 + turn / 3 % 2])));
+        assert!(!clock.is_below_run(100, [6000, 0]));
+        clock.forget();
+        (101..200).for_each(|turn| assert!(!clock.is_below_run(turn, [6000 + turn, 10 * turn])));
+        assert!(!clock.is_below_run(200, [7000, 0]), "a restart does not change that");
     }
 
     #[test]
