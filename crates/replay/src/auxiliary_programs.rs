@@ -198,10 +198,13 @@ impl AuxiliaryRpcConnections {
                     return Ok(heard(&reply));
                 }
                 Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
-                    for ((_, program, version), _) in self.lanes.extract_if(|_, lane| lane.connection == gone)
-                    {
-                        self.lost_programs.insert((program, version));
-                    }
+                    self.lanes.retain(|(_, program, version), lane| {
+                        let is_other = lane.connection != gone;
+                        if !is_other {
+                            self.lost_programs.insert((*program, *version));
+                        }
+                        is_other
+                    });
                     if gone == connection {
                         return Err(AuxiliaryCallError::Absent(format!(
                             "the connection went away: {reason}"

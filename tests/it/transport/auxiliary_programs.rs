@@ -2,6 +2,7 @@
 //! port mapper of this machine.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -104,6 +105,29 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     let report: Json = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
     assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");
+}
+
+/// NLM takes its first Call and goes away; then the port mapper returns another port, as after a restart of Linux.
+#[test]
+fn a_program_that_restarts_is_called_again_at_its_new_port() {
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let proxy = serve(&server, Liar::honest());
+    let port = proxy.port;
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    server.lock().unwrap().port = listener.local_addr().unwrap().port();
+    let restarting = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let length = stream.read(&mut [0; 64]).unwrap();
+        server.lock().unwrap().port = port;
+        length
+    });
+    let url = format!("tcp://127.0.0.1:{port}/?vers=3&rpcbindport={port}&mountport={port}");
+    let path = captures::path("rxe-v3");
+    let output = program(&["check", "-T", "json", "--server", &url, path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(restarting.join().unwrap() > 40, "no Call came to the first port");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("other-program"), "{text}");
 }
 
 /// A port mapper that accepts connections and does not answer.

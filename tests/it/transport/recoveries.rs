@@ -222,6 +222,15 @@ fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_
     }
 }
 
+/// Nothing but the verifiers of WRITE and COMMIT tells a client of NFSv3 that the server has restarted.
+#[test]
+fn rfc1813_section_3_3_21_write_verifiers_differ_after_a_restart() {
+    let work = Work::of("rxe-v3", 3, "verifiers");
+    let report = replayed(&work, restarts(MockTransportFault::Restart));
+    is_as_recorded(&report, "rxe-v3");
+    assert!(report.recovery.reconnects >= 8, "{}", report.recovery.reconnects);
+}
+
 #[test]
 fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_from() {
     for capture in ["rxe-v41", "rxe-v40"] {

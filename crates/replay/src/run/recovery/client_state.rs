@@ -509,7 +509,10 @@ impl RecoverableState {
         &mut self,
         client: Clientid4,
     ) -> BTreeMap<StateidOther, RecoverableDelegation> {
-        self.delegations.extract_if(.., |_, delegation| delegation.client == client).collect()
+        let (own, others) =
+            std::mem::take(&mut self.delegations).into_iter().partition(|(_, of)| of.client == client);
+        self.delegations = others;
+        own
     }
 
     /// Removes an open with its locks.
