@@ -67,6 +67,7 @@ for capture in /shared/brought/*; do
     undisturbed=$took
     for kind in ${KINDS//,/ }; do
         moments=1
+        # shellcheck disable=SC2153 # run sets it
         if [ "$kind" = restart ]; then moments=$MOMENTS; fi
         for moment in $(seq "$moments"); do
             at=$(awk -v ms="$undisturbed" -v i="$moment" -v n="$moments" 'BEGIN { printf "%.2f", ms / 1000 * (i - 0.5) / n }')
