@@ -57,7 +57,7 @@ replay() {
         "$(sed -n 's/.*"walk":\(.\{300\}\).*/\1/p' "/shared/$name-$number.json")" | tee -a /shared/corruptions.tsv
 }
 
-failed=()
+failed=() found=0
 capture=$(echo /shared/brought/*)
 name=$(basename "$capture" .gz)
 name=${name%.pcap}
@@ -69,9 +69,9 @@ number=2
 while IFS='|' read -r file what how; do
     number=$((number + 1))
     replay "$name" $number "$file" "$what" "$how" < /dev/null
-    if [ $result -ne 1 ] || ! grep -q '^damaged' /tmp/damage; then failed+=("$file $what"); fi
+    if [ $result -eq 1 ] && grep -q '^damaged' /tmp/damage; then found=$((found + 1)); else failed+=("$file $what"); fi
 done <<< "$corruptions"
 replay "$name" $((number + 1))
 [ $result -eq 0 ] || failed+=('last run')
-say "found $((20 - ${#failed[@]})) of 20; not: ${failed[*]:-none}"
+say "found $found of $((number - 2)); failed: ${failed[*]:-none}"
 [ ${#failed[@]} -eq 0 ]

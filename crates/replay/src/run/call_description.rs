@@ -167,6 +167,11 @@ impl CallDescription {
         self.effects.is_empty() || !self.effects.iter().all(is_reading)
     }
 
+    /// Returns `true` if the Call may change names, content or attributes, not only opens and locks.
+    pub(super) fn may_change_files(&self) -> bool {
+        self.effects.is_empty() || self.effects.iter().any(|act| act.may_change_size_or_links())
+    }
+
     /// Returns `true` if the Call reads the text of a symbolic link.
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
         procedure == Some(Procedure::V3(v3::Procedure::READLINK))

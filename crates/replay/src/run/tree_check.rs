@@ -158,12 +158,7 @@ impl ExpectedTree {
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
         if !is_known {
-            // Another Reply to a step that only reads says nothing against the files: they are checked.
-            let only_reads = step.call.is_complete() && !parts.effects.is_empty() && changes() == 0;
-            if !only_reads {
-                self.mark_uncertain(step);
-            }
-            return;
+            return self.mark_uncertain(step, parts);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;
@@ -205,8 +200,11 @@ impl ExpectedTree {
         id.is_some_and(|id| self.tree.current_names().any(|named| named.object == Some(id)))
     }
 
-    /// Marks the effects of a step as uncertain.
-    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>) {
+    /// Marks the effects of a step as uncertain. One that only reads has none.
+    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        if step.call.is_complete() && !parts.may_change_files() {
+            return;
+        }
         self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
     }
 

@@ -6,8 +6,8 @@
 //! DELEGRETURN is replaced by its CLOSE. If the captured client had no stateid of the open but the live server returns
 //! one, no step would close it, so this program does.
 //!
-//! From NFSv4.1 on, a delegation that the live server grants and the captured one did not is returned (RFC 8881 section
-//! 10.4): no step returns it, and the server would not destroy the client.
+//! A delegation that the live server grants and the captured one did not is returned at once (RFC 7530 section 10.4, RFC
+//! 8881 section 10.4): no step returns it, other users of the file would wait for it, and DESTROY_CLIENTID would fail.
 //!
 //! An NFSv4.0 server asks for OPEN_CONFIRM of an unknown open-owner (RFC 7530 section 16.18), for example after a
 //! restart. If the trace has none, this program sends it.
@@ -94,9 +94,11 @@ impl CallIssuer {
     ) -> Option<Vec<u8>> {
         let wanted = &one.request;
         let stage = one.stages.front()?;
-        let variable = wanted.seqid_owner(stage);
-        let seqid = if wanted.minor_version == 0 { self.values.next_seqid((false, variable)) } else { 0 };
-        let owner = substitute_owner(variable);
+        let seqid = match wanted.seqid_owner(stage) {
+            Some(owner) if wanted.minor_version == 0 => self.values.next_seqid((false, owner)),
+            _ => 0,
+        };
+        let owner = wanted.delegation.map(|(variable, _)| substitute_owner(variable)).unwrap_or_default();
         let mut operations: Vec<Args<'_>> = Vec::new();
         if let Some((sa_sessionid, sa_slotid, sa_sequenceid)) = sequence {
             operations.push(Args::SEQUENCE(Sequence4Args {
@@ -162,10 +164,8 @@ impl CallIssuer {
         if let (Some(surplus), Some((variable, _))) = (&mut wanted.surplus_open, wanted.delegation) {
             return renewed(&self.values, variable, surplus);
         }
-        // A recovery has confirmed the captured owner, and the server has forgotten a delegation.
-        one.stages.retain(|stage| {
-            !matches!(stage, SubstituteStage::ConfirmCaptured(_) | SubstituteStage::ReturnDelegation(_))
-        });
+        // A recovery has confirmed the captured owner.
+        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
         wanted.surplus_open.is_none()
     }
 
@@ -243,8 +243,8 @@ impl CallIssuer {
         }
     }
 
-    /// Records the substitute that the OPEN or GET_DIR_DELEGATION of a step makes necessary. Returns `true` if a delegation is missing that
-    /// cannot be replaced, so that the open in its place stays open.
+    /// Records the substitute that the OPEN or GET_DIR_DELEGATION of a step makes necessary. Returns `true` if a
+    /// delegation is missing that cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
         held: &WindowStep,
@@ -395,18 +395,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let status = opened.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT);
         let Some(stage) = one.stages.front().cloned() else { return true };
         // If the operation was not reached, the server did not count the seqid.
-        if one.request.minor_version == 0 && opened.statuses.len() > 1 {
-            let owner = one.request.seqid_owner(&stage);
+        if one.request.minor_version == 0
+            && opened.statuses.len() > 1
+            && let Some(owner) = one.request.seqid_owner(&stage)
+        {
             let seqid = self.issuer.values.next_seqid((false, owner));
             self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
         }
-        let is_forgotten = matches!(
-            status,
+        let is_return = matches!(stage, SubstituteStage::ReturnDelegation(_));
+        let is_forgotten = match status {
             Nfsstat4::NFS4ERR_BADSESSION
-                | Nfsstat4::NFS4ERR_DEADSESSION
-                | Nfsstat4::NFS4ERR_STALE_CLIENTID
-                | Nfsstat4::NFS4ERR_STALE_STATEID
-        );
+            | Nfsstat4::NFS4ERR_DEADSESSION
+            | Nfsstat4::NFS4ERR_STALE_CLIENTID => true,
+            // A forgotten delegation need not be returned.
+            Nfsstat4::NFS4ERR_STALE_STATEID => !is_return,
+            _ => false,
+        };
         if is_forgotten && one.resends < MAX_RESENDS && self.reclaim_client(&mut one, reply.connection) {
             self.issuer.substitutes.waiting.push_back(one);
             return true;
@@ -422,11 +426,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.issuer.substitutes.waiting.push_back(one);
             }
             (status, stateid) => {
-                let is_done = status == Nfsstat4::NFS4_OK;
+                let is_done = is_return || status == Nfsstat4::NFS4_OK;
                 self.issuer.complete_stage(&mut one, &stage, stateid, is_done);
-                if is_done && matches!(stage, SubstituteStage::ReturnDelegation(_)) {
-                    self.report.returned_delegations += 1;
-                }
+                self.report.returned_delegations += u64::from(is_return);
                 match (is_done, one.stages.is_empty()) {
                     (true, false) => self.issuer.substitutes.waiting.push_back(one),
                     (true, true) => self.scheduler.release(one.window_index, one.window_step),

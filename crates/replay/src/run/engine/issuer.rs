@@ -1,14 +1,11 @@
 //! Calls of a run: the values, stateids and signatures that they need, and the check that each must pass.
 
-use std::collections::VecDeque;
-
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::live_values::LiveValues;
 use super::super::recovery::client_state::RecoverableState;
 use super::cb_getattr::CbGetattrAnswers;
-use super::delegation_return::DelegationReturn;
 use super::delegation_substitutes::DelegationSubstitutes;
 use super::io_split::MissingValueReason;
 use super::rpcsec_gss::GssCallSigner;
@@ -35,8 +32,6 @@ pub(super) struct CallIssuer {
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
     pub(super) substitutes: DelegationSubstitutes,
-    /// Delegations that are to be returned.
-    pub(super) unwanted_delegations: VecDeque<DelegationReturn>,
     /// Captured answers to CB_GETATTR.
     pub(super) cb_getattr_answers: CbGetattrAnswers,
     /// Connections of the programs other than NFS; `None` while one of them is in use.

@@ -46,7 +46,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(due);
             }
         }
-        self.return_unwanted_delegations(transport);
         self.make_substitutes(transport)?;
         while let Some(window_index) = self.scheduler.queue.pop() {
             let mut held = self.scheduler.window.take(window_index);

@@ -161,8 +161,7 @@ impl CallIssuer {
     }
 
     /// Plans the recovery of the client and all its state.
-    fn plan_recovery(&mut self, restart: &mut ClientReclaim) {
-        self.replace_delegations(restart.client);
+    fn plan_recovery(&self, restart: &mut ClientReclaim) {
         let Some(client) = self.client_state.client(restart.client) else { return };
         (restart.is_client_lost, restart.session) = (true, None);
         restart.calls.clear();
@@ -181,7 +180,8 @@ impl CallIssuer {
 
     /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program, which
     /// can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
-    fn replace_delegations(&mut self, client: Clientid4) {
+    fn replace_delegations(&mut self, restart: &mut ClientReclaim) {
+        let client = restart.client;
         for (other, delegation) in self.client_state.take_delegations_of(client) {
             let RecoverableDelegation { file, access, header, variable, .. } = delegation;
             if self.ungranted_delegations.len() < MAX_DIVERGENT_FILES {
@@ -196,6 +196,10 @@ impl CallIssuer {
             let open =
                 SubstituteOpen { client, file: &file, access, owner: &owner, header: &header, variable };
             self.client_state.add_substitute_open(other, open);
+            // Before RECLAIM_COMPLETE.
+            let sessions =
+                restart.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
+            restart.calls.insert(sessions.count(), RecoveryCall::Open(other));
         }
     }
 
@@ -214,6 +218,8 @@ impl CallIssuer {
                 if is_unchanged {
                     restart.calls.retain(|ask| matches!(ask, RecoveryCall::CreateSession(_)));
                     restart.is_client_lost = false;
+                } else {
+                    self.replace_delegations(restart);
                 }
                 self.replace_client_id(restart, id);
                 // RFC 8881 section 18.35.3: the csa_sequence of a confirmed client does not change.
@@ -224,6 +230,7 @@ impl CallIssuer {
                 }
             }
             (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
+                self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(0) };
                 self.values.set_value(client.variables[1], &verifier);
@@ -543,11 +550,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let open = answer.opened();
                 match self.issuer.apply_recovery_result(&mut restart, ask, answer.result) {
                     Ok(reclaimed) => {
+                        self.report.returned_delegations +=
+                            u64::from(matches!(ask, RecoveryCall::ReturnDelegation { .. }));
                         // No step returns it.
                         if let (Some(open), Some(Stateid4 { seqid, other: delegation })) =
                             (open, answer.delegation)
                         {
-                            self.report.returned_delegations += 1;
                             let call = RecoveryCall::ReturnDelegation { open, delegation, seqid };
                             restart.calls.push_front(call);
                         }

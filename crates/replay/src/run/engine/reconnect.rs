@@ -250,7 +250,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.retire_slot(slot);
         }
         if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
-            walk.mark_uncertain(&step);
+            walk.mark_uncertain(&step, &held.description);
         }
         Ok(StepOutcome::Mismatched(vec![missing_reply_difference(held, what)]))
     }
@@ -258,11 +258,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
+        held: &WindowStep,
         step: &TraceStep<'_>,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
         if let Some(walk) = &mut self.verification.expected_tree {
-            walk.mark_uncertain(step);
+            walk.mark_uncertain(step, &held.description);
         }
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }

@@ -182,10 +182,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Handles the verified Reply to a Call that is no step.
     pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
-        if !self.handle_substitute_reply(reply)
-            && !self.handle_recovery_reply(reply)
-            && !self.handle_return_reply(reply)
-        {
+        if !self.handle_substitute_reply(reply) && !self.handle_recovery_reply(reply) {
             self.handle_bind_reply(reply);
         }
     }
@@ -303,7 +300,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let is_repeatable = recovery::is_repeatable(&held.description.operations);
             return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
                 true => ReplyDisposition::Retry,
-                false => ReplyDisposition::Finished(self.unknown_reply_state(step)?),
+                false => ReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
             });
         }
         let is_done_twice = held.resend.count > 0
@@ -353,8 +350,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.rewrites.is_substituted {
             self.issuer.substitute_closed(step);
-            // Its other operations are not compared: attributes that it sets may be left out, for example.
-            self.verification.mark_objects_uncertain(held, step, &StepOutcome::Skipped(String::new()));
             return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
@@ -363,7 +358,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let may_grant =
             |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
         if held.description.operations.iter().any(may_grant) {
-            self.issuer.record_unwanted_delegation(held, step, reply, &message);
             self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
@@ -508,7 +502,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let difference = missing_reply_difference(&held, &what);
         if let (Some(walk), Some(step)) = (&mut self.verification.expected_tree, held.step.trace_step()) {
-            walk.mark_uncertain(&step);
+            walk.mark_uncertain(&step, &held.description);
         }
         let state = match held
             .step

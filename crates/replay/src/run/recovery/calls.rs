@@ -73,11 +73,11 @@ pub(in crate::run) struct RecoveryCallContext {
 
 /// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
 pub(in crate::run) fn encode_call(
-    ledger: &RecoverableState,
+    held_state: &RecoverableState,
     ask: RecoveryCall,
     with: &RecoveryCallContext,
 ) -> Option<Vec<u8>> {
-    let client = ledger.client(with.client)?;
+    let client = held_state.client(with.client)?;
     let minor = client.minor_version;
     let again = |message: &[u8]| {
         let mut message = message.to_vec();
@@ -106,7 +106,7 @@ pub(in crate::run) fn encode_call(
     match ask {
         RecoveryCall::ExchangeId | RecoveryCall::Setclientid => again(&client.message),
         RecoveryCall::CreateSession(id) => {
-            let message = &ledger.session(id)?.message;
+            let message = &held_state.session(id)?.message;
             let mut cursor = Cursor::new(message);
             rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
             let header = message.get(..cursor.at())?;
@@ -125,7 +125,7 @@ pub(in crate::run) fn encode_call(
             new(header(&client.message)?, &[Args::SETCLIENTID_CONFIRM(confirm)])
         }
         RecoveryCall::Open(other) => {
-            let open = ledger.open(other)?;
+            let open = held_state.open(other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
             let wants = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
             let args = Open4Args {
@@ -139,13 +139,13 @@ pub(in crate::run) fn encode_call(
             new(&open.header, &[put(&open.file), Args::OPEN(args)])
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
-            let open = ledger.open(other)?;
+            let open = held_state.open(other)?;
             let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: with.seqids[0] };
             new(&open.header, &[put(&open.file), Args::OPEN_CONFIRM(confirm)])
         }
         RecoveryCall::Lock(other, at) => {
-            let lock = ledger.lock(other)?;
-            let open = ledger.open(lock.open)?;
+            let lock = held_state.lock(other)?;
+            let open = held_state.open(lock.open)?;
             let range = lock.ranges.get(at)?;
             let locker = match at {
                 0 => Locker4::New(OpenToLockOwner4 {
@@ -169,7 +169,7 @@ pub(in crate::run) fn encode_call(
             new(&lock.header, &[put(&open.file), Args::LOCK(args)])
         }
         RecoveryCall::ReturnDelegation { open, delegation: other, seqid } => {
-            let open = ledger.open(open)?;
+            let open = held_state.open(open)?;
             let args = Delegreturn4Args { deleg_stateid: Stateid4 { seqid, other } };
             new(&open.header, &[put(&open.file), Args::DELEGRETURN(args)])
         }

@@ -130,8 +130,8 @@ pub struct ReplyChecker {
     inconsistent: Vec<Difference>,
     listings: ReplayListingChecks,
     relations: AttributeRelations,
-    /// `true` if the server has restarted in this run.
-    has_restarted: bool,
+    /// `true` if the server has restarted in this run, or may have: a connection was lost.
+    may_have_restarted: bool,
     /// User and group of objects created by root, if the export squashes root.
     squashed_ids: Option<[u32; 2]>,
 }
@@ -159,7 +159,7 @@ impl ReplyChecker {
             inconsistent: Vec::new(),
             listings: ReplayListingChecks::default(),
             relations: AttributeRelations::default(),
-            has_restarted: false,
+            may_have_restarted: false,
             squashed_ids: None,
         }
     }
@@ -179,7 +179,7 @@ impl ReplyChecker {
     /// Notes a restart of the server: uncommitted data may be lost, which WRITE and COMMIT report by another verifier
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
-        self.has_restarted = true;
+        self.may_have_restarted = true;
         self.patterns.clear();
         self.relations.clear();
     }
@@ -187,7 +187,7 @@ impl ReplyChecker {
     /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does not
     /// reveal, and verifiers of WRITE and COMMIT then change (RFC 1813 section 3.3.21, RFC 8881 section 18.3.3).
     pub fn record_reconnection(&mut self) {
-        self.has_restarted = true;
+        self.may_have_restarted = true;
         self.patterns.clear();
     }
 
@@ -230,7 +230,7 @@ impl ReplyChecker {
         if is_learnt {
             let compared = (&verdict, compared);
             let pattern =
-                ReplyPattern::of(replies, places, compared, (related, sections), self.has_restarted);
+                ReplyPattern::of(replies, places, compared, (related, sections), self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
         self.add_violations(replies, verdict, broken)
@@ -364,8 +364,8 @@ impl ReplyChecker {
                 break;
             };
             let is_directory = at > 0 && replies.directories.get(at - 1).copied().unwrap_or(false);
-            remove_incomparable(a, self.has_restarted);
-            remove_incomparable(b, self.has_restarted);
+            remove_incomparable(a, self.may_have_restarted);
+            remove_incomparable(b, self.may_have_restarted);
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
@@ -587,17 +587,17 @@ fn is_unsupported(status: &str) -> bool {
 
 /// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
 /// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn remove_incomparable(section: &mut ComparedSection, has_restarted: bool) {
+fn remove_incomparable(section: &mut ComparedSection, may_have_restarted: bool) {
     let name = Rc::clone(&section.name);
-    section.entries.retain(|entry| !is_incomparable(&name, &entry.path, has_restarted));
+    section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
 }
 
-fn is_incomparable(operation: &str, path: &FieldPath, has_restarted: bool) -> bool {
+fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {
     match path.class {
         CompareClass::Identity(IdentityType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         CompareClass::Identity(IdentityType::Verifier) => {
-            has_restarted || !matches!(operation, "WRITE" | "COMMIT")
+            may_have_restarted || !matches!(operation, "WRITE" | "COMMIT")
         }
         CompareClass::Identity(_) => true,
         CompareClass::Equal(DifferenceKind::Status) => false,

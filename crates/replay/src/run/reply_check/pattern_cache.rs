@@ -109,7 +109,7 @@ impl ReplyPattern {
         [of_recorded, places]: [&[LocatedField<'_>]; 2],
         (verdict, compared): (&ReplyCheckResult, ComparedCounts),
         (related, sections): (Vec<AttributePair>, usize),
-        has_restarted: bool,
+        may_have_restarted: bool,
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let [recorded, live] = sides;
@@ -150,7 +150,7 @@ impl ReplyPattern {
             if let FieldValue::Chunk(length, _) = place.value {
                 this.items.push(length);
             }
-            let is_left_out = is_incomparable(section, path, has_restarted);
+            let is_left_out = is_incomparable(section, path, may_have_restarted);
             let (bytes, what) = field_byte_class(place, is_left_out);
             if let (CompareClass::Identity(identity), false) = (path.class, is_left_out) {
                 if what != ReplyByteClass::Free {

@@ -30,7 +30,7 @@ pub(super) struct SubstituteRequest {
     pub(super) delegation: Option<(u32, ShareAccess)>,
     /// Open that the captured client did not have.
     pub(super) surplus_open: Option<Stateid4>,
-    /// Delegation that was not in the capture, from NFSv4.1 on.
+    /// Delegation that was not in the capture.
     pub(super) unwanted: Option<Stateid4>,
     /// Open that must be confirmed and was not in the capture.
     pub(super) unconfirmed: Option<UnconfirmedOpen>,
@@ -194,9 +194,8 @@ impl SubstituteRequest {
                         && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
                         && !opens.must_confirm(at);
                     // One of another type than the captured one counts as missing.
-                    let unwanted = ok.delegation.stateid().filter(|_| {
-                        call.head.minorversion > 0 && (of.is_some() || opens.delegated_access(at) == 0)
-                    });
+                    let is_unwanted = of.is_some() || opens.delegated_access(at) == 0;
+                    let unwanted = ok.delegation.stateid().filter(|_| is_unwanted);
                     if of.is_some() || is_surplus || must_confirm || unwanted.is_some() {
                         let access = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0;
                         let access = access | opens.delegated_access(at);
@@ -234,14 +233,15 @@ impl SubstituteRequest {
         (has_way && !wanted.file.is_empty()).then_some(wanted)
     }
 
-    /// Returns the variable of the owner whose seqid the Call of a stage counts. Substitutes count under the variable
-    /// of their delegation.
-    pub(super) fn seqid_owner(&self, stage: &SubstituteStage) -> u32 {
+    /// Returns the variable of the owner whose seqid the Call of a stage counts, if it counts one. Substitutes count
+    /// under the variable of their delegation.
+    pub(super) fn seqid_owner(&self, stage: &SubstituteStage) -> Option<u32> {
         match stage {
-            SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => *owner,
-            SubstituteStage::Open | SubstituteStage::Confirm(_) | SubstituteStage::ReturnDelegation(_) => {
-                self.delegation.map_or(NONE, |(variable, _)| variable)
+            SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => Some(*owner),
+            SubstituteStage::Open | SubstituteStage::Confirm(_) => {
+                self.delegation.map(|(variable, _)| variable)
             }
+            SubstituteStage::ReturnDelegation(_) => None,
         }
     }
 
