@@ -24,6 +24,13 @@ pub struct Field {
     pub doc: &'static str,
 }
 
+/// Two fields are equal if their names are. Structures with the same members share the fields.
+impl PartialEq for Field {
+    fn eq(&self, other: &Self) -> bool {
+        self.label == other.label && self.name == other.name
+    }
+}
+
 impl Field {
     /// Returns a field that only groups others: a protocol layer, a structure, an operation.
     pub const fn group(name: &'static str, label: &'static str, doc: &'static str) -> Self {

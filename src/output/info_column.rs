@@ -1,16 +1,24 @@
 //! Info column: the arguments of an operation in a few words, such as file, range and mode: `READ /data/log 0+4096`.
 //!
-//! Collectors receive the fields from the decoders; this module formats the few that a line shows.
+//! Collectors receive the fields from the decoders, as far as the message was captured; this module formats the few that
+//! a line shows. The submodules choose the fields of each operation.
 
 mod auxiliary_programs;
 mod field_collector;
+mod nfs_operations;
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::flow::decode::{CallOperation, MainOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_dissectors::nfs::v3::TimeHow;
+use nfsrdma_dissectors::nfs::v4::{
+    Getattr4Args, Nfsstat4, Open4Args, OpenClaim4, OpenClaimType4 as Claim, OpenDelegation4,
+    OpenDelegationType4 as Delegation, Openflag4, Opentype4, Operation, Seek4Args, SeekRes4, ShareDeny,
+};
+use nfsrdma_dissectors::nfs::{Procedure, ResultStatus, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessage, GssPayload};
 
 use field_collector::{InfoFieldCollector, InfoFieldValue};
@@ -77,15 +85,18 @@ impl InfoColumnFormatter {
                     path(file, glyphs, text);
                     self.path = start..text.len();
                 }
-                if has_details(facts, name) {
-                    self.call.begin(name);
-                    self.reply.begin(name);
+                if let Some(write_details) = details(facts) {
+                    // A path is several LOOKUPs; of any other operation, only the first is shown.
+                    let is_repeated =
+                        facts.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
+                    self.call.begin(name, is_repeated);
+                    self.reply.begin(name, is_repeated);
                     // Fields decoded before an error are shown.
                     let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
                     let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
                     let (call, reply) = (&self.call, &self.reply);
                     let mut writer = LabelWriter { call, reply, about, glyphs, text, is_marked: false };
-                    writer.about(facts, name);
+                    write_details(&mut writer);
                     is_marked = writer.is_marked;
                 }
             }
@@ -131,29 +142,42 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
     text.replace_range(place.start..place.start + end, glyphs.cut);
 }
 
-/// Returns `true` if an operation of this name may have details; else its messages need not be decoded again.
-fn has_details(facts: &RpcSummary, name: &str) -> bool {
-    let is_nfs = facts.program.is_some_and(|program| program == Program::NFS || program.is_transient());
-    name != "NULL" && !is_nfs
-        || !matches!(
-            name,
-            "NULL"
-                | "CLOSE"
-                | "DELEGRETURN"
-                | "FSINFO"
-                | "FSSTAT"
-                | "PATHCONF"
-                | "PUTFH"
-                | "PUTROOTFH"
-                | "GETFH"
-                | "LOOKUPP"
-                | "RENEW"
-                | "SEQUENCE"
-                | "CB_RECALL"
-                | "FREE_STATEID"
-                | "COMPOUND"
-                | "CB_COMPOUND"
-        )
+/// Function that appends the details of an operation.
+type DetailWriter = fn(&mut LabelWriter<'_>);
+
+/// Returns the function for the details of the operation. `None` if it has no details: its messages need not be decoded
+/// again.
+fn details(facts: &RpcSummary) -> Option<DetailWriter> {
+    use auxiliary_programs as auxiliary;
+    use nfs_operations as nfs;
+    match (facts.main_operation, facts.described_procedure()?) {
+        (Some(MainOperation::Operation(operation)), _) => nfs::v4(operation.known()?),
+        (Some(MainOperation::Callback(operation)), _) => nfs::callback(operation.known()?),
+        (None, Procedure::V2(procedure)) => nfs::v2(procedure.known()?),
+        (None, Procedure::V3(procedure)) => nfs::v3(procedure.known()?),
+        // The other tables have some of these procedures, with the same numbers.
+        (None, Procedure::Mount1(mount::v1::Procedure(number)))
+        | (None, Procedure::Mount2(mount::v2::Procedure(number)))
+        | (None, Procedure::Mount3(mount::v3::Procedure(number))) => {
+            auxiliary::mount(mount::v2::Procedure(number).known()?)
+        }
+        (None, Procedure::Nlm1(nlm::v1::Procedure(number)))
+        | (None, Procedure::Nlm3(nlm::v3::Procedure(number)))
+        | (None, Procedure::Nlm4(nlm::v4::Procedure(number))) => {
+            auxiliary::nlm(nlm::v4::Procedure(number).known()?)
+        }
+        (None, Procedure::Nsm(procedure)) => auxiliary::nsm(procedure.known()?),
+        (None, Procedure::Nfsacl2(procedure)) => auxiliary::nfsacl2(procedure.known()?),
+        (None, Procedure::Nfsacl3(procedure)) => auxiliary::nfsacl3(procedure.known()?),
+        (None, Procedure::Rquota1(rquota::v1::Procedure(number)))
+        | (None, Procedure::Rquota2(rquota::v2::Procedure(number))) => {
+            auxiliary::rquota(rquota::v2::Procedure(number).known()?)
+        }
+        (None, Procedure::Portmap2(procedure)) => auxiliary::portmap2(procedure.known()?),
+        (None, Procedure::Rpcbind3(procedure)) => auxiliary::rpcbind3(procedure.known()?),
+        (None, Procedure::Rpcbind4(procedure)) => auxiliary::rpcbind4(procedure.known()?),
+        (None, Procedure::Compound | Procedure::CbCompound | Procedure::Null) => None,
+    }
 }
 
 struct LabelWriter<'a> {
@@ -177,159 +201,65 @@ const STAT_REQUIRED: u64 = 0x18;
 const STAT_ATTRIBUTES: u64 = 0x0010_091a;
 
 impl LabelWriter<'_> {
-    fn about(&mut self, facts: &RpcSummary, name: &str) {
-        match facts.program {
-            Some(Program::NLM) => self.lock(name),
-            Some(Program::NSM) => self.nsm(),
-            Some(Program::MOUNT) => self.mount(name),
-            Some(Program::PORTMAP) => self.portmap(name),
-            Some(Program::RQUOTA) => self.quota(),
-            Some(Program::NFSACL) if name != "ACCESS" => self.acl(),
-            _ => self.nfs_details(name),
-        }
-    }
-
-    fn nfs_details(&mut self, name: &str) {
-        match name {
-            "READ" => {
-                self.range("offset", "count");
-                self.read_result();
-            }
-            "READ_PLUS" => self.range("rpa_offset", "rpa_count"),
-            "WRITE" => {
-                self.write_range();
-                self.write_stability();
-            }
-            "COMMIT" => self.range("offset", "count"),
-            "ALLOCATE" => self.range("aa_offset", "aa_length"),
-            "DEALLOCATE" => self.range("da_offset", "da_length"),
-            "IO_ADVISE" => self.range("iaa_offset", "iaa_count"),
-            "LOCK" | "LOCKT" | "LOCKU" => {
-                self.range("offset", "length");
-                self.enum_name("locktype", "", "_LT");
-            }
-            "COPY" => self.transfer("ca_src_offset", "ca_dst_offset", "ca_count"),
-            "CLONE" => self.transfer("cl_src_offset", "cl_dst_offset", "cl_count"),
-            "LAYOUTGET" => {
-                self.range("loga_offset", "loga_length");
-                self.enum_name("loga_iomode", "LAYOUTIOMODE4_", "");
-            }
-            "LAYOUTCOMMIT" => self.range("loca_offset", "loca_length"),
-            "LAYOUTRETURN" => {
-                self.range("lrf_offset", "lrf_length");
-                self.enum_name("lora_iomode", "LAYOUTIOMODE4_", "");
-            }
-            "LAYOUTSTATS" => self.range("lsa_offset", "lsa_length"),
-            "LAYOUTERROR" => self.range("lea_offset", "lea_length"),
-            "GETDEVICEINFO" => self.enum_name("gdia_layout_type", "LAYOUT4_", ""),
-            "SEEK" => self.seek(),
-            "LOOKUP" => self.path(),
-            "OPEN" => self.open(),
-            "CREATE" => self.create(),
-            "MKDIR" | "MKNOD" | "REMOVE" | "RMDIR" | "SYMLINK" => self.new_object(name),
-            "LINK" if !self.new_path() => {
-                self.quote_text("name");
-                self.quote_text("newname");
-            }
-            "RENAME" => self.rename(),
-            "READLINK" => self.link_text(true, "data"),
-            "READDIR" | "READDIRPLUS" => self.directory_entries(),
-            "ACCESS" => self.access(),
-            "GETATTR" => self.requested_attributes(),
-            "SETATTR" => self.set_attributes(),
-            "SECINFO" if self.about.path.is_none() => self.quote_text("name"),
-            "SECINFO_NO_NAME" => self.enum_name("style", "SECINFO_STYLE4_", ""),
-            "GETXATTR" => self.quote_text("gxa_name"),
-            "SETXATTR" => {
-                self.quote_text("sxa_key");
-                if let Some(length) = self.call.number("sxa_value") {
-                    let _ = write!(self.text, " {length} bytes");
-                }
-            }
-            "REMOVEXATTR" => self.quote_text("rxa_name"),
-            "LISTXATTRS" => self.result_count("lxr_names", "name"),
-            "TEST_STATEID" => self.result_count("tsr_status_codes", "stateid"),
-            "CREATE_SESSION" => self.slots(),
-            "EXCHANGE_ID" => self.quote_text("co_ownerid"),
-            "SETCLIENTID" => self.quote_text("id"),
-            "BIND_CONN_TO_SESSION" => self.enum_name("bctsa_dir", "CDFC4_", ""),
-            "CB_RECALL_SLOT" => self.number("rsa_target_highest_slotid", "highest slot"),
-            "CB_RECALL_ANY" => self.number("craa_objects_to_keep", "keep"),
-            "CB_LAYOUTRECALL" => self.enum_name("clora_iomode", "LAYOUTIOMODE4_", ""),
-            _ => {}
-        }
-    }
-
     /// Appends a range: `0+4096`.
-    fn range(&mut self, offset: &str, length: &str) {
+    fn range(&mut self, [offset, length]: [&Field; 2]) {
         if let Some(offset) = self.call.number(offset) {
-            let _ = write!(self.text, " {offset}");
-            if let Some(length) = self.call.number(length) {
-                self.push_length(length);
-            }
+            self.push_range(offset, self.call.number(length));
         }
     }
 
-    fn push_length(&mut self, length: u64) {
-        match length {
-            u64::MAX => {
-                let _ = write!(self.text, "+{}", self.glyphs.infinity);
-            }
-            length => {
-                let _ = write!(self.text, "+{length}");
-            }
+    fn push_range(&mut self, offset: u64, length: Option<u64>) {
+        let _ = write!(self.text, " {offset}");
+        let _ = match length {
+            Some(u64::MAX) => write!(self.text, "+{}", self.glyphs.infinity),
+            Some(length) => write!(self.text, "+{length}"),
+            None => Ok(()),
+        };
+    }
+
+    /// Appends the length of the result of a READ, if it is not the requested one.
+    fn read_length(&mut self, count: &Field, data: &Field) {
+        let returned = self.reply.number(data);
+        if let Some(returned) = returned.filter(|returned| self.call.number(count) != Some(*returned)) {
+            let _ = write!(self.text, " len {returned}");
         }
     }
 
-    /// Appends the length of a READ result if it is not the requested one, and EOF.
-    fn read_result(&mut self) {
-        let got = self.reply.number("data");
-        if let Some(got) = got.filter(|got| self.call.number("count") != Some(*got)) {
-            let _ = write!(self.text, " len {got}");
-        }
-        if self.reply.number("eof") == Some(1) {
+    fn end_of_file(&mut self, eof: &Field) {
+        if self.reply.number(eof) == Some(1) {
             self.text.push_str(" EOF");
         }
     }
 
-    fn write_range(&mut self) {
-        if let Some(offset) = self.call.number("offset") {
-            let _ = write!(self.text, " {offset}");
-            if let Some(length) = self.call.number("data").or_else(|| self.call.number("count")) {
-                self.push_length(length);
-            }
-        }
-    }
-
     /// Appends the requested stability of a WRITE, and the returned one if it differs.
-    fn write_stability(&mut self) {
-        let name = |heard: Option<&InfoFieldValue>| match heard {
+    fn stability(&mut self, stable: &Field, committed: &Field) {
+        let name = |value: Option<&InfoFieldValue>| match value {
             Some(InfoFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
             _ => None,
         };
-        let Some(asked) = name(self.call.find("stable")) else { return };
-        let _ = write!(self.text, " {asked}");
-        if let Some(committed) = name(self.reply.find("committed")).filter(|committed| *committed != asked) {
+        let Some(requested) = name(self.call.find(stable)) else { return };
+        let _ = write!(self.text, " {requested}");
+        if let Some(committed) = name(self.reply.find(committed)).filter(|name| *name != requested) {
             let _ = write!(self.text, "{}{committed}", self.glyphs.to);
         }
     }
 
-    /// Appends the name of an enumeration's value without the common prefix and suffix of its type.
-    fn enum_name(&mut self, field: &str, prefix: &str, suffix: &str) {
+    /// Appends the name of an enumeration's value without the common prefix or suffix of its type.
+    fn enum_name(&mut self, field: &Field, affix: &str) {
         if let Some(InfoFieldValue::Enum(_, Some(name))) = self.call.find(field) {
-            let name = name.strip_prefix(prefix).unwrap_or(name);
-            let _ = write!(self.text, " {}", name.strip_suffix(suffix).unwrap_or(name));
+            let name = name.strip_prefix(affix).or(name.strip_suffix(affix)).unwrap_or(name);
+            let _ = write!(self.text, " {name}");
         }
     }
 
-    fn number(&mut self, field: &str, words: &str) {
+    fn number(&mut self, words: &str, field: &Field) {
         if let Some(number) = self.call.number(field) {
             let _ = write!(self.text, " {words} {number}");
         }
     }
 
-    fn transfer(&mut self, source: &str, destination: &str, length: &str) {
-        self.range(source, length);
+    fn transfer(&mut self, [source, destination, length]: [&Field; 3]) {
+        self.range([source, length]);
         let Some(offset) = self.call.number(destination) else { return };
         if !self.new_path() {
             let _ = write!(self.text, " {}", self.glyphs.to);
@@ -338,23 +268,14 @@ impl LabelWriter<'_> {
     }
 
     fn seek(&mut self) {
-        if let Some(InfoFieldValue::Enum(_, Some(name))) = self.call.find("sa_what") {
-            let _ = write!(self.text, " {}", name.trim_start_matches("NFS4_CONTENT_"));
-        }
-        if let Some(offset) = self.call.number("sa_offset") {
+        self.enum_name(Seek4Args::FIELDS.sa_what, "NFS4_CONTENT_");
+        if let Some(offset) = self.call.number(Seek4Args::FIELDS.sa_offset) {
             let _ = write!(self.text, " {offset}");
         }
-        if self.reply.number("sr_eof") == Some(1) {
+        if self.reply.number(SeekRes4::FIELDS.sr_eof) == Some(1) {
             self.text.push_str(" EOF");
-        } else if let Some(offset) = self.reply.number("sr_offset") {
+        } else if let Some(offset) = self.reply.number(SeekRes4::FIELDS.sr_offset) {
             let _ = write!(self.text, " {} {offset}", self.glyphs.to);
-        }
-    }
-
-    /// Appends a name that the path does not contain already.
-    fn quote_unless_in_path(&mut self, name: &[u8]) {
-        if self.about.path.is_none() {
-            self.quote(name);
         }
     }
 
@@ -363,11 +284,25 @@ impl LabelWriter<'_> {
         quote(name, self.glyphs, self.text);
     }
 
-    /// Appends the first name of this label in the Call.
-    fn quote_text(&mut self, label: &str) {
-        let call = self.call;
-        if let Some(name) = call.texts(label).next() {
+    /// Appends the first of these names in the Call.
+    fn quote_text(&mut self, fields: &[&Field]) {
+        if let Some(name) = self.call.texts(fields).next() {
             self.quote(name);
+        }
+    }
+
+    /// Appends the first of these names in the Call without quotes.
+    fn unquoted(&mut self, before: &str, fields: &[&Field]) {
+        if let Some(name) = self.call.texts(fields).next() {
+            self.text.push_str(before);
+            escape(name, self.glyphs, self.text);
+        }
+    }
+
+    /// Appends the first of these names in the Call, unless the path contains it already.
+    fn name(&mut self, fields: &[&Field]) {
+        if self.about.path.is_none() {
+            self.quote_text(fields);
         }
     }
 
@@ -386,12 +321,13 @@ impl LabelWriter<'_> {
     }
 
     /// Appends the names of LOOKUPs; NFSv4 has one operation per name.
-    fn path(&mut self) {
+    fn path(&mut self, name: &Field) {
         if self.about.path.is_some() {
             return;
         }
         let call = self.call;
-        let mut names = call.texts("objname").chain(call.texts("name")).take(MAX_PATH_NAMES);
+        let name = [name];
+        let mut names = call.texts(&name).take(MAX_PATH_NAMES);
         let Some(first) = names.next() else { return };
         self.text.push_str(" \"");
         escape(first, self.glyphs, self.text);
@@ -403,94 +339,67 @@ impl LabelWriter<'_> {
     }
 
     fn open(&mut self) {
-        let call = self.call;
-        let name = call.texts("file").chain(call.texts("file_delegate_prev")).next();
-        if let Some(name) = name {
-            self.quote_unless_in_path(name);
-        } else if let Some(InfoFieldValue::Enum(_, Some(claim))) = call.find("claim")
-            && matches!(*claim, "CLAIM_PREVIOUS" | "CLAIM_FH" | "CLAIM_DELEG_PREV_FH" | "CLAIM_DELEG_CUR_FH")
+        let (call, args) = (self.call, Open4Args::FIELDS);
+        let number = |field: &Field| call.number(field).map(|number| number as u32);
+        let names = [OpenClaim4::FIELDS.Null, OpenClaim4::FIELDS.DelegatePrev];
+        if call.texts(&names).next().is_some() {
+            self.name(&names);
+        } else if let Some(
+            Claim::CLAIM_PREVIOUS | Claim::CLAIM_FH | Claim::CLAIM_DELEG_PREV_FH | Claim::CLAIM_DELEG_CUR_FH,
+        ) = number(OpenClaim4::TAG).map(Claim)
         {
-            let _ = write!(self.text, " {}", claim.trim_start_matches("CLAIM_"));
+            self.enum_name(OpenClaim4::TAG, "CLAIM_");
         } else if self.about.path.is_none() {
             // A snap length cut the name.
             self.text.push_str(" ?");
             self.is_marked = true;
         }
-        if call.number("opentype") == Some(1) {
+        if number(Openflag4::TAG).map(Opentype4) == Some(Opentype4::OPEN4_CREATE) {
             self.text.push_str(" CREATE");
         }
-        if let Some(access) = call.number("share_access") {
-            // The low two bits are the access; higher bits concern delegations.
-            let letters = [None, Some("R"), Some("W"), Some("RW")];
-            if let Some(letters) = letters.get(access as usize & 3).copied().flatten() {
-                let _ = write!(self.text, " {letters}");
+        // The low two bits are the access; higher bits concern delegations.
+        self.text.push_str(match number(args.share_access).map_or(0, |access| access & 3) {
+            1 => " R",
+            2 => " W",
+            3 => " RW",
+            _ => "",
+        });
+        let deny = number(args.share_deny).map(ShareDeny);
+        if deny.is_some_and(|deny| deny != ShareDeny::OPEN4_SHARE_DENY_NONE && deny.name().is_some()) {
+            self.text.push_str(" deny");
+            self.enum_name(args.share_deny, "OPEN4_SHARE_DENY_");
+        }
+        let delegation = self.reply.number(OpenDelegation4::TAG).map(|number| Delegation(number as u32));
+        self.text.push_str(match delegation {
+            Some(Delegation::OPEN_DELEGATE_READ | Delegation::OPEN_DELEGATE_READ_ATTRS_DELEG) => " +deleg R",
+            Some(Delegation::OPEN_DELEGATE_WRITE | Delegation::OPEN_DELEGATE_WRITE_ATTRS_DELEG) => {
+                " +deleg W"
             }
-        }
-        if let Some(InfoFieldValue::Enum(_, Some(deny))) = call.find("share_deny")
-            && *deny != "OPEN4_SHARE_DENY_NONE"
-        {
-            let _ = write!(self.text, " deny {}", deny.trim_start_matches("OPEN4_SHARE_DENY_"));
-        }
-        if let Some(InfoFieldValue::Enum(_, Some(delegation))) = self.reply.find("delegation_type") {
-            match delegation.trim_start_matches("OPEN_DELEGATE_") {
-                "READ" | "READ_ATTRS_DELEG" => self.text.push_str(" +deleg R"),
-                "WRITE" | "WRITE_ATTRS_DELEG" => self.text.push_str(" +deleg W"),
-                _ => {}
-            }
-        }
+            _ => "",
+        });
     }
 
-    /// CREATE of NFSv3 makes a file, CREATE of NFSv4 everything but files.
-    fn create(&mut self) {
-        let call = self.call;
-        if let Some(name) = call.texts("objname").next() {
-            self.quote_unless_in_path(name);
-            if let Some(InfoFieldValue::Enum(_, Some(kind))) = call.find("type") {
-                let _ = write!(self.text, " {}", kind.trim_start_matches("NF4"));
-            }
-            self.link_text(false, "linkdata");
-        } else {
-            if self.about.path.is_none() {
-                self.quote_text("name");
-            }
-            if let Some(InfoFieldValue::Enum(_, Some(mode))) = call.find("mode") {
-                let _ = write!(self.text, " {mode}");
-            }
-        }
-    }
-
-    fn new_object(&mut self, operation: &str) {
-        let call = self.call;
-        if let Some(name) = call.texts("target").chain(call.texts("name")).next() {
-            self.quote_unless_in_path(name);
-        }
-        match operation {
-            "SYMLINK" => self.link_text(false, "symlink_data"),
-            "MKNOD" => {
-                if let Some(InfoFieldValue::Enum(_, Some(kind))) = call.find("type") {
-                    let _ = write!(self.text, " {}", kind.trim_start_matches("NF3"));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn link_text(&mut self, in_reply: bool, label: &str) {
-        let message = if in_reply { self.reply } else { self.call };
-        if let Some(link) =
-            message.texts(label).chain(message.texts("link")).chain(message.texts("to")).next()
-        {
+    /// Appends the text of a symbolic link.
+    fn link_text(&mut self, message: &InfoFieldCollector, field: &Field) {
+        if let Some(link) = message.texts(&[field]).next() {
             let _ = write!(self.text, " {}", self.glyphs.to);
             self.quote(link);
         }
     }
 
-    fn rename(&mut self) {
+    /// Appends the new path or the new name of a LINK.
+    fn link(&mut self, name: &Field) {
+        if !self.new_path() {
+            self.quote_text(&[name]);
+        }
+    }
+
+    /// Appends the new path or both names of a RENAME.
+    fn rename(&mut self, fields: &[&Field]) {
         if self.new_path() {
             return;
         }
-        let call = self.call;
-        let mut names = call.texts("oldname").chain(call.texts("name")).chain(call.texts("newname"));
+        let mut names = self.call.texts(fields);
         if let Some(from) = names.next() {
             self.quote(from);
         }
@@ -500,23 +409,22 @@ impl LabelWriter<'_> {
         }
     }
 
-    fn directory_entries(&mut self) {
-        if let Some(cookie) = self.call.number("cookie").filter(|cookie| *cookie != 0) {
+    fn directory_entries(&mut self, cookie: &Field, eof: &Field) {
+        if let Some(cookie) = self.call.number(cookie).filter(|cookie| *cookie != 0) {
             let _ = write!(self.text, " from {cookie}");
         }
-        if self.reply.operations_seen > 0 && self.reply.number("eof").is_some() {
+        if self.reply.number(eof).is_some() {
             let entries = self.reply.entries;
             let _ = write!(self.text, " {entries} {}", if entries == 1 { "entry" } else { "entries" });
-            if self.reply.number("eof") == Some(1) {
-                self.text.push_str(" EOF");
-            }
+            self.end_of_file(eof);
         }
     }
 
-    fn access(&mut self) {
-        let Some(asked) = self.call.number("access") else { return };
-        self.rights(asked);
-        if let Some(granted) = self.reply.number("access").filter(|granted| *granted != asked) {
+    /// Appends the requested rights, and the granted ones if they differ.
+    fn access(&mut self, requested: &Field, granted: &Field) {
+        let Some(requested) = self.call.number(requested) else { return };
+        self.rights(requested);
+        if let Some(granted) = self.reply.number(granted).filter(|granted| *granted != requested) {
             let _ = write!(self.text, " {}", self.glyphs.to);
             self.rights(granted);
         }
@@ -539,15 +447,13 @@ impl LabelWriter<'_> {
 
     /// Appends the attributes that GETATTR requests, unless they are those of stat(2), as in nearly every GETATTR.
     fn requested_attributes(&mut self) {
-        let masks = self.call.fields.iter().filter_map(|(field, heard)| match heard {
-            InfoFieldValue::Flags(mask, names) if field.label == "attr_request" => Some((*mask, *names)),
+        let requested = Getattr4Args::FIELDS.attr_request;
+        let masks = self.call.fields.iter().filter_map(|(field, value)| match value {
+            InfoFieldValue::Flags(mask, names) if *field == requested => Some((*mask, *names)),
             _ => None,
         });
-        if masks
-            .clone()
-            .next()
-            .is_none_or(|(first, _)| first & STAT_REQUIRED != 0 && first & !STAT_ATTRIBUTES == 0)
-        {
+        let Some(first) = self.call.number(requested) else { return };
+        if first & STAT_REQUIRED != 0 && first & !STAT_ATTRIBUTES == 0 {
             return;
         }
         let names = masks.flat_map(|(mask, names)| names.iter().filter(move |(bit, _)| mask & bit != 0));
@@ -560,43 +466,41 @@ impl LabelWriter<'_> {
         }
     }
 
-    /// Appends the attributes that SETATTR sets, with their values if they are short.
-    fn set_attributes(&mut self) {
-        let mut times = false;
-        for (field, heard) in &self.call.fields {
-            let _ = match (field.label, heard) {
-                ("mode", InfoFieldValue::Flags(mode, _)) => write!(self.text, " mode {mode:04o}"),
-                ("size", InfoFieldValue::Number(size)) => write!(self.text, " size {}", ExactSize(*size)),
-                ("uid" | "gid", InfoFieldValue::Number(id)) => write!(self.text, " {} {id}", field.label),
-                ("owner" | "owner_group", InfoFieldValue::Text(range)) => {
-                    self.text.push_str(if field.label == "owner" { " owner " } else { " group " });
-                    escape(self.call.text.get(range.clone()).unwrap_or_default(), self.glyphs, self.text);
-                    Ok(())
-                }
-                ("set_it", InfoFieldValue::Enum(_, Some(how))) if *how != "DONT_CHANGE" && !times => {
-                    times = true;
-                    write!(self.text, " times")
-                }
-                _ => Ok(()),
-            };
-        }
-        let aces = self.call.count("who");
-        if aces > 0 {
-            let _ = write!(self.text, " acl of {aces}");
+    fn mode(&mut self, field: &Field) {
+        if let Some(mode) = self.call.number(field) {
+            let _ = write!(self.text, " mode {mode:04o}");
         }
     }
 
-    fn result_count(&mut self, label: &str, word: &str) {
-        let count = self.reply.count(label);
-        if self.reply.operations_seen > 0 && self.reply.number("status") == Some(0) {
+    fn size(&mut self, field: &Field) {
+        if let Some(size) = self.call.number(field) {
+            let _ = write!(self.text, " size {}", ExactSize(size));
+        }
+    }
+
+    /// Appends a word if a time is set.
+    fn times(&mut self, set_it: &Field) {
+        let is_set = |value: &InfoFieldValue| match value {
+            InfoFieldValue::Enum(_, name) => name.is_some() && *name != TimeHow::DONT_CHANGE.name(),
+            _ => false,
+        };
+        if self.call.fields.iter().any(|(field, value)| *field == set_it && is_set(value)) {
+            self.text.push_str(" times");
+        }
+    }
+
+    /// Appends the number of items that an operation of NFSv4 returned.
+    fn result_count(&mut self, field: &Field, word: &str) {
+        if self.reply.number(Nfsstat4::FIELD) == Some(Nfsstat4::NFS4_OK.0.into()) {
+            self.count(field, word);
+        }
+    }
+
+    /// Appends the number of items in the Reply, unless it has no results.
+    fn count(&mut self, field: &Field, word: &str) {
+        if self.reply.operations_seen > 0 {
+            let count = self.reply.count(field);
             let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
-        }
-    }
-
-    /// Appends the number of slots of a session: the fore channel comes first.
-    fn slots(&mut self) {
-        if let Some(slots) = self.reply.number("ca_maxrequests") {
-            let _ = write!(self.text, " {slots} slots");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::xdr::{ChunkItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transaction};
 
-pub use call_operation::CallOperation;
+pub use call_operation::{CallOperation, MainOperation};
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use reencoding::{ReencodedBytes, ReencodedMessage};
 
@@ -42,6 +42,8 @@ pub struct RpcSummary {
     /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore the
     /// procedure.
     pub decoded_operation: Option<CallOperation>,
+    /// Main operation of a COMPOUND or CB_COMPOUND for labels, whose name is that of [`RpcSummary::label_operation`].
+    pub main_operation: Option<MainOperation>,
     /// Status of the procedure: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
     pub status: Option<ProcedureStatus>,
     /// Status of the RPC.
@@ -65,6 +67,11 @@ impl RpcSummary {
     /// Returns the operation for labels: the main operation, as far as it is known.
     pub fn label_operation(&self) -> Option<CallOperation> {
         self.decoded_operation.or(self.operation)
+    }
+
+    /// Returns the procedure, if it is described.
+    pub fn described_procedure(&self) -> Option<Procedure> {
+        Procedure::from_numbers(self.program?, self.version?, self.procedure?)
     }
 
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
@@ -369,10 +376,10 @@ impl<'a> TransactionMessages<'a> {
             facts.operation = facts.procedure_name.map(CallOperation::Named);
             facts.call_error = self.decode_arguments(call, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
-            let mut heard = PartialCallHeader::default();
-            let read = rpc::RpcMsg::decode(&mut cursor, &mut heard);
+            let mut partial = PartialCallHeader::default();
+            let read = rpc::RpcMsg::decode(&mut cursor, &mut partial);
             facts.call_error = self.unlocated_message(RpcMessageKind::Call).or(read.err());
-            heard.copy_to_summary(&mut facts);
+            partial.copy_to_summary(&mut facts);
         }
         if let Some(reply) = &self.transaction.reply
             && reply.is_rdma_error()
@@ -399,16 +406,17 @@ impl<'a> TransactionMessages<'a> {
             }
         }
         if facts.call_error.is_some_and(|error| error.is_cut())
-            && facts.operation == Some(CallOperation::Named("COMPOUND"))
-            && let Some(operation) = self.operation_of_reply()
+            && facts.operation == Some(CallOperation::Named(Procedure::Compound.name()))
+            && let Some(operation) = self.operation_of_reply().map(MainOperation::Operation)
         {
-            (facts.operation, facts.decoded_operation) = (Some(operation), None);
+            (facts.operation, facts.decoded_operation) = (Some(operation.into()), None);
+            facts.main_operation = Some(operation);
         }
         facts
     }
 
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
-    fn operation_of_reply(&self) -> Option<CallOperation> {
+    fn operation_of_reply(&self) -> Option<v4::Operation> {
         let (call, arguments) = self.call_header()?;
         let (status, mut results) = self.reply_header()?.ok()?;
         if !status.is_some_and(RpcReplyStatus::is_success) {
@@ -419,11 +427,10 @@ impl<'a> TransactionMessages<'a> {
         let arguments = arguments
             .and_then(|mut cursor| open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
             .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullObserver).ok());
-        let number = match arguments {
+        match arguments {
             Some(arguments) => arguments.main_operation_with_reply(&reply),
             None => reply.main_operation_of_call(),
-        }?;
-        Some(CallOperation::new((number.name(), number.0)))
+        }
     }
 
     /// Decodes the arguments, and sets the minor version and main operation of a COMPOUND.
@@ -455,18 +462,19 @@ impl<'a> TransactionMessages<'a> {
                 }
             };
             let [operation, decoded] =
-                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+                [named.operation, named.decoded].map(|number| number.map(MainOperation::Operation));
             (minor_version, operation, decoded, named.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
             let named = call.main_operation();
             let [operation, decoded] =
-                [named.operation, named.decoded].map(|number| number.map(|number| (number.name(), number.0)));
+                [named.operation, named.decoded].map(|number| number.map(MainOperation::Callback));
             (call.head.minorversion, operation, decoded, named.stop)
         };
         facts.minor_version = Some(minor_version);
-        facts.operation = operation.map(CallOperation::new).or(facts.operation);
-        facts.decoded_operation = decoded.map(CallOperation::new);
+        facts.operation = operation.map(CallOperation::from).or(facts.operation);
+        facts.decoded_operation = decoded.map(CallOperation::from);
+        facts.main_operation = decoded.or(operation);
         match stop {
             Some(error) => Err(error),
             None => message_end::read_protection(payload, &mut cursor, &mut NullObserver),

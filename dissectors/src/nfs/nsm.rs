@@ -61,7 +61,7 @@ impl nfs::ResultStatus for SmRes {
 
 crate::operations! { "stat";
     /// The procedures. XNFS section 11.
-    Procedure, Args<'a>, Results<>:
+    Procedure, KnownProcedure, Args<'a>, Results<>:
     0 NULL(Void) -> Void, "Do nothing. XNFS section 11";
     1 STAT(SmName<'a>) -> SmStatRes, "Ask whether a host can be watched. XNFS section 11, SM_STAT";
     2 MON(Mon<'a>) -> SmStatRes, "Watch a host. XNFS section 11, SM_MON";

@@ -1,12 +1,12 @@
 //! Tables of procedures and operations: number, name, arguments, results and section of the specification.
 
-/// Describes a table of operations. Generates a type for the number with named constants, and one enum each for the
-/// arguments and the results, whose variants have the RFC's names.
+/// Describes a table of operations. Generates a type for the number with named constants, an enum of the operations for
+/// exhaustive matches, and one enum each for the arguments and the results. The variants have the RFC's names.
 ///
 /// ```text
 /// operations! { "nfs";
 ///     /// The procedures of NFSv3. RFC 1813 section 3.
-///     Procedure, Args<'a>, Results:
+///     Procedure, KnownProcedure, Args<'a>, Results:
 ///     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 3.3.0";
 ///     1 GETATTR(GetattrArgs<'a>) -> GetattrRes, "Get file attributes. RFC 1813 section 3.3.1";
 /// }
@@ -16,10 +16,10 @@
 macro_rules! operations {
     ($group:literal;
         $(#[doc = $doc:literal])+
-        $number:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $number:ident, $known:ident, $args:ident<$lt:lifetime>, $results:ident:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
-        $crate::operations!(@numbers $group, [$($doc)+] $number, $($code $name, $about;)*);
+        $crate::operations!(@numbers $group, [$($doc)+] $number, $known, $($code $name, $about;)*);
         $crate::operations!(@bodies $number, $args $lt [$lt] [], "The arguments, by operation.",
             $($name($arg), $about;)*);
         $crate::operations!(@bodies $number, $results $lt [$lt] [], "The results, by operation.",
@@ -28,17 +28,18 @@ macro_rules! operations {
 
     ($group:literal;
         $(#[doc = $doc:literal])+
-        $number:ident, $args:ident<$lt:lifetime>, $results:ident<>:
+        $number:ident, $known:ident, $args:ident<$lt:lifetime>, $results:ident<>:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
-        $crate::operations!(@numbers $group, [$($doc)+] $number, $($code $name, $about;)*);
+        $crate::operations!(@numbers $group, [$($doc)+] $number, $known, $($code $name, $about;)*);
         $crate::operations!(@bodies $number, $args $lt [$lt] [], "The arguments, by operation.",
             $($name($arg), $about;)*);
         $crate::operations!(@bodies $number, $results $lt [] [$lt], "The results, by operation.",
             $($name($result), $about;)*);
     };
 
-    (@numbers $group:literal, [$($doc:literal)+] $number:ident, $($code:literal $name:ident, $about:literal;)*) => {
+    (@numbers $group:literal, [$($doc:literal)+] $number:ident, $known:ident,
+     $($code:literal $name:ident, $about:literal;)*) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $number(pub u32);
@@ -60,6 +61,14 @@ macro_rules! operations {
                 }
             }
 
+            /// Returns the operation, if the number is in the table.
+            pub const fn known(self) -> Option<$known> {
+                match self.0 {
+                    $($code => Some($known::$name),)*
+                    _ => None,
+                }
+            }
+
             /// Returns the operation as a group of fields, if the number is in the table.
             pub const fn field(self) -> Option<&'static $crate::field::Field> {
                 match self.0 {
@@ -68,6 +77,13 @@ macro_rules! operations {
                     _ => None,
                 }
             }
+        }
+
+        /// The operations of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        pub enum $known {
+            $(#[doc = $about] $name,)*
         }
 
         /// Displays the name, or the number if it has none.

@@ -61,7 +61,8 @@ static IPV6: Field = Field {
     kind: FieldKind::Ipv6,
     doc: "IPv6 address in the text. RFC 5665 section 5.2.3.4.",
 };
-static PORT: Field = Field {
+/// The port in a universal address.
+pub static PORT: Field = Field {
     name: "nfsrdma.universal_address.port",
     label: "port",
     kind: FieldKind::Unsigned,

@@ -198,10 +198,9 @@ impl<'a, B: VersionBody<'a>> Xdr<'a> for VersionedHeader<B> {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         observer.enter(field, cursor.position());
-        let [xid, vers, credit] = FixedFields::FIELDS;
-        let rdma_xid = Xid::decode(cursor, xid, observer)?;
-        let rdma_vers = u32::decode(cursor, vers, observer)?;
-        let rdma_credit = u32::decode(cursor, credit, observer)?;
+        let rdma_xid = Xid::decode(cursor, FixedFields::FIELDS.rdma_xid, observer)?;
+        let rdma_vers = u32::decode(cursor, FixedFields::FIELDS.rdma_vers, observer)?;
+        let rdma_credit = u32::decode(cursor, FixedFields::FIELDS.rdma_credit, observer)?;
         let rdma_body = if rdma_vers == B::VERSION || is_version_error::<B>(*cursor) {
             B::decode(cursor, B::FIELD, observer)?
         } else {

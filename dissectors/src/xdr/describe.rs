@@ -26,7 +26,8 @@
 ///         default => Other,
 ///     }
 /// }
-/// assert_eq!(Arguments::FIELDS[0].name, "example.fh");
+/// assert_eq!(Arguments::FIELDS.file.name, "example.fh");
+/// assert_eq!(StatusUnion::FIELDS.Done.label, "arguments");
 /// assert_eq!(StableHow::FILE_SYNC.name(), Some("FILE_SYNC"));
 /// ```
 #[macro_export]
@@ -58,22 +59,30 @@ macro_rules! xdr {
             $($(#[doc = $field_doc])* pub $field: $type,)*
         }
 
-        impl<$($lt)?> $name $(<$lt>)? {
-            const DOC: &'static str = concat!($($doc, "\n"),+);
+        const _: () = {
+            /// The fields of the structure.
+            #[allow(missing_docs)]
+            pub struct Fields {
+                $(pub $field: &'static $crate::field::Field,)*
+            }
 
-            /// The fields in order.
-            pub const FIELDS: &'static [$crate::field::Field; [$(stringify!($field)),*].len()] =
-                &[$($crate::xdr!(
-                    @field $group $field [$($filter)?] $type,
-                    $crate::field::doc(concat!("", $($field_doc),*), Self::DOC)
-                )),*];
-        }
+            impl<$($lt)?> $name $(<$lt>)? {
+                const DOC: &'static str = concat!($($doc, "\n"),+);
+
+                /// The fields by name.
+                pub const FIELDS: &'static Fields = &Fields {
+                    $($field: &$crate::xdr!(
+                        @field $group $field [$($filter)?] $type,
+                        $crate::field::doc(concat!("", $($field_doc),*), Self::DOC)
+                    ),)*
+                };
+            }
+        };
 
         $crate::xdr!(@implement [$($lt)?] $name, $crate::field::FieldKind::$kind,
             |cursor, field, observer| {
                 observer.enter(field, cursor.position());
-                let [$($field),*] = Self::FIELDS;
-                $(let $field = $crate::xdr::Xdr::decode(cursor, $field, observer)?;)*
+                $(let $field = $crate::xdr::Xdr::decode(cursor, Self::FIELDS.$field, observer)?;)*
                 observer.leave(cursor.position());
                 let this = Self { $($field),* };
                 $(if let Some(nanoseconds) = Option::<i128>::from(this.$time()) {
@@ -86,8 +95,7 @@ macro_rules! xdr {
             },
             [], $crate::xdr::sum(&[$(<$type as $crate::xdr::Xdr>::LENGTH),*]),
             $crate::xdr::any(&[$(<$type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE),*]), |registry| {
-                let [$($field),*] = Self::FIELDS;
-                $(registry.xdr::<$type>($field, Self::DOC);)*
+                $(registry.xdr::<$type>(Self::FIELDS.$field, Self::DOC);)*
             }
         );
     };
@@ -213,19 +221,34 @@ macro_rules! xdr {
             $($(#[doc = $default_doc])* $default($tag_type $(, $default_type)?),)?
         }
 
-        impl<$($lt)?> $name $(<$lt>)? {
-            /// Field of the discriminant.
-            pub const TAG: &'static $crate::field::Field =
-                &$crate::xdr!(@field $group $tag [$($tag_filter)?] $tag_type, concat!($($doc, "\n"),+));
+        const _: () = {
+            /// The fields of the union.
+            #[allow(missing_docs, non_snake_case)]
+            pub struct Fields {
+                $($(pub $arm: $crate::xdr!(@reference $type),)?)*
+                $($(pub $default: $crate::xdr!(@reference $default_type),)?)?
+            }
 
-            /// Returns the discriminant of this arm.
-            pub fn tag(&self) -> $tag_type {
-                match self {
-                    $(Self::$arm { .. } => <$tag_type>::$value,)*
-                    $(Self::$default(tag, ..) => *tag,)?
+            impl<$($lt)?> $name $(<$lt>)? {
+                /// Field of the discriminant.
+                pub const TAG: &'static $crate::field::Field =
+                    &$crate::xdr!(@field $group $tag [$($tag_filter)?] $tag_type, concat!($($doc, "\n"),+));
+
+                /// The contents of the arms, by arm.
+                pub const FIELDS: &'static Fields = &Fields {
+                    $($($arm: &$crate::xdr!(@content $group $label $filter $type),)?)*
+                    $($($default: &$crate::xdr!(@content $group $default_label $default_filter $default_type),)?)?
+                };
+
+                /// Returns the discriminant of this arm.
+                pub fn tag(&self) -> $tag_type {
+                    match self {
+                        $(Self::$arm { .. } => <$tag_type>::$value,)*
+                        $(Self::$default(tag, ..) => *tag,)?
+                    }
                 }
             }
-        }
+        };
 
         $crate::xdr!(@implement [$($lt)?] $name, $crate::field::FieldKind::Group,
             |cursor, field, observer| {
@@ -234,8 +257,8 @@ macro_rules! xdr {
                 let tag = <$tag_type as $crate::xdr::Xdr>::decode(cursor, Self::TAG, observer)?;
                 #[allow(unreachable_patterns)]
                 let this = match tag {
-                    $(<$tag_type>::$value => Self::$arm $(($crate::xdr!(@decode cursor, observer, $group $label $filter $type)))?,)*
-                    $(tag => Self::$default(tag $(, $crate::xdr!(@decode cursor, observer, $group $default_label $default_filter $default_type))?),)?
+                    $(<$tag_type>::$value => Self::$arm $((<$type as $crate::xdr::Xdr>::decode(cursor, Self::FIELDS.$arm, observer)?))?,)*
+                    $(tag => Self::$default(tag $(, <$default_type as $crate::xdr::Xdr>::decode(cursor, Self::FIELDS.$default, observer)?)?),)?
                     tag => return Err($crate::xdr::XdrError::Invalid { at, what: stringify!($tag_type), value: tag.0 }),
                 };
                 observer.leave(cursor.position());
@@ -259,21 +282,15 @@ macro_rules! xdr {
             ]), |registry| {
                 const DOC: &str = concat!($($doc, "\n"),+);
                 registry.xdr::<$tag_type>(Self::TAG, DOC);
-                $($($crate::xdr!(@describe registry, DOC, $group $label $filter $type);)?)*
-                $($($crate::xdr!(@describe registry, DOC, $group $default_label $default_filter $default_type);)?)?
+                $($(registry.xdr::<$type>(Self::FIELDS.$arm, DOC);)?)*
+                $($(registry.xdr::<$default_type>(Self::FIELDS.$default, DOC);)?)?
             }
         );
     };
 
-    (@decode $cursor:ident, $observer:ident, $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
-        <$type as $crate::xdr::Xdr>::decode(
-            $cursor,
-            const { &$crate::xdr!(@field $group $label [$($filter)?] $type, "") },
-            $observer,
-        )?
-    };
-    (@describe $registry:ident, $doc:ident, $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
-        $registry.xdr::<$type>(const { &$crate::xdr!(@field $group $label [$($filter)?] $type, "") }, $doc)
+    (@reference $type:ty) => { &'static $crate::field::Field };
+    (@content $group:literal [$label:ident $($arm:ident)?] [$($filter:literal)?] $type:ty) => {
+        $crate::xdr!(@field $group $label [$($filter)?] $type, "")
     };
     (@pattern $content:ident, Self::$arm:ident) => { Self::$arm };
     (@pattern $content:ident, Self::$arm:ident $type:ty) => { Self::$arm($content) };

@@ -1,139 +1,222 @@
-//! Info column of the auxiliary programs: MOUNT, NLM, NSM, PORTMAP, RQUOTA, NFSACL.
+//! Details of the procedures of the auxiliary programs: MOUNT, NLM, NSM, PORTMAP, RQUOTA, NFSACL.
 
 use std::fmt::Write as _;
 
-use super::{InfoFieldValue, LabelWriter};
+use nfsrdma_dissectors::field::Field;
+use nfsrdma_dissectors::nfs::mount::{self, DirpathArgs, Exportnode, Mountbody};
+use nfsrdma_dissectors::nfs::nfsacl::v2::{Access2Args, Access2Resok};
+use nfsrdma_dissectors::nfs::nfsacl::{self, Secattr};
+use nfsrdma_dissectors::nfs::nlm::v3::{NlmHolder, NlmLock, NlmLockargs};
+use nfsrdma_dissectors::nfs::nlm::v4::{Nlm4Holder, Nlm4Lock, Nlm4Res, Nlm4Testrply};
+use nfsrdma_dissectors::nfs::nlm::{self, Notify, Share};
+use nfsrdma_dissectors::nfs::nsm::{self, MonId, SmName, SmStatus, StatChge};
+use nfsrdma_dissectors::nfs::rpcbind::v2::{GetportRes, Mapping, Prot};
+use nfsrdma_dissectors::nfs::rpcbind::{self, Rpcb, Uaddr};
+use nfsrdma_dissectors::nfs::rquota;
+use nfsrdma_dissectors::nfs::rquota::v1::GetquotaArgs;
+use nfsrdma_dissectors::nfs::rquota::v2::{ExtGetquotaArgs, ExtSetquotaArgs};
+use nfsrdma_dissectors::rpc::universal_address;
 
-/// Lists of mounts and exports, of which the line shows only the length.
-const COUNTED_LISTS: [(&str, &str, &str); 2] =
-    [("DUMP", "ml_directory", "mount"), ("EXPORT", "ex_dir", "export")];
+use super::{DetailWriter, InfoFieldValue, LabelWriter, escape};
+
+/// Returns the function for the details of a procedure of MOUNT.
+pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<DetailWriter> {
+    use mount::v2::KnownProcedure::*;
+    Some(match procedure {
+        MNT | UMNT | PATHCONF => |line| line.name(&[DirpathArgs::FIELDS.dirpath]),
+        DUMP => |line| line.count(Mountbody::FIELDS.ml_directory, "mount"),
+        EXPORT => |line| line.count(Exportnode::FIELDS.ex_dir, "export"),
+        NULL | UMNTALL | EXPORTALL => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of NLM.
+pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<DetailWriter> {
+    use nlm::v4::KnownProcedure::*;
+    Some(match procedure {
+        TEST | LOCK | CANCEL | UNLOCK | GRANTED | TEST_MSG | LOCK_MSG | CANCEL_MSG | UNLOCK_MSG
+        | GRANTED_MSG | TEST_RES | LOCK_RES | CANCEL_RES | UNLOCK_RES | GRANTED_RES | NSM_NOTIFY | SHARE
+        | UNSHARE | NM_LOCK | FREE_ALL => |line| line.file_lock(),
+        NULL => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of NSM: `MON client.example`, `NOTIFY client.example state 5`.
+pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<DetailWriter> {
+    use nsm::KnownProcedure::*;
+    Some(match procedure {
+        STAT => |line| line.unquoted(" ", &[SmName::FIELDS.mon_name]),
+        MON | UNMON => |line| line.unquoted(" ", &[MonId::FIELDS.mon_name]),
+        NOTIFY => |line| {
+            line.unquoted(" ", &[StatChge::FIELDS.mon_name]);
+            line.number("state", StatChge::FIELDS.state);
+        },
+        NULL | UNMON_ALL | SIMU_CRASH => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of the port mapper.
+pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<DetailWriter> {
+    use rpcbind::v2::KnownProcedure::*;
+    Some(match procedure {
+        SET | UNSET | GETPORT | CALLIT => |line| line.mapping(GetportRes::FIELDS.port),
+        DUMP => |line| line.count(Mapping::FIELDS.prog, "program"),
+        NULL => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of RPCBIND version 3.
+pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<DetailWriter> {
+    use rpcbind::v3::KnownProcedure::*;
+    Some(match procedure {
+        SET | UNSET | GETADDR | TADDR2UADDR => |line| line.mapping(GetportRes::FIELDS.port),
+        CALLIT => |line| line.mapping(&universal_address::PORT),
+        DUMP => |line| line.count(Rpcb::FIELDS.r_prog, "program"),
+        NULL | GETTIME | UADDR2TADDR => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of RPCBIND version 4.
+pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<DetailWriter> {
+    use rpcbind::v4::KnownProcedure::*;
+    Some(match procedure {
+        SET | UNSET | GETADDR | BCAST | TADDR2UADDR | GETVERSADDR | INDIRECT | GETADDRLIST => {
+            |line| line.mapping(GetportRes::FIELDS.port)
+        }
+        DUMP => |line| line.count(Rpcb::FIELDS.r_prog, "program"),
+        NULL | GETTIME | UADDR2TADDR | GETSTAT => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of RQUOTA: `GETQUOTA "/export" id 1000`.
+pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<DetailWriter> {
+    use rquota::v2::KnownProcedure::*;
+    Some(match procedure {
+        GETQUOTA | GETACTIVEQUOTA => |line| {
+            line.quote_text(&[ExtGetquotaArgs::FIELDS.gqa_pathp]);
+            line.number("id", GetquotaArgs::FIELDS.gqa_uid);
+            line.number("id", ExtGetquotaArgs::FIELDS.gqa_id);
+        },
+        SETQUOTA | SETACTIVEQUOTA => |line| {
+            line.quote_text(&[ExtSetquotaArgs::FIELDS.sqa_pathp]);
+            line.number("id", ExtSetquotaArgs::FIELDS.sqa_id);
+        },
+        NULL => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of NFSACL version 2.
+pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<DetailWriter> {
+    use nfsacl::v2::KnownProcedure::*;
+    Some(match procedure {
+        GETACL | SETACL => |line| line.acl(),
+        ACCESS => |line| line.access(Access2Args::FIELDS.access, Access2Resok::FIELDS.access),
+        NULL | GETATTR | GETXATTRDIR => return None,
+    })
+}
+
+/// Returns the function for the details of a procedure of NFSACL version 3.
+pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<DetailWriter> {
+    use nfsacl::v3::KnownProcedure::*;
+    Some(match procedure {
+        GETACL | SETACL => |line| line.acl(),
+        NULL | GETXATTRDIR => return None,
+    })
+}
 
 impl LabelWriter<'_> {
     /// Appends `LOCK /data/db 0+10 exclusive client.example`. A length of 0 reaches to the end of the file (XNFS
     /// section 10).
-    pub(super) fn lock(&mut self, name: &str) {
-        if let Some(offset) = self.call.number("l_offset") {
-            let _ = write!(self.text, " {offset}");
-            self.push_length(self.call.number("l_len").filter(|length| *length > 0).unwrap_or(u64::MAX));
+    fn file_lock(&mut self) {
+        let (call, args, share) = (self.call, NlmLockargs::FIELDS, Share::FIELDS);
+        let (lock, lock4) = (NlmLock::FIELDS, Nlm4Lock::FIELDS);
+        if let Some(offset) = call.number(lock.l_offset).or_else(|| call.number(lock4.l_offset)) {
+            let length = call.number(lock.l_len).or_else(|| call.number(lock4.l_len));
+            self.push_range(offset, length.filter(|length| *length > 0).or(Some(u64::MAX)));
         }
-        match self.call.number("exclusive") {
+        match call.number(args.exclusive) {
             Some(0) => self.text.push_str(" shared"),
             Some(_) => self.text.push_str(" exclusive"),
             None => {}
         }
-        for (flag, word) in [("block", " wait"), ("reclaim", " reclaim")] {
-            if self.call.number(flag) == Some(1) {
+        for (flag, word) in [(args.block, " wait"), (args.reclaim, " reclaim")] {
+            if call.number(flag) == Some(1) {
                 self.text.push_str(word);
             }
         }
-        self.enum_name("access", "fsa_", "");
-        if self.call.number("mode").is_some_and(|mode| mode > 0) {
+        self.enum_name(share.access, "fsa_");
+        if call.number(share.mode).is_some_and(|mode| mode > 0) {
             self.text.push_str(" deny");
-            self.enum_name("mode", "fsm_D", "");
+            self.enum_name(share.mode, "fsm_D");
         }
-        if name.ends_with("_RES") {
-            self.enum_name("stat", "NLM4_", "");
-        }
-        for host in ["caller_name", "name", "mon_name"] {
-            self.unquoted_name(host);
-        }
-        if let Some(holder) = self.reply.number("svid").or_else(|| self.reply.number("uppid")) {
+        self.enum_name(Nlm4Testrply::TAG, "NLM4_");
+        self.enum_name(Nlm4Res::FIELDS.stat, "NLM4_");
+        self.unquoted(" ", &[lock.caller_name, Notify::FIELDS.name, SmStatus::FIELDS.mon_name]);
+        let holder = self.reply.number(NlmHolder::FIELDS.uppid);
+        if let Some(holder) = holder.or_else(|| self.reply.number(Nlm4Holder::FIELDS.svid)) {
             let _ = write!(self.text, " held by {}", holder as i32);
         }
     }
 
-    /// Appends `MON client.example`, `NOTIFY client.example state 5`.
-    pub(super) fn nsm(&mut self) {
-        self.unquoted_name("mon_name");
-        if let Some(state) = self.call.number("state") {
-            let _ = write!(self.text, " state {state}");
-        }
-    }
-
-    pub(super) fn mount(&mut self, name: &str) {
-        if self.about.path.is_none() {
-            self.quote_text("dirpath");
-        }
-        if let Some((_, label, word)) = COUNTED_LISTS.iter().find(|(procedure, ..)| *procedure == name)
-            && self.reply.operations_seen > 0
-        {
-            self.push_count(label, word);
-        }
-    }
-
     /// Appends `GETPORT NFS 3 tcp → 2049`, `GETADDR NFS 4 rdma → 192.0.2.1.78.81`.
-    pub(super) fn portmap(&mut self, name: &str) {
-        let call = self.call;
-        let program = call.find("prog").or_else(|| call.find("r_prog"));
-        let _ = match program {
+    fn mapping(&mut self, returned_port: &Field) {
+        let (call, mapping, rpcb) = (self.call, Mapping::FIELDS, Rpcb::FIELDS);
+        let _ = match call.find(mapping.prog).or_else(|| call.find(rpcb.r_prog)) {
             Some(InfoFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
-            Some(InfoFieldValue::Enum(number, None) | InfoFieldValue::Number(number)) => {
-                write!(self.text, " {number}")
-            }
+            Some(InfoFieldValue::Enum(number, None)) => write!(self.text, " {number}"),
             _ => Ok(()),
         };
-        if let Some(version) = call.number("vers").or_else(|| call.number("r_vers")) {
+        if let Some(version) = call.number(mapping.vers).or_else(|| call.number(rpcb.r_vers)) {
             let _ = write!(self.text, " {version}");
         }
-        match call.find("prot") {
-            Some(InfoFieldValue::Enum(6, _)) => self.text.push_str(" tcp"),
-            Some(InfoFieldValue::Enum(17, _)) => self.text.push_str(" udp"),
-            _ => self.unquoted_name("r_netid"),
+        match call.number(mapping.prot).map(|number| Prot(number as u32)) {
+            Some(Prot::IPPROTO_TCP) => self.text.push_str(" tcp"),
+            Some(Prot::IPPROTO_UDP) => self.text.push_str(" udp"),
+            _ => self.unquoted(" ", &[rpcb.r_netid]),
         }
-        if let Some(port) = self.reply.number("port").filter(|_| name == "GETPORT" || name == "CALLIT") {
-            let _ = match port {
-                0 => write!(self.text, " {} not registered", self.glyphs.to),
-                port => write!(self.text, " {} {port}", self.glyphs.to),
-            };
+        let port = self.reply.number(returned_port);
+        let address = self.reply.texts(&[Uaddr::FIELDS.uaddr]).next();
+        if port.is_some() || address.is_some() {
+            let _ = write!(self.text, " {} ", self.glyphs.to);
         }
-        if let Some(address) = self.reply.texts("uaddr").next() {
-            match address {
-                b"" => {
-                    let _ = write!(self.text, " {} not registered", self.glyphs.to);
-                }
-                address => {
-                    let _ = write!(self.text, " {}", self.glyphs.to);
-                    self.text.push(' ');
-                    super::escape(address, self.glyphs, self.text);
-                }
+        match (port, address) {
+            (Some(0), _) | (_, Some(b"")) => self.text.push_str("not registered"),
+            (Some(port), _) => {
+                let _ = write!(self.text, "{port}");
             }
-        }
-        if name == "DUMP" && self.reply.operations_seen > 0 {
-            let label = if self.reply.count("r_prog") > 0 { "r_prog" } else { "prog" };
-            self.push_count(label, "program");
-        }
-    }
-
-    /// Appends `GETQUOTA "/export" id 1000`.
-    pub(super) fn quota(&mut self) {
-        for path in ["gqa_pathp", "sqa_pathp"] {
-            self.quote_text(path);
-        }
-        for id in ["gqa_uid", "gqa_id", "sqa_id"] {
-            self.number(id, "id");
+            (_, Some(address)) => escape(address, self.glyphs, self.text),
+            (None, None) => {}
         }
     }
 
     /// Appends the requested lists: `GETACL /data acl dfacl`.
-    pub(super) fn acl(&mut self) {
-        if let Some(InfoFieldValue::Flags(mask, names)) = self.call.find("mask") {
+    fn acl(&mut self) {
+        if let Some(InfoFieldValue::Flags(mask, names)) = self.call.find(Secattr::FIELDS.mask) {
             for (_, name) in names.iter().filter(|(bit, _)| mask & bit == *bit) {
-                let _ = write!(self.text, " {}", name.trim_start_matches("NA_").to_ascii_lowercase());
+                self.text.push(' ');
+                let name = name.trim_start_matches("NA_");
+                self.text.extend(name.chars().map(|character| character.to_ascii_lowercase()));
             }
         }
     }
+}
 
-    /// Appends a name without quotes.
-    fn unquoted_name(&mut self, label: &str) {
-        let call = self.call;
-        if let Some(name) = call.texts(label).next() {
-            self.text.push(' ');
-            super::escape(name, self.glyphs, self.text);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_table_has_the_procedures_of_all_versions() {
+        for number in 0..32 {
+            let mount = mount::v2::Procedure(number).name();
+            for other in [mount::v1::Procedure(number).name(), mount::v3::Procedure(number).name()] {
+                assert!(other.is_none() || other == mount, "MOUNT {number}");
+            }
+            let nlm = nlm::v4::Procedure(number).name();
+            for other in [nlm::v1::Procedure(number).name(), nlm::v3::Procedure(number).name()] {
+                assert!(other.is_none() || other == nlm, "NLM {number}");
+            }
+            assert_eq!(rquota::v1::Procedure(number).name(), rquota::v2::Procedure(number).name());
         }
-    }
-
-    fn push_count(&mut self, label: &str, word: &str) {
-        let count = self.reply.count(label);
-        let _ = write!(self.text, " {count} {word}{}", if count == 1 { "" } else { "s" });
     }
 }

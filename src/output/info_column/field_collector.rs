@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use nfsrdma_dissectors::field::registry::Registry;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use nfsrdma_dissectors::nfs::v3::Dirlist3;
+use nfsrdma_dissectors::nfs::v4::{ClientOwner4, Dirlist4, NfsClientId4};
 
 /// Maximum number of fields collected per message; the arguments of every operation have fewer.
 const MAX_FIELDS: usize = 96;
@@ -19,16 +22,17 @@ pub(super) enum InfoFieldValue {
     Length(usize),
 }
 
-/// Observer that collects the fields of one operation.
+/// Observer that collects the fields of one operation, or of all operations of its name.
 #[derive(Debug, Default)]
 pub(super) struct InfoFieldCollector {
     operation: &'static str,
+    is_repeated: bool,
     depth: usize,
     /// Depth at which the current operation began.
     operation_depth: Option<usize>,
     /// Depth of the directory entry being skipped.
     skipped_entry_depth: Option<usize>,
-    /// Number of operations of this name seen.
+    /// Number of operations seen.
     pub(super) operations_seen: usize,
     /// Number of directory entries skipped.
     pub(super) entries: u64,
@@ -37,21 +41,20 @@ pub(super) struct InfoFieldCollector {
 }
 
 impl InfoFieldCollector {
-    pub(super) fn begin(&mut self, operation: &'static str) {
-        self.operation = operation;
+    pub(super) fn begin(&mut self, operation: &'static str, is_repeated: bool) {
+        (self.operation, self.is_repeated) = (operation, is_repeated);
         (self.depth, self.operation_depth, self.skipped_entry_depth, self.operations_seen, self.entries) =
             (0, None, None, 0, 0);
         self.fields.clear();
         self.text.clear();
     }
 
-    pub(super) fn find(&self, name: &str) -> Option<&InfoFieldValue> {
-        let is_called = |field: &Field| field.label == name || field.name == name;
-        self.fields.iter().find(|(field, _)| is_called(field)).map(|(_, heard)| heard)
+    pub(super) fn find(&self, wanted: &Field) -> Option<&InfoFieldValue> {
+        self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        match *self.find(name)? {
+    pub(super) fn number(&self, field: &Field) -> Option<u64> {
+        match *self.find(field)? {
             InfoFieldValue::Number(number)
             | InfoFieldValue::Enum(number, _)
             | InfoFieldValue::Flags(number, _) => Some(number),
@@ -60,34 +63,48 @@ impl InfoFieldCollector {
         }
     }
 
-    pub(super) fn texts(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(move |(field, _)| field.label == name).filter_map(
-            |(_, heard)| match heard {
-                InfoFieldValue::Text(range) => self.text.get(range.clone()),
-                _ => None,
-            },
-        )
+    /// Returns the texts of these fields in the order of the message.
+    pub(super) fn texts(&self, wanted: &[&Field]) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().filter(|(field, _)| wanted.contains(field)).filter_map(|(_, value)| match value {
+            InfoFieldValue::Text(range) => self.text.get(range.clone()),
+            _ => None,
+        })
     }
 
-    pub(super) fn count(&self, name: &str) -> usize {
-        self.fields.iter().filter(|(field, _)| field.label == name).count()
+    pub(super) fn count(&self, wanted: &Field) -> usize {
+        self.fields.iter().filter(|(field, _)| *field == wanted).count()
+    }
+
+    /// Returns `true` inside the operation, except in an entry of a directory.
+    fn is_collecting(&self) -> bool {
+        self.operation_depth.is_some() && self.skipped_entry_depth.is_none()
+    }
+
+    /// Returns `true` if the operation begins with this group.
+    fn is_beginning(&self, group: &'static Field) -> bool {
+        let is_wanted = self.operations_seen == 0 || self.is_repeated;
+        self.operation_depth.is_none() && is_wanted && self.operation == group.label
     }
 }
 
 impl<'a> Observer<'a> for InfoFieldCollector {
     #[inline]
-    fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
-        self.operation_depth.is_some() && self.skipped_entry_depth.is_none()
+    fn is_interested_in(&mut self, group: &'static Field, _: fn(&mut Registry)) -> bool {
+        self.is_collecting() || self.is_beginning(group)
     }
 
-    fn enter(&mut self, field: &'static Field, _: usize) {
-        // A path is several LOOKUPs; of any other operation, only the first is collected.
-        let again = self.operations_seen == 0 || self.operation == "LOOKUP";
-        if self.operation_depth.is_none() && again && field.label == self.operation {
+    #[inline]
+    fn is_interested_in_items(&mut self, _: &'static Field, _: impl Fn(u32) -> bool) -> bool {
+        self.is_collecting()
+    }
+
+    fn enter(&mut self, group: &'static Field, _: usize) {
+        if self.is_beginning(group) {
             self.operation_depth = Some(self.depth);
             self.operations_seen += 1;
         }
-        if self.operation_depth.is_some() && self.skipped_entry_depth.is_none() && field.label == "entries" {
+        let entries = [Dirlist3::FIELDS.entries, Dirlist4::FIELDS.entries];
+        if self.is_collecting() && entries.contains(&group) {
             self.entries += 1;
             self.skipped_entry_depth = Some(self.depth);
         }
@@ -105,18 +122,16 @@ impl<'a> Observer<'a> for InfoFieldCollector {
     }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        if self.operation_depth.is_none()
-            || self.skipped_entry_depth.is_some()
-            || self.fields.len() >= MAX_FIELDS
-        {
+        if !self.is_collecting() || self.fields.len() >= MAX_FIELDS {
             return;
         }
+        let texts = [ClientOwner4::FIELDS.co_ownerid, NfsClientId4::FIELDS.id];
         let value = match value {
             // Opaque in the specification, but every client stores text there.
-            FieldValue::Bytes(bytes) if matches!(field.label, "co_ownerid" | "id") => FieldValue::Text(bytes),
+            FieldValue::Bytes(bytes) if texts.contains(&field) => FieldValue::Text(bytes),
             value => value,
         };
-        let heard = match value {
+        let collected = match value {
             FieldValue::Unsigned(number) => InfoFieldValue::Number(number),
             FieldValue::Signed(number) => InfoFieldValue::Number(number as u64),
             FieldValue::Bool(bool) => InfoFieldValue::Number(bool.into()),
@@ -131,7 +146,7 @@ impl<'a> Observer<'a> for InfoFieldCollector {
             FieldValue::Chunk(length, _) => InfoFieldValue::Length(length as usize),
             _ => return,
         };
-        self.fields.push((field, heard));
+        self.fields.push((field, collected));
     }
 }
 

@@ -1,4 +1,6 @@
-//! Name of a Call: its procedure, or the main operation of its COMPOUND.
+//! Operation of a Call: its procedure, or the main operation of its COMPOUND.
+
+use crate::nfs::v4;
 
 /// Procedure or main operation of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,9 +11,21 @@ pub enum CallOperation {
     Number(u32),
 }
 
-impl CallOperation {
-    /// Returns the operation of this number, whose name may be known.
-    pub(super) fn new((name, number): (Option<&'static str>, u32)) -> Self {
+/// Main operation of a COMPOUND or CB_COMPOUND.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MainOperation {
+    /// An operation of COMPOUND.
+    Operation(v4::Operation),
+    /// An operation of CB_COMPOUND.
+    Callback(v4::CbOperation),
+}
+
+impl From<MainOperation> for CallOperation {
+    fn from(operation: MainOperation) -> Self {
+        let (name, number) = match operation {
+            MainOperation::Operation(operation) => (operation.name(), operation.0),
+            MainOperation::Callback(operation) => (operation.name(), operation.0),
+        };
         name.map_or(Self::Number(number), Self::Named)
     }
 }

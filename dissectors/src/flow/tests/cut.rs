@@ -47,7 +47,10 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         .concat();
         let snap = |number| if number == 3 { HEADERS + 28 + call_bytes } else { usize::MAX };
         let outcome = run_within(FlowLimits::default(), &frames, snap);
-        outcome.transactions[1].with_messages(|reading| reading.summary()).operation
+        let facts = outcome.transactions[1].with_messages(|reading| reading.summary());
+        let main = facts.main_operation.map(CallOperation::from);
+        assert!(main.is_none() || main == facts.label_operation());
+        facts.operation
     };
     let (named, compound) = (Some(CallOperation::Named("READLINK")), Some(CallOperation::Named("COMPOUND")));
     // RPC header 40, then tag, minor version, count, and one word per operation.

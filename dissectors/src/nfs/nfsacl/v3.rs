@@ -28,7 +28,7 @@ crate::xdr! { "nfsacl";
 
 crate::operations! { "nfsacl";
     /// The procedures. The last is specific to Solaris.
-    Procedure, Args<'a>, Results:
+    Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETACL(Getacl3Args<'a>) -> StatusUnion<Nfsstat3, Getacl3Resok<'a>, Attr>, "Get the access control lists";
     2 SETACL(Setacl3Args<'a>) -> StatusUnion<Nfsstat3, Attr, Attr>, "Set the access control lists";

@@ -28,7 +28,7 @@ crate::xdr! { "portmap";
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 3.1.
-    Procedure, Args<'a>, Results:
+    Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1833 section 3.2";
     1 SET(Mapping) -> RpcbindSetRes, "Register a program. RFC 1833 section 3.2";
     2 UNSET(Mapping) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 3.2";

@@ -67,7 +67,7 @@ crate::xdr! { "portmap";
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.
-    Procedure, Args<'a>, Results:
+    Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
     1 SET(Rpcb<'a>) -> RpcbindSetRes, "Register a program. RFC 1833 section 2.2.1";
     2 UNSET(Rpcb<'a>) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 2.2.1";

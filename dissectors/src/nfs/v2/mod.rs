@@ -13,7 +13,7 @@ use crate::xdr::{Cursor, Void, XdrError};
 
 crate::operations! { "nfs";
     /// The procedures of NFSv2. RFC 1094 section 2.2.
-    Procedure, Args<'a>, Results:
+    Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section 2.2.1";
     1 GETATTR(File2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Get file attributes. RFC 1094 section 2.2.2";
     2 SETATTR(Setattr2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Set file attributes. RFC 1094 section 2.2.3";

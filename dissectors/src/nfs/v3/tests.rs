@@ -487,7 +487,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = ["nfs.fhandle", "nfs.offset3", "nfs.count3", "nfs.write.stable", "nfs.data"];
     assert_eq!(observer.names, expected);
-    assert_eq!(Fattr3::FIELDS[0].label, "type");
+    assert_eq!(Fattr3::FIELDS.r#type.label, "type");
 }
 
 proptest::proptest! {

@@ -65,6 +65,26 @@ macro_rules! items {
 
         crate::nfs::v4::bitmap::names!($names, &[$(($number, stringify!($label))),*]);
 
+        const _: () = {
+            /// The fields of the items.
+            #[allow(missing_docs, non_snake_case)]
+            pub struct Fields {
+                $(pub $constant: &'static crate::field::Field,)*
+            }
+
+            impl $(<$lt>)? $item $(<$lt>)? {
+                /// The fields of the items, by the names of the items.
+                pub const FIELDS: &'static Fields = &Fields {
+                    $($constant: &crate::field::Field {
+                        name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
+                        label: stringify!($label),
+                        kind: <$type as crate::xdr::Xdr>::KIND,
+                        doc: $about,
+                    },)*
+                };
+            }
+        };
+
         impl<'a> crate::nfs::v4::bitmap_items::BitmapItem<'a> for $item $(<$lt>)? {
             type Names = $names;
             const MASK: &'static crate::field::Field = &crate::field::Field {
@@ -93,14 +113,7 @@ macro_rules! items {
             ) -> Result<Self, crate::xdr::XdrError> {
                 match number {
                     $($number => {
-                        let field = const {
-                            &crate::field::Field {
-                                name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
-                                label: stringify!($label),
-                                kind: <$type as crate::xdr::Xdr>::KIND,
-                                doc: $about,
-                            }
-                        };
+                        let field = Self::FIELDS.$constant;
                         <$type as crate::xdr::Xdr>::decode(cursor, field, observer).map(Self::$constant)
                     })*
                     _ => Err(crate::xdr::XdrError::Unknown { at: cursor.at(), what: stringify!($item), number }),
@@ -115,17 +128,7 @@ macro_rules! items {
 
             fn describe(registry: &mut crate::field::registry::Registry) {
                 const DOC: &str = concat!($($doc),+);
-                $({
-                    let field = const {
-                        &crate::field::Field {
-                            name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
-                            label: stringify!($label),
-                            kind: <$type as crate::xdr::Xdr>::KIND,
-                            doc: $about,
-                        }
-                    };
-                    registry.xdr::<$type>(field, DOC);
-                })*
+                $(registry.xdr::<$type>(Self::FIELDS.$constant, DOC);)*
             }
         }
     };

@@ -61,12 +61,12 @@ macro_rules! table {
     (
         $opcode:literal;
         $(#[doc = $doc:literal])+
-        $number:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $number:ident, $known:ident, $args:ident<$lt:lifetime>, $results:ident:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
         crate::operations! { "nfs";
             $(#[doc = $doc])+
-            $number, $args<$lt>, $results:
+            $number, $known, $args<$lt>, $results:
             $($code $name($arg) -> $result, $about;)*
         }
 
@@ -160,7 +160,7 @@ macro_rules! table {
 
 table! { "nfs.opcode";
     /// nfs_opnum4. RFC 7863, RFC 8276 section 8.6.
-    Operation, Args<'a>, Results:
+    Operation, KnownOperation, Args<'a>, Results:
     3 ACCESS(Access4Args) -> Nfs4Res<Access4Resok>, "Check access rights. RFC 8881 section 18.1";
     4 CLOSE(Close4Args) -> Nfs4Res<OpenStateid>, "Close a file. RFC 8881 section 18.2";
     5 COMMIT(Commit4Args) -> Nfs4Res<Commit4Resok>, "Commit cached data. RFC 8881 section 18.3";
@@ -254,7 +254,7 @@ table! { "nfs.opcode";
 
 table! { "nfs.cb.operation";
     /// nfs_cb_opnum4. RFC 7863.
-    CbOperation, CbArgs<'a>, CbResults:
+    CbOperation, KnownCbOperation, CbArgs<'a>, CbResults:
     3 CB_GETATTR(CbGetattr4Args<'a>) -> Nfs4Res<Getattr4Resok<'a>>, "Get attributes. RFC 8881 section 20.1";
     4 CB_RECALL(CbRecall4Args<'a>) -> Nfs4Res, "Recall a delegation. RFC 8881 section 20.2";
     5 CB_LAYOUTRECALL(CbLayoutrecall4Args<'a>) -> Nfs4Res, "Recall a layout. RFC 8881 section 20.3";
@@ -356,6 +356,7 @@ mod tests {
         assert!(Operation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
         assert!(CbOperation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
         assert_eq!(Operation(76).first_minor_version(), None);
+        assert_eq!((Operation(76).known(), Operation::SEEK.known()), (None, Some(KnownOperation::SEEK)));
         assert_eq!(Operation::SEQUENCE.first_minor_version(), Some(1));
         assert_eq!(Operation::GETXATTR.first_minor_version(), Some(2));
     }
