@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
-use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::flow::decode::{MainOperation, RpcSummary};
+use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
 use super::filename_tokens::{FilenameSpan, FilenameTokens, OperationFilenameTokens};
@@ -41,6 +41,64 @@ pub(super) fn has_files(facts: &RpcSummary) -> bool {
         })
 }
 
+/// What a procedure does to the names in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameEffect {
+    /// Finds a name.
+    Finds,
+    /// Adds a name of a new object.
+    Adds,
+    /// Removes a name.
+    Removes,
+    /// Moves a name.
+    Renames,
+    /// Adds a name of an existing file.
+    Links,
+    /// Returns names with their filehandles.
+    Lists,
+    /// Has no name, or only reads names without filehandles.
+    None,
+}
+
+impl NameEffect {
+    fn of_procedure(procedure: Procedure) -> Self {
+        let known = match procedure {
+            Procedure::V2(procedure) => procedure.known().map(Self::of_v2),
+            Procedure::V3(procedure) => procedure.known().map(Self::of_v3),
+            _ => None,
+        };
+        known.unwrap_or(Self::None)
+    }
+
+    fn of_v2(procedure: v2::KnownProcedure) -> Self {
+        use v2::KnownProcedure::*;
+        match procedure {
+            LOOKUP => Self::Finds,
+            CREATE | MKDIR | SYMLINK => Self::Adds,
+            REMOVE | RMDIR => Self::Removes,
+            RENAME => Self::Renames,
+            LINK => Self::Links,
+            NULL | GETATTR | SETATTR | ROOT | READLINK | READ | WRITECACHE | WRITE | READDIR | STATFS => {
+                Self::None
+            }
+        }
+    }
+
+    fn of_v3(procedure: v3::KnownProcedure) -> Self {
+        use v3::KnownProcedure::*;
+        match procedure {
+            LOOKUP => Self::Finds,
+            CREATE | MKDIR | SYMLINK | MKNOD => Self::Adds,
+            REMOVE | RMDIR => Self::Removes,
+            RENAME => Self::Renames,
+            LINK => Self::Links,
+            READDIRPLUS => Self::Lists,
+            NULL | GETATTR | SETATTR | ACCESS | READLINK | READ | WRITE | READDIR | FSSTAT | FSINFO
+            | PATHCONF | COMMIT => Self::None,
+        }
+    }
+}
+
 /// Inference for one Transaction.
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
@@ -55,17 +113,22 @@ pub(super) struct TransactionPathInference<'n> {
 
 impl TransactionPathInference<'_> {
     pub(super) fn transaction(&mut self, facts: &RpcSummary) {
-        match facts.procedure_name {
-            Some("COMPOUND") => self.compound(facts),
-            Some("CB_COMPOUND") => self.callbacks(facts),
-            Some(procedure) if facts.program == Some(Program::MOUNT) => self.mount(procedure, facts),
-            Some(procedure) => self.procedure(procedure, facts),
+        match facts.described_procedure() {
+            Some(Procedure::Compound) => self.compound(facts),
+            Some(Procedure::CbCompound) => self.callbacks(facts),
+            // The numbers are those of the other versions.
+            Some(
+                Procedure::Mount1(mount::v1::Procedure(number))
+                | Procedure::Mount2(mount::v2::Procedure(number))
+                | Procedure::Mount3(mount::v3::Procedure(number)),
+            ) => self.mount(mount::v3::Procedure(number), facts),
+            Some(procedure) => self.procedure(NameEffect::of_procedure(procedure), facts),
             None => {}
         }
     }
 
     /// Handles a procedure of NFSv2, NFSv3, NLM or NFSACL.
-    fn procedure(&mut self, procedure: &str, facts: &RpcSummary) {
+    fn procedure(&mut self, effect: NameEffect, facts: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
         let (asked, got) = (words(call), words(reply));
         let mut handles = asked.handles().map(|span| call.bytes(span));
@@ -76,8 +139,8 @@ impl TransactionPathInference<'_> {
         let status = facts.status.filter(|_| self.uses_reply);
         let is_done = status.is_some_and(|status| status.is_ok);
         let place = WalkedFile::File(first);
-        let about = match (procedure, names.next()) {
-            ("LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD", Some(name)) => {
+        let about = match (effect, names.next()) {
+            (NameEffect::Finds | NameEffect::Adds, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 let bytes = call.bytes(name);
                 match got.handles().next().filter(|_| is_done) {
@@ -85,7 +148,7 @@ impl TransactionPathInference<'_> {
                         let id = self.store.find_or_insert_child(first, bytes);
                         self.store.bind(id, self.server, reply.bytes(handle));
                     }
-                    None if procedure == "LOOKUP"
+                    None if effect == NameEffect::Finds
                         && status.is_some_and(|status| status.number == STATUS_NOENT) =>
                     {
                         self.store.remove(first, bytes);
@@ -94,14 +157,14 @@ impl TransactionPathInference<'_> {
                 }
                 PathRanges { path, ..PathRanges::default() }
             }
-            ("REMOVE" | "RMDIR", Some(name)) => {
+            (NameEffect::Removes, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
                 PathRanges { path, ..PathRanges::default() }
             }
-            ("RENAME", Some(old)) => {
+            (NameEffect::Renames, Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let new = names.next();
                 let path = self.write_child_path(place, old);
@@ -112,7 +175,7 @@ impl TransactionPathInference<'_> {
                 }
                 PathRanges { path, new_path, start: None }
             }
-            ("LINK", Some(name)) => {
+            (NameEffect::Links, Some(name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let path = self.write(place);
                 let new_path = to.and_then(|to| self.write_child_path(WalkedFile::File(to), name));
@@ -122,17 +185,17 @@ impl TransactionPathInference<'_> {
                 PathRanges { path, new_path, start: None }
             }
             // The name was cut: the file is in this directory, and the Reply may have its filehandle.
-            ("LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD", None) => {
+            (NameEffect::Finds | NameEffect::Adds, None) => {
                 let handle = got.handles().next().filter(|_| is_done);
                 let file = handle.map(|handle| self.store.find_or_insert(self.server, reply.bytes(handle)));
                 let path = file.and_then(|file| self.write(WalkedFile::File(file)));
                 let start = if path.is_none() { self.write(place) } else { None };
                 PathRanges { path, new_path: None, start }
             }
-            ("REMOVE" | "RMDIR" | "RENAME", None) => {
+            (NameEffect::Removes | NameEffect::Renames, None) => {
                 PathRanges { start: self.write(place), ..PathRanges::default() }
             }
-            ("READDIRPLUS", _) if is_done => {
+            (NameEffect::Lists, _) if is_done => {
                 self.entries(first, got);
                 PathRanges { path: self.write(place), ..PathRanges::default() }
             }
@@ -142,10 +205,11 @@ impl TransactionPathInference<'_> {
     }
 
     /// Handles MOUNT, where the path of a directory is its name on the server. RFC 1813 section 5.2.1.
-    fn mount(&mut self, procedure: &str, facts: &RpcSummary) {
+    fn mount(&mut self, procedure: mount::v3::Procedure, facts: &RpcSummary) {
         let Some(path) = words(self.call).names().next().map(|name| self.call.bytes(name)) else { return };
         let is_done = facts.status.is_some_and(|status| status.is_ok);
-        if let Some(handle) = words(self.reply).handles().next().filter(|_| is_done && procedure == "MNT") {
+        let is_mount = is_done && procedure == mount::v3::Procedure::MNT;
+        if let Some(handle) = words(self.reply).handles().next().filter(|_| is_mount) {
             self.store.mount(self.server, self.reply.bytes(handle), path);
         }
         let start = self.resolved.text.len();
@@ -159,7 +223,8 @@ impl TransactionPathInference<'_> {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
             let place = handle.map(|handle| WalkedFile::File(self.store.find_or_insert(self.server, handle)));
             let path = place.and_then(|place| self.write(place));
-            let is_meant = is_named(v4::CbOperation(operation.number).name(), facts);
+            let is_meant =
+                facts.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
             self.add_operation(PathRanges { path, ..PathRanges::default() }, is_meant);
         }
     }
@@ -174,7 +239,7 @@ impl TransactionPathInference<'_> {
 
     fn compound(&mut self, facts: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
-        let is_path = facts.label_operation() == Some(CallOperation::Named("LOOKUP"));
+        let is_path = facts.main_operation == Some(MainOperation::Operation(v4::Operation::LOOKUP));
         let mut results = reply.operations();
         let (mut current, mut saved) = (WalkedFile::Unknown, WalkedFile::Unknown);
         let heard = call.operations().count();
@@ -187,7 +252,7 @@ impl TransactionPathInference<'_> {
         for (at, operation) in (1..).zip(call.operations()) {
             let number = v4::Operation(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
-            let is_meant = is_named(number.name(), facts);
+            let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
             let wants = is_meant || self.resolved.wants_all;
             let step = FilenameWalkStep { number, operation, result, needs_paths: wants };
             if is_meant {
@@ -209,7 +274,7 @@ impl TransactionPathInference<'_> {
         // Operations missing at the end of a truncated Call still have results.
         for result in reply.operations().skip(heard) {
             let number = v4::Operation(result.number);
-            let is_meant = is_named(number.name(), facts);
+            let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
             let wants = is_meant || self.resolved.wants_all;
             if is_meant {
                 start = if number == v4::Operation::RENAME { saved } else { current };
@@ -470,9 +535,4 @@ fn is_directory_change(number: v4::Operation) -> bool {
 /// Returns all tokens of a message without operations.
 fn words(heard: &FilenameTokens) -> OperationFilenameTokens<'_> {
     OperationFilenameTokens { number: 0, words: heard.words() }
-}
-
-/// Returns `true` if this is the main operation of a Transaction.
-fn is_named(name: Option<&'static str>, facts: &RpcSummary) -> bool {
-    name.is_some() && facts.label_operation() == name.map(CallOperation::Named)
 }

@@ -336,6 +336,7 @@ fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
 /// The same from messages: LAYOUTGET on the metadata server, then READ on a data server.
 #[test]
 fn a_read_on_a_data_server_is_about_the_file() {
+    use nfsrdma_dissectors::flow::decode::MainOperation;
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
@@ -357,8 +358,9 @@ fn a_read_on_a_data_server_is_about_the_file() {
         Procedure::Compound.results(&mut Cursor::new(encoder.bytes()), &mut reply).unwrap();
         let facts = RpcSummary {
             program: Some(Program::NFS),
-            procedure_name: Some("COMPOUND"),
-            operation: Some(nfsrdma_dissectors::flow::decode::CallOperation::Named(operation)),
+            version: Some(4),
+            procedure: Some(1),
+            main_operation: Some(MainOperation::Operation(operation)),
             ..RpcSummary::default()
         };
         told.clear();
@@ -404,9 +406,14 @@ fn a_read_on_a_data_server_is_about_the_file() {
         logr_layout: List::from(&layouts[..]),
     });
     let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
-    let path = walk(SERVER, "LAYOUTGET", &[putfh(b"F"), layoutget], &[done(), Results::LAYOUTGET(given)]);
+    let path = walk(
+        SERVER,
+        v4::Operation::LAYOUTGET,
+        &[putfh(b"F"), layoutget],
+        &[done(), Results::LAYOUTGET(given)],
+    );
     assert_eq!(path.as_deref(), Some("/d/f"));
     let read = Args::READ(v4::Read4Args { stateid, offset: 0, count: 4096 });
-    let path = walk(OTHER, "READ", &[putfh(b"of the data server"), read], &[done()]);
+    let path = walk(OTHER, v4::Operation::READ, &[putfh(b"of the data server"), read], &[done()]);
     assert_eq!(path.as_deref(), Some("/d/f"));
 }
