@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use nfsrdma_dissectors::flow::decode::RpcSummary;
+use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use serde_json::Value;
 
 use crate::output::json::{self, DecodedValuesJson};
@@ -100,25 +101,34 @@ struct CompoundFilehandles {
 
 impl CompoundFilehandles {
     /// Applies an operation.
-    fn follow(&mut self, op: &str, entry: &Value) {
+    fn follow(&mut self, operation: Operation, entry: &Value) {
         let stays = || {
             let claim = entry.get("claim").and_then(Value::as_str);
             claim.is_some_and(|claim| claim.ends_with("_FH") || claim == "CLAIM_PREVIOUS")
         };
-        match op {
-            "PUTFH" => {
+        match operation {
+            Operation::PUTFH => {
                 self.current = text(entry, &["object"]).map(Cow::into_owned);
                 self.name = None;
             }
-            "GETFH" => self.current = text(entry, &["object"]).map(Cow::into_owned).or(self.current.take()),
-            "SAVEFH" => self.saved.clone_from(&self.current),
-            "RESTOREFH" => {
+            Operation::GETFH => {
+                self.current = text(entry, &["object"]).map(Cow::into_owned).or(self.current.take())
+            }
+            Operation::SAVEFH => self.saved.clone_from(&self.current),
+            Operation::RESTOREFH => {
                 self.current.clone_from(&self.saved);
                 self.name = None;
             }
-            "OPEN" if stays() => {}
-            "LOOKUP" | "LOOKUPP" | "OPEN" | "CREATE" | "OPENATTR" | "PUTROOTFH" | "PUTPUBFH" | "SECINFO"
-            | "SECINFO_NO_NAME" => {
+            Operation::OPEN if stays() => {}
+            Operation::LOOKUP
+            | Operation::LOOKUPP
+            | Operation::OPEN
+            | Operation::CREATE
+            | Operation::OPENATTR
+            | Operation::PUTROOTFH
+            | Operation::PUTPUBFH
+            | Operation::SECINFO
+            | Operation::SECINFO_NO_NAME => {
                 self.current = None;
                 self.name = text(entry, &NAMES).map(Cow::into_owned);
             }
@@ -140,10 +150,11 @@ pub(super) fn for_each_row<E>(
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
         let status = text(entry, &["status"]);
-        let is_given = op == "GETFH";
-        let filehandle = match op {
-            "PUTFH" => text(entry, &["object"]),
-            op if op.starts_with("CB_") => text(entry, &CALLBACK_HANDLE_KEYS),
+        let operation = Operation::from_name(op);
+        let is_given = operation == Some(Operation::GETFH);
+        let filehandle = match operation {
+            Some(Operation::PUTFH) => text(entry, &["object"]),
+            None if CbOperation::from_name(op).is_some() => text(entry, &CALLBACK_HANDLE_KEYS),
             _ => None,
         };
         give(&OperationRow {
@@ -162,7 +173,9 @@ pub(super) fn for_each_row<E>(
             status,
             of: PhantomData,
         })?;
-        handles.follow(op, entry);
+        if let Some(operation) = operation {
+            handles.follow(operation, entry);
+        }
     }
     Ok(())
 }

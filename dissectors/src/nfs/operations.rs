@@ -61,6 +61,11 @@ macro_rules! operations {
                 }
             }
 
+            /// Returns the number of the operation with this name in the RFC.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|number| number.name() == Some(name))
+            }
+
             /// Returns the operation, if the number is in the table.
             pub const fn known(self) -> Option<$known> {
                 match self.0 {

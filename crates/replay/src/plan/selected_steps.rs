@@ -4,8 +4,8 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -171,21 +171,44 @@ enum NameEffect {
 
 impl NameEffect {
     fn for_step(step: &TraceStep<'_>) -> Self {
-        let of = |name: &str| match name {
-            "REMOVE" | "RENAME" | "LINK" | "RMDIR" => Self::Replaces,
-            "OPEN" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" => Self::Creates,
-            _ => Self::None,
-        };
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
-                let named = operations(step).into_iter().filter_map(Operation::name).map(of);
-                named.fold(Self::None, |one, other| match (one, other) {
-                    (Self::Replaces, _) | (_, Self::Replaces) => Self::Replaces,
-                    (Self::Creates, _) | (_, Self::Creates) => Self::Creates,
-                    _ => Self::None,
+                operations(step).into_iter().map(Self::of_operation).fold(Self::None, |one, other| {
+                    match (one, other) {
+                        (Self::Replaces, _) | (_, Self::Replaces) => Self::Replaces,
+                        (Self::Creates, _) | (_, Self::Creates) => Self::Creates,
+                        _ => Self::None,
+                    }
                 })
             }
-            Some(procedure) if !step.caller.is_reverse => of(procedure.name()),
+            Some(Procedure::V2(procedure)) if !step.caller.is_reverse => Self::of_v2(procedure),
+            Some(Procedure::V3(procedure)) if !step.caller.is_reverse => Self::of_v3(procedure),
+            _ => Self::None,
+        }
+    }
+
+    fn of_operation(operation: Operation) -> Self {
+        match operation {
+            Operation::REMOVE | Operation::RENAME | Operation::LINK => Self::Replaces,
+            Operation::OPEN | Operation::CREATE => Self::Creates,
+            _ => Self::None,
+        }
+    }
+
+    fn of_v2(procedure: v2::Procedure) -> Self {
+        use v2::Procedure as P;
+        match procedure {
+            P::REMOVE | P::RENAME | P::LINK | P::RMDIR => Self::Replaces,
+            P::CREATE | P::MKDIR | P::SYMLINK => Self::Creates,
+            _ => Self::None,
+        }
+    }
+
+    fn of_v3(procedure: v3::Procedure) -> Self {
+        use v3::Procedure as P;
+        match procedure {
+            P::REMOVE | P::RENAME | P::LINK | P::RMDIR => Self::Replaces,
+            P::CREATE | P::MKDIR | P::SYMLINK | P::MKNOD => Self::Creates,
             _ => Self::None,
         }
     }

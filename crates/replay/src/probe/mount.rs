@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
-use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode};
+use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode, Mountstat3};
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
@@ -45,7 +46,7 @@ pub struct MountedExport {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountError {
     /// The server refused: the path, and the status of MNT.
-    Refused(String, String),
+    Refused(String, Mountstat3),
     /// The port mapper or MOUNT is unreachable or missing.
     Unreachable(String),
 }
@@ -53,7 +54,7 @@ pub enum MountError {
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(path, status) => match advice_for_status(status) {
+            Self::Refused(path, status) => match advice_for_status(Nfsstat4(status.0)) {
                 Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
                 None => write!(f, "MNT {path}: {status}"),
             },
@@ -144,7 +145,7 @@ fn exports_and_root(
             |results| match results {
                 Results::MNT(outcome) => match outcome.ok() {
                     Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
-                    None => Err(MountError::Refused(path.clone(), outcome.status().to_string())),
+                    None => Err(MountError::Refused(path.clone(), outcome.status())),
                 },
                 _ => Err(MountError::Unreachable("MNT: another result".into())),
             },

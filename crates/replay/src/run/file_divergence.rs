@@ -131,9 +131,10 @@ impl FileDivergence {
     }
 
     fn explains_one(&self, difference: &Difference) -> bool {
-        let operation = operation(difference);
+        let operation = Operation::from_name(operation(difference));
         let has_content = self.size || !self.data.is_empty();
-        let reads = matches!(operation, "READ" | "READ_PLUS");
+        let reads = matches!(operation, Some(Operation::READ | Operation::READ_PLUS));
+        let copies = matches!(operation, Some(Operation::COPY | Operation::CLONE));
         match difference.kind {
             DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
@@ -142,8 +143,8 @@ impl FileDivergence {
                 })
             }
             DifferenceKind::Data if reads => has_content,
-            DifferenceKind::Count if reads || matches!(operation, "COPY" | "CLONE") => has_content,
-            DifferenceKind::Offset if operation == "SEEK" => has_content,
+            DifferenceKind::Count if reads || copies => has_content,
+            DifferenceKind::Offset if operation == Some(Operation::SEEK) => has_content,
             DifferenceKind::Data | DifferenceKind::Name => self.names,
             _ => match difference.path.rsplit('.').next().unwrap_or_default() {
                 "size" => self.size,
@@ -156,7 +157,7 @@ impl FileDivergence {
     }
 
     /// Returns `true` if an operation may have this status because of the divergence.
-    fn may_have_status(&self, operation: &str, status: &str) -> bool {
+    fn may_have_status(&self, operation: Option<Operation>, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;
         }
@@ -168,17 +169,19 @@ impl FileDivergence {
             // Another client has removed it.
             (_, "STALE") => self.names && self.is_by_other_client,
             // No data from the offset on: RFC 7862 section 15.11.3.
-            ("SEEK", "NXIO") => self.size || !self.data.is_empty(),
+            (Some(Operation::SEEK), "NXIO") => self.size || !self.data.is_empty(),
             // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
-            ("COPY" | "CLONE", "INVAL") => self.size,
-            ("VERIFY" | "NVERIFY", "SAME" | "NOT_SAME") => self.size || self.attributes,
-            ("GETXATTR" | "REMOVEXATTR", "NOXATTR") => self.xattrs,
+            (Some(Operation::COPY | Operation::CLONE), "INVAL") => self.size,
+            (Some(Operation::VERIFY | Operation::NVERIFY), "SAME" | "NOT_SAME") => {
+                self.size || self.attributes
+            }
+            (Some(Operation::GETXATTR | Operation::REMOVEXATTR), "NOXATTR") => self.xattrs,
             _ => false,
         }
     }
 }
 
-/// Returns the operation of a difference.
+/// Returns the name of the operation of a difference.
 fn operation(difference: &Difference) -> &str {
     let title = difference.operation.rsplit(' ').next().unwrap_or_default();
     // The paths of COMPOUND fields begin with the operation.

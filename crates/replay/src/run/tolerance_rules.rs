@@ -7,6 +7,8 @@
 pub mod file;
 pub mod inference;
 
+use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
+
 /// Rule that tolerates a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToleranceRule {
@@ -82,27 +84,59 @@ rules! {
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
 pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<ToleranceRule> {
+    let of_operation = match v4::Operation::from_name(operation) {
+        Some(operation) => rule_of_v4(operation, path),
+        None => rule_of_procedure(operation, path),
+    };
+    of_operation
+        .or_else(|| path.ends_with(".atomic").then_some(ATOMIC))
+        .or_else(|| rule_of_attribute(path, field))
+}
+
+/// Returns the rule of results of an operation of NFSv4, or of the procedure of NFSv3 with the same name.
+fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<ToleranceRule> {
+    use v4::Operation as Op;
     let is_status = path == "status";
     Some(match operation {
-        "CREATE_SESSION" if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
-        "EXCHANGE_ID" | "SETCLIENTID" if !is_status => SERVER_IDENTITY,
-        "SECINFO" | "SECINFO_NO_NAME" if !is_status => SECURITY_FLAVORS,
-        // Addresses of programs, and exports with their permissions.
-        "GETPORT" | "GETADDR" if !is_status => SERVER_IDENTITY,
-        "EXPORT" | "DUMP" | "GETADDRLIST" if !is_status => SERVER_IDENTITY,
-        "MNT" | "MNT3" if path.contains("flavor") => SECURITY_FLAVORS,
-        "FSINFO" | "PATHCONF" | "FSSTAT" if !is_status && !path.starts_with("obj_attributes") => CAPABILITIES,
-        "OPEN" if path.starts_with("delegation.") => DELEGATION,
-        "GET_DIR_DELEGATION" | "WANT_DELEGATION" if !is_status => DELEGATION,
-        "OPEN" if path == "rflags" => OPEN_FLAGS,
-        "ACCESS" if path == "supported" => ACCESS_SUPPORTED,
-        "OPEN" | "CREATE" | "SETATTR" if path.ends_with("attrset") || path == "attrsset" => ATTRSET,
-        "SEQUENCE" if path == "sr_status_flags" => STATUS_FLAGS,
-        "COPY" if is_copy_mode(path) => COPY_MODE,
-        "READ_PLUS" if path != "data" && path.contains("rpr_contents") => SEGMENTS,
-        _ if path.ends_with(".atomic") => ATOMIC,
-        _ => return rule_of_attribute(path, field),
+        Op::CREATE_SESSION if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
+        Op::EXCHANGE_ID | Op::SETCLIENTID if !is_status => SERVER_IDENTITY,
+        Op::SECINFO | Op::SECINFO_NO_NAME if !is_status => SECURITY_FLAVORS,
+        Op::OPEN if path.starts_with("delegation.") => DELEGATION,
+        Op::GET_DIR_DELEGATION | Op::WANT_DELEGATION if !is_status => DELEGATION,
+        Op::OPEN if path == "rflags" => OPEN_FLAGS,
+        Op::ACCESS if path == "supported" => ACCESS_SUPPORTED,
+        Op::OPEN | Op::CREATE | Op::SETATTR if path.ends_with("attrset") || path == "attrsset" => ATTRSET,
+        Op::SEQUENCE if path == "sr_status_flags" => STATUS_FLAGS,
+        Op::COPY if is_copy_mode(path) => COPY_MODE,
+        Op::READ_PLUS if path != "data" && path.contains("rpr_contents") => SEGMENTS,
+        _ => return None,
     })
+}
+
+/// Returns the rule of results of a procedure of NFSv3 or an auxiliary program.
+fn rule_of_procedure(name: &str, path: &str) -> Option<ToleranceRule> {
+    use mount::v3::Procedure as Mount;
+    use rpcbind::v4::Procedure as Rpcbind;
+    use v3::Procedure as Nfs;
+    let is_status = path == "status";
+    match Nfs::from_name(name) {
+        Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT)
+            if !is_status && !path.starts_with("obj_attributes") =>
+        {
+            return Some(CAPABILITIES);
+        }
+        _ => {}
+    }
+    // Exports with their permissions.
+    match Mount::from_name(name) {
+        Some(Mount::MNT) if path.contains("flavor") => return Some(SECURITY_FLAVORS),
+        Some(Mount::EXPORT | Mount::DUMP) if !is_status => return Some(SERVER_IDENTITY),
+        _ => {}
+    }
+    // Addresses of programs.
+    let is_port = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT);
+    let is_address = matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
+    ((is_port || is_address) && !is_status).then_some(SERVER_IDENTITY)
 }
 
 fn is_copy_mode(path: &str) -> bool {

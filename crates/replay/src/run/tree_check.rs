@@ -24,7 +24,9 @@ use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
-use crate::seed::files::{FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes};
+use crate::seed::files::{
+    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, RefusalReason,
+};
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{FileType, ObjectExistence};
@@ -459,7 +461,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         self.report.objects += 1;
         let found = match self.files.lookup(parent, name) {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
-            Ok(None) => Err(FileServerError::Refused("LOOKUP".into(), "no such name".into())),
+            Ok(None) => Err(FileServerError::Refused(
+                Operation::LOOKUP.to_string(),
+                RefusalReason::UnusableResults("no such name".into()),
+            )),
             Err(problem) => Err(problem),
         };
         let (handle, LiveObjectAttributes { file_type, size, mode, version: marks, .. }) = match found {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nfsrdma_dissectors::nfs::v3::Nfsstat3;
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::rpc_client::RpcCallError;
 
 use crate::trace::file_format::FileType;
@@ -12,8 +14,8 @@ pub type LiveFilehandle = Vec<u8>;
 /// The reason that a file operation failed.
 #[derive(Debug)]
 pub enum FileServerError {
-    /// The server refused the operation: operation and status.
-    Refused(String, String),
+    /// The server refused the operation, or its results are of no use.
+    Refused(String, RefusalReason),
     /// The server kept asking for a delay: operation and total seconds waited.
     Busy(String, u64),
     /// The Call failed.
@@ -23,12 +25,15 @@ pub enum FileServerError {
 impl fmt::Display for FileServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(what, status) => match advice_for_status(status) {
-                Some(meaning) => write!(f, "{meaning} ({what}: {status})"),
-                None => write!(f, "{what}: {status}"),
+            Self::Refused(operation, reason) => match reason.status().and_then(advice_for_status) {
+                Some(advice) => write!(f, "{advice} ({operation}: {reason})"),
+                None => write!(f, "{operation}: {reason}"),
             },
-            Self::Busy(what, seconds) => {
-                write!(f, "{what}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state")
+            Self::Busy(operation, seconds) => {
+                write!(
+                    f,
+                    "{operation}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state"
+                )
             }
             Self::Call(error) => error.fmt(f),
         }
@@ -43,18 +48,76 @@ impl From<RpcCallError> for FileServerError {
     }
 }
 
-/// Explains a status of NFSv3, NFSv4 or MOUNT during setup, and suggests a remedy. `None` for other statuses.
-pub fn advice_for_status(status: &str) -> Option<&'static str> {
-    Some(match status.split_once("ERR_")?.1 {
-        "ROFS" => "read-only file system: export it read-write",
-        "NOSPC" => "no space left on device: free space on the export",
-        "DQUOT" => "disk quota exceeded: raise it, or free space on the export",
-        "NOENT" => "no such file or directory: check the URL; `probe` lists the exports",
-        "NOTDIR" => "not a directory: check the URL",
-        "ACCES" | "ACCESS" | "PERM" => {
+/// The reason of a refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// Status of an NFSv3 procedure.
+    V3(Nfsstat3),
+    /// Status of an NFSv4 operation.
+    V4(Nfsstat4),
+    /// Results without error that are of no use, in words.
+    UnusableResults(String),
+}
+
+impl RefusalReason {
+    /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning. RFC
+    /// 1813 section 2.6, RFC 8881 section 15.1.
+    pub fn status(&self) -> Option<Nfsstat4> {
+        match self {
+            Self::V3(status) => Some(Nfsstat4(status.0)),
+            Self::V4(status) => Some(*status),
+            Self::UnusableResults(_) => None,
+        }
+    }
+
+    /// Returns `true` if a name, a size or an object type is rejected.
+    pub fn rejects_object(&self) -> bool {
+        matches!(
+            self.status(),
+            Some(
+                Nfsstat4::NFS4ERR_NAMETOOLONG
+                    | Nfsstat4::NFS4ERR_INVAL
+                    | Nfsstat4::NFS4ERR_BADCHAR
+                    | Nfsstat4::NFS4ERR_BADNAME
+                    | Nfsstat4::NFS4ERR_FBIG
+                    | Nfsstat4::NFS4ERR_NOTSUPP
+                    | Nfsstat4::NFS4ERR_BADTYPE
+                    | Nfsstat4::NFS4ERR_MLINK
+            )
+        )
+    }
+
+    /// Returns `true` if the name exists.
+    pub fn is_existing_name(&self) -> bool {
+        self.status() == Some(Nfsstat4::NFS4ERR_EXIST)
+    }
+}
+
+impl fmt::Display for RefusalReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V3(status) => status.fmt(f),
+            Self::V4(status) => status.fmt(f),
+            Self::UnusableResults(words) => f.write_str(words),
+        }
+    }
+}
+
+/// Explains a status during setup, and suggests a remedy. `None` for other statuses. The statuses of NFSv3 and MOUNT have
+/// the numbers of those of NFSv4.
+pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
+    Some(match status {
+        Nfsstat4::NFS4ERR_ROFS => "read-only file system: export it read-write",
+        Nfsstat4::NFS4ERR_NOSPC => "no space left on device: free space on the export",
+        Nfsstat4::NFS4ERR_DQUOT => "disk quota exceeded: raise it, or free space on the export",
+        Nfsstat4::NFS4ERR_NOENT => "no such file or directory: check the URL; `probe` lists the exports",
+        Nfsstat4::NFS4ERR_NOTDIR => "not a directory: check the URL",
+        Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM => {
             "permission denied: export it to this machine with no_root_squash, or make it world-writable"
         }
-        "WRONGSEC" => "the export requires security other than AUTH_SYS: allow sec=sys for this machine",
+        Nfsstat4::NFS4ERR_WRONGSEC => {
+            "the export requires security other than AUTH_SYS: allow sec=sys for this machine"
+        }
         _ => return None,
     })
 }

@@ -190,10 +190,10 @@ pub fn seed(
         (None, _) => {
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
-                Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+                Err(FileServerError::Refused(what, reason)) if reason.is_existing_name() => {
                     let found = files.lookup(&export, name.as_bytes()).map_err(said(name.to_owned()))?;
                     let run =
-                        found.ok_or_else(|| said(name.to_owned())(FileServerError::Refused(what, status)))?;
+                        found.ok_or_else(|| said(name.to_owned())(FileServerError::Refused(what, reason)))?;
                     if !files.is_empty(&run).map_err(said(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
                     }
@@ -360,9 +360,9 @@ impl TreeSeeder<'_> {
         self.counts.objects += 1;
         match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
-            Err(FileServerError::Refused(what, status)) if status.ends_with("ERR_EXIST") => {
+            Err(FileServerError::Refused(what, reason)) if reason.is_existing_name() => {
                 let found = self.files.lookup(parent, name).map_err(said)?;
-                found.ok_or_else(|| said(FileServerError::Refused(what, status)))
+                found.ok_or_else(|| said(FileServerError::Refused(what, reason)))
             }
             made => made.map_err(said),
         }
@@ -377,10 +377,10 @@ impl TreeSeeder<'_> {
         mode: u32,
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         match self.find_or_make(parent, name, kind, mode) {
-            Err(SeedError::Server(what, FileServerError::Refused(operation, status)))
-                if is_refusal(&status) =>
+            Err(SeedError::Server(what, FileServerError::Refused(operation, reason)))
+                if reason.rejects_object() =>
             {
-                self.refuse(format!("{}: {operation}: {status}", shorten(&what)));
+                self.refuse(format!("{}: {operation}: {reason}", shorten(&what)));
                 Ok(None)
             }
             done => done.map(Some),
@@ -462,11 +462,11 @@ impl TreeSeeder<'_> {
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     if self.files.lookup(&parent, name).map_err(said)?.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
+                            Err(FileServerError::Refused(what, reason)) if reason.rejects_object() => {
                                 let name = shorten(&String::from_utf8_lossy(name));
-                                self.refuse(format!("{name}: {what}: {status}"));
+                                self.refuse(format!("{name}: {what}: {reason}"));
                             }
-                            Err(FileServerError::Refused(_, status)) if status.ends_with("ERR_EXIST") => {}
+                            Err(FileServerError::Refused(_, reason)) if reason.is_existing_name() => {}
                             linked => {
                                 linked.map_err(said)?;
                                 self.counts.links += 1;
@@ -504,15 +504,6 @@ impl TreeSeeder<'_> {
         }
         Some(live)
     }
-}
-
-/// Returns `true` for statuses that reject a name, a size or an object type, in NFSv3 and NFSv4.
-fn is_refusal(status: &str) -> bool {
-    let status = status.split_once("ERR_").map_or("", |(_, status)| status);
-    matches!(
-        status,
-        "NAMETOOLONG" | "INVAL" | "BADCHAR" | "BADNAME" | "FBIG" | "NOTSUPP" | "BADTYPE" | "MLINK"
-    )
 }
 
 /// Shortens a name to 40 characters for display.
@@ -554,11 +545,11 @@ fn write_contents(
         let is_file = matches!(object.kind, FileType::FILE | FileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match maker.files.set_attributes(live, None, Some(object.size)) {
-                Err(FileServerError::Refused(what, status)) if is_refusal(&status) => {
+                Err(FileServerError::Refused(what, reason)) if reason.rejects_object() => {
                     let name =
                         object.names.first().map(|(_, name)| String::from_utf8_lossy(name).into_owned());
                     let name = shorten(&name.unwrap_or_default());
-                    maker.refuse(format!("{name}, {} bytes: {what}: {status}", object.size));
+                    maker.refuse(format!("{name}, {} bytes: {what}: {reason}", object.size));
                     (object.live_handle, object.is_refused) = (None, true);
                     too_large.extend(object.names.iter().cloned());
                 }

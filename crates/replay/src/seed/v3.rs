@@ -14,7 +14,7 @@ use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, RefusalReason,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySize;
@@ -56,7 +56,7 @@ impl<'t> Nfs3Client<'t> {
             match found {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
-                Err(status) => return Err(FileServerError::Refused(what(), status.to_string())),
+                Err(status) => return Err(FileServerError::Refused(what(), RefusalReason::V3(status))),
             }
         }
         Err(FileServerError::Busy(what(), u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs()))
@@ -81,7 +81,8 @@ impl<'t> Nfs3Client<'t> {
         match handle {
             Some(handle) => Ok(handle),
             None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
-                FileServerError::Refused("LOOKUP".into(), "what was just made is not there".into())
+                let reason = RefusalReason::UnusableResults("the new object does not exist".into());
+                FileServerError::Refused(Nfs::LOOKUP.to_string(), reason)
             }),
         }
     }
@@ -223,10 +224,8 @@ impl FileServerClient for Nfs3Client<'_> {
                     _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
                 })?;
             if count == 0 || count > rest.len() {
-                return Err(FileServerError::Refused(
-                    "WRITE".into(),
-                    format!("{count} bytes of {}", rest.len()),
-                ));
+                let reason = RefusalReason::UnusableResults(format!("{count} bytes of {}", rest.len()));
+                return Err(FileServerError::Refused(Nfs::WRITE.to_string(), reason));
             }
             done += count;
         }

@@ -2,13 +2,15 @@
 
 mod clients;
 
+use std::fmt;
+
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, Close4Args, CompoundReply, Create4Args, Createhow4, Createtype4,
     DestroyClientid4Args, DestroySession4Args, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
     NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args, Results,
-    Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values,
-    words_for_bits,
+    OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args,
+    Results, Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args,
+    mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
@@ -17,7 +19,7 @@ use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
+    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, RefusalReason, SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySize;
@@ -125,8 +127,7 @@ impl<'t> Nfs4Client<'t> {
                 Err(error) => last = Some(error),
             }
         }
-        Err(last
-            .unwrap_or_else(|| FileServerError::Refused("NFSv4".into(), "no minor version to try".into())))
+        Err(last.unwrap_or_else(|| unusable("NFSv4", "no minor version to try")))
     }
 
     /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
@@ -134,7 +135,8 @@ impl<'t> Nfs4Client<'t> {
         if let Nfs4ClientState::Session { id, .. } = self.state {
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             // State that is not released ends with its lease.
-            let _ = run(&mut self.rpc, self.minor, "DESTROY_SESSION", &[destroy], &[], |_| Some(()));
+            let _ =
+                run(&mut self.rpc, self.minor, &Operation::DESTROY_SESSION, &[destroy], &[], |_| Some(()));
         }
     }
 
@@ -155,7 +157,7 @@ impl<'t> Nfs4Client<'t> {
     /// As [`FileServerClient::lookup`]. Also returns an error in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> Result<Stateid4, FileServerError> {
         let Nfs4ClientState::Session { .. } = self.state else {
-            return Err(FileServerError::Refused("OPEN".into(), "NFSv4.0 opens by name alone".into()));
+            return Err(unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
         };
         let open = Args::OPEN(Open4Args {
             seqid: 0,
@@ -165,7 +167,7 @@ impl<'t> Nfs4Client<'t> {
             openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
             claim: OpenClaim4::Fh,
         });
-        self.run("OPEN", &[putfh(file), open], &[], |results| match results {
+        self.run(&Operation::OPEN, &[putfh(file), open], &[], |results| match results {
             Results::OPEN(outcome) => outcome.ok().map(|ok| ok.stateid.clone()),
             _ => None,
         })
@@ -173,40 +175,43 @@ impl<'t> Nfs4Client<'t> {
 
     fn run<T>(
         &mut self,
-        what: &str,
+        name: &dyn fmt::Display,
         operations: &[Args<'_>],
         data: &[PayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut waits = 0;
         while waits < MAX_DELAY_RETRIES {
-            match self.run_once(what, operations, data, &mut read) {
-                Err(FileServerError::Refused(what, status)) if is_delay(&status) => {
+            match self.run_once(name, operations, data, &mut read) {
+                Err(FileServerError::Refused(name, reason)) if is_delay(&reason) => {
                     waits += 1;
                     std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
                     if self.minor == 0 && operations.iter().any(|of| matches!(of, Args::OPEN(_))) {
-                        return Err(FileServerError::Refused(what, status));
+                        return Err(FileServerError::Refused(name, reason));
                     }
                 }
-                Err(FileServerError::Refused(what, status))
-                    if is_client_unknown(&status) && self.renewals < MAX_RENEWALS =>
+                Err(FileServerError::Refused(name, reason))
+                    if is_client_unknown(&reason) && self.renewals < MAX_RENEWALS =>
                 {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves contain the clientid.
                     if self.minor == 0 {
-                        return Err(FileServerError::Refused(what, status));
+                        return Err(FileServerError::Refused(name, reason));
                     }
                 }
                 // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
                 // 15.1.10.3).
-                Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_RETRY_UNCACHED_REP" => {
+                Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP))) => {
                     waits += 1
                 }
                 done => return done,
             }
         }
-        Err(FileServerError::Busy(what.into(), u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs()))
+        Err(FileServerError::Busy(
+            name.to_string(),
+            u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs(),
+        ))
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
@@ -222,7 +227,7 @@ impl<'t> Nfs4Client<'t> {
         };
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_COMPLETE_ALREADY" => Ok(()),
+            Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY))) => Ok(()),
             done => done,
         }
     }
@@ -233,12 +238,12 @@ impl<'t> Nfs4Client<'t> {
             return Ok(());
         }
         let done = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
-        self.run("RECLAIM_COMPLETE", &[done], &[], |_| Some(()))
+        self.run(&Operation::RECLAIM_COMPLETE, &[done], &[], |_| Some(()))
     }
 
     fn run_once<T>(
         &mut self,
-        what: &str,
+        name: &dyn fmt::Display,
         operations: &[Args<'_>],
         data: &[PayloadSource<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
@@ -260,7 +265,7 @@ impl<'t> Nfs4Client<'t> {
             }));
         }
         all.extend_from_slice(operations);
-        run(&mut self.rpc, self.minor, what, &all, data, read)
+        run(&mut self.rpc, self.minor, name, &all, data, read)
     }
 
     fn next_seqid(&mut self) -> u32 {
@@ -284,14 +289,14 @@ impl<'t> Nfs4Client<'t> {
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(FileServerError::Refused(_, status))
-                    if is_delay(&status) && waits < MAX_DELAY_RETRIES =>
+                Err(FileServerError::Refused(_, reason))
+                    if is_delay(&reason) && waits < MAX_DELAY_RETRIES =>
                 {
                     waits += 1
                 }
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
-                Err(FileServerError::Refused(_, status))
-                    if is_state_lost(&status) && losses < MAX_RENEWALS =>
+                Err(FileServerError::Refused(_, reason))
+                    if is_state_lost(&reason) && losses < MAX_RENEWALS =>
                 {
                     losses += 1;
                     if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
@@ -329,7 +334,7 @@ impl<'t> Nfs4Client<'t> {
             claim: OpenClaim4::Null(Text(name)),
         });
         let (mut opened, mut handle) = (None, Vec::new());
-        self.run("OPEN", &[putfh(directory), open, Args::GETFH(Void)], &[], |results| {
+        self.run(&Operation::OPEN, &[putfh(directory), open, Args::GETFH(Void)], &[], |results| {
             match results {
                 Results::OPEN(outcome) => {
                     let ok = outcome.ok()?;
@@ -344,34 +349,54 @@ impl<'t> Nfs4Client<'t> {
         if must_confirm {
             let seqid = self.next_seqid();
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
-            self.run("OPEN_CONFIRM", &[putfh(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
-                if let Results::OPEN_CONFIRM(outcome) = results {
-                    stateid = outcome.ok()?.open_stateid.clone();
-                }
-                Some(())
-            })?;
+            self.run(
+                &Operation::OPEN_CONFIRM,
+                &[putfh(&handle), Args::OPEN_CONFIRM(confirm)],
+                &[],
+                |results| {
+                    if let Results::OPEN_CONFIRM(outcome) = results {
+                        stateid = outcome.ok()?.open_stateid.clone();
+                    }
+                    Some(())
+                },
+            )?;
         }
         let seqid = self.next_seqid();
         let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
-        self.run("CLOSE", &[putfh(&handle), close], &[], |_| Some(()))?;
+        self.run(&Operation::CLOSE, &[putfh(&handle), close], &[], |_| Some(()))?;
         Ok(handle)
     }
 }
 
 /// Returns `true` if the server has lost the client or its session.
-fn is_client_unknown(status: &str) -> bool {
-    matches!(status, "NFS4ERR_BADSESSION" | "NFS4ERR_DEADSESSION" | "NFS4ERR_STALE_CLIENTID")
+fn is_client_unknown(reason: &RefusalReason) -> bool {
+    matches!(
+        reason,
+        RefusalReason::V4(
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
+        )
+    )
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_state_lost(status: &str) -> bool {
-    let of_stateid = ["NFS4ERR_STALE_STATEID", "NFS4ERR_BAD_STATEID", "NFS4ERR_BAD_SEQID"];
-    is_client_unknown(status) || of_stateid.contains(&status)
+fn is_state_lost(reason: &RefusalReason) -> bool {
+    is_client_unknown(reason)
+        || matches!(
+            reason,
+            RefusalReason::V4(
+                Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
+            )
+        )
 }
 
 /// Returns `true` if the server asks for a delay.
-fn is_delay(status: &str) -> bool {
-    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE")
+fn is_delay(reason: &RefusalReason) -> bool {
+    matches!(reason, RefusalReason::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
+}
+
+/// Returns the error of results that are of no use.
+fn unusable(name: impl fmt::Display, words: &str) -> FileServerError {
+    FileServerError::Refused(name.to_string(), RefusalReason::UnusableResults(words.into()))
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -391,15 +416,15 @@ impl FileServerClient for Nfs4Client<'_> {
         let names = path.split('/').filter(|name| !name.is_empty());
         way.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
         way.push(Args::GETFH(Void));
-        self.run(path, &way, &[], getfh_result)
+        self.run(&path, &way, &[], getfh_result)
     }
 
     fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Option<LiveFilehandle>, FileServerError> {
         let operations =
             [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
-        match self.run("LOOKUP", &operations, &[], getfh_result) {
+        match self.run(&Operation::LOOKUP, &operations, &[], getfh_result) {
             Ok(handle) => Ok(Some(handle)),
-            Err(FileServerError::Refused(_, status)) if status == "NFS4ERR_NOENT" => Ok(None),
+            Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -424,18 +449,18 @@ impl FileServerClient for Nfs4Client<'_> {
             _ => Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
         };
         let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
-        self.run("CREATE", &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
+        self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> Result<(), FileServerError> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
-        self.run("LINK", &operations, &[], |_| Some(()))
+        self.run(&Operation::LINK, &operations, &[], |_| Some(()))
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> Result<(), FileServerError> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
-        self.run("REMOVE", &[putfh(directory), remove], &[], |_| Some(()))
+        self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
 
     fn set_attributes(
@@ -450,7 +475,7 @@ impl FileServerClient for Nfs4Client<'_> {
         let (words, values) = mask_and_values(&items);
         let obj_attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
-        self.run("SETATTR", &[putfh(object), set], &[], |_| Some(()))
+        self.run(&Operation::SETATTR, &[putfh(object), set], &[], |_| Some(()))
     }
 
     fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> Result<(), FileServerError> {
@@ -464,15 +489,13 @@ impl FileServerClient for Nfs4Client<'_> {
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
             let data = [PayloadSource::Copied(rest)];
-            let count = self.run("WRITE", &[putfh(file), write], &data, |results| match results {
-                Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
-                _ => None,
-            })?;
+            let count =
+                self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
+                    Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
+                    _ => None,
+                })?;
             if count == 0 || count > rest.len() {
-                return Err(FileServerError::Refused(
-                    "WRITE".into(),
-                    format!("{count} bytes of {}", rest.len()),
-                ));
+                return Err(unusable(Operation::WRITE, &format!("{count} bytes of {}", rest.len())));
             }
             done += count;
         }
@@ -487,7 +510,7 @@ impl FileServerClient for Nfs4Client<'_> {
             maxcount: 4096,
             attr_request: Bitmap4::from(&[][..]),
         });
-        self.run("READDIR", &[putfh(directory), readdir], &[], |results| match results {
+        self.run(&Operation::READDIR, &[putfh(directory), readdir], &[], |results| match results {
             Results::READDIR(outcome) => outcome.ok().map(|ok| ok.reply.entries.iter().next().is_none()),
             _ => None,
         })
@@ -496,7 +519,7 @@ impl FileServerClient for Nfs4Client<'_> {
     fn capabilities(&mut self, object: &[u8]) -> Result<FileSystemCapabilities, FileServerError> {
         let words = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
+        self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut supported, mut io) = (None, [0; 2]);
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -540,7 +563,7 @@ impl FileServerClient for Nfs4Client<'_> {
             Attributes::TIME_MODIFY,
         ]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&words[..]) });
-        self.run("GETATTR", &[putfh(object), getattr], &[], |results| {
+        self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
             let mut marks = ObjectVersion::default();
@@ -574,14 +597,14 @@ impl FileServerClient for Nfs4Client<'_> {
     fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Vec<u8>, FileServerError> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
-        self.run("READ", &[putfh(file), read], &[], |results| match results {
+        self.run(&Operation::READ, &[putfh(file), read], &[], |results| match results {
             Results::READ(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
     }
 
     fn read_link(&mut self, link: &[u8]) -> Result<Vec<u8>, FileServerError> {
-        self.run("READLINK", &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
+        self.run(&Operation::READLINK, &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
         })
@@ -597,7 +620,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 maxcount: 4096,
                 attr_request: Bitmap4::from(&[][..]),
             });
-            let is_over = self.run("READDIR", &[putfh(directory), readdir], &[], |results| {
+            let is_over = self.run(&Operation::READDIR, &[putfh(directory), readdir], &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
                 listing.cookie_verifier = ok.cookieverf;
@@ -614,7 +637,8 @@ impl FileServerClient for Nfs4Client<'_> {
         self.destroy_session();
         if let Nfs4ClientState::Session { clientid, .. } = self.state {
             let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-            let _ = run(&mut self.rpc, self.minor, "DESTROY_CLIENTID", &[destroy], &[], |_| Some(()));
+            let _ =
+                run(&mut self.rpc, self.minor, &Operation::DESTROY_CLIENTID, &[destroy], &[], |_| Some(()));
         }
         self.rpc.disconnect();
     }
@@ -624,7 +648,7 @@ impl FileServerClient for Nfs4Client<'_> {
 fn run<T>(
     line: &mut ContainedRpcClient<'_>,
     minor: u32,
-    what: &str,
+    name: &dyn fmt::Display,
     operations: &[Args<'_>],
     data: &[PayloadSource<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
@@ -648,8 +672,8 @@ fn run<T>(
         })?;
     match found {
         Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(FileServerError::Refused(what.into(), "results without the requested item".into())),
-        Err(status) => Err(FileServerError::Refused(what.into(), status.to_string())),
+        Ok(None) => Err(unusable(name, "results without the requested item")),
+        Err(status) => Err(FileServerError::Refused(name.to_string(), RefusalReason::V4(status))),
     }
 }
 

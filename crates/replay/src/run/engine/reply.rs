@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
-use nfsrdma_dissectors::nfs::v4::{self, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
@@ -318,10 +318,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             return Ok(ReplyDisposition::Retry);
         }
-        if let Some(last @ (28 | 30 | 69)) = outcome.statuses.last()
+        // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
+        if let Some(last) = outcome.statuses.last()
+            && let status @ (Nfsstat4::NFS4ERR_NOSPC | Nfsstat4::NFS4ERR_ROFS | Nfsstat4::NFS4ERR_DQUOT) =
+                Nfsstat4(*last)
             && self::recorded_outcome(step, &message).statuses.last() != Some(last)
         {
-            self.report_export_status(held, *last);
+            self.report_export_status(held, status);
         }
         if let Some(state) =
             self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
@@ -393,14 +396,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }))
     }
 
-    /// Reports once that the export is read-only, full, or over quota. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
-    fn report_export_status(&mut self, held: &WindowStep, status: u32) {
-        let name = match status {
-            28 => "NFS4ERR_NOSPC",
-            30 => "NFS4ERR_ROFS",
-            _ => "NFS4ERR_DQUOT",
-        };
-        let Some(meaning) = advice_for_status(name) else { return };
+    /// Reports once that the export is read-only, full, or over quota.
+    fn report_export_status(&mut self, held: &WindowStep, status: Nfsstat4) {
+        let Some(meaning) = advice_for_status(status) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
             self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
         }
@@ -570,7 +568,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
         let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
         ok.reply.entries.iter().any(|entry| {
             let mut attributes = entry.attrs.items().map_while(Result::ok);
-            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))
+            attributes.any(|of| of == v4::Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY))
         })
     })
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
-use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashSet;
 
@@ -556,7 +556,10 @@ fn statuses(message: &ComparedMessage) -> Vec<&ComparedValue> {
 
 /// Returns `true` if an operation may create a name in a directory.
 fn makes_names(operation: &str) -> bool {
-    matches!(operation, "CREATE" | "OPEN" | "LINK" | "RENAME" | "MKDIR" | "SYMLINK" | "MKNOD")
+    use v3::Procedure as Nfs;
+    use v4::Operation as Op;
+    matches!(Op::from_name(operation), Some(Op::CREATE | Op::OPEN | Op::LINK | Op::RENAME))
+        || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
 }
 
 fn is_success(status: &str) -> bool {

@@ -2,8 +2,8 @@
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, Clientid4, CreateSession4Args,
-    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Results, Setclientid4Args,
-    SetclientidConfirm, StateProtect4A, UniversalAddress,
+    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Netaddr4, NfsClientId4, Operation, Results,
+    Setclientid4Args, SetclientidConfirm, StateProtect4A, UniversalAddress,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
@@ -27,13 +27,13 @@ pub(super) fn set_clientid(
         },
         callback_ident: 1,
     });
-    let (clientid, verifier) = run(line, 0, "SETCLIENTID", &[set], &[], |results| match results {
+    let (clientid, verifier) = run(line, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
         Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
         _ => None,
     })?;
     let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
     let confirm = Args::SETCLIENTID_CONFIRM(confirm);
-    run(line, 0, "SETCLIENTID_CONFIRM", &[confirm], &[], |_| Some(()))?;
+    run(line, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
     Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
 }
 
@@ -51,15 +51,16 @@ pub(super) fn create_session(
         eia_state_protect: StateProtect4A::None,
         eia_client_impl_id: List::default(),
     }));
-    let (clientid, sequence) = run(line, minor, "EXCHANGE_ID", &[exchange], &[], |results| match results {
-        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
-            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
-            let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
-            let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
-            known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
-        }),
-        _ => None,
-    })?;
+    let (clientid, sequence) =
+        run(line, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
+                // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+                let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+                let known = known.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+                known.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+            }),
+            _ => None,
+        })?;
     let attributes = |size| ChannelAttrs4 {
         ca_headerpadsize: 0,
         ca_maxrequestsize: size,
@@ -78,7 +79,7 @@ pub(super) fn create_session(
         csa_cb_program: Program::NFS_CB.0,
         csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
     }));
-    run(line, minor, "CREATE_SESSION", &[create], &[], |results| match results {
+    run(line, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
             let channel = &ok.csr_fore_chan_attrs;
             let limits = SessionLimits {

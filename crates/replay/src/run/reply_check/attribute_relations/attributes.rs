@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::nfs::v3::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
 
 use nfsrdma_analysis::comparison::record::FieldPath;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
@@ -170,12 +172,25 @@ fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
 
 /// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
 fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
-    let gives = matches!(operation, "LOOKUP" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD");
+    let of_v4 = || Operation::from_name(operation);
+    // NFSv4 returns attributes of objects in GETATTR alone.
+    let returns_handle = || {
+        matches!(
+            Procedure::from_name(operation),
+            Some(
+                Procedure::LOOKUP
+                    | Procedure::CREATE
+                    | Procedure::MKDIR
+                    | Procedure::SYMLINK
+                    | Procedure::MKNOD
+            )
+        )
+    };
     match path.split('.').next().unwrap_or_default() {
-        "cinfo" if matches!(operation, "OPEN" | "CREATE") => AttributeSubject::Parent,
+        "cinfo" if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => AttributeSubject::Parent,
         "source_cinfo" => AttributeSubject::Saved,
-        "obj_attributes" if operation == "GETATTR" => AttributeSubject::Current,
-        "obj_attributes" if gives => AttributeSubject::ReplyHandle,
+        "obj_attributes" if of_v4() == Some(Operation::GETATTR) => AttributeSubject::Current,
+        "obj_attributes" if returns_handle() => AttributeSubject::ReplyHandle,
         "todir_wcc" | "linkdir_wcc" => AttributeSubject::CallHandle(1),
         group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::CallHandle(0),
         _ => AttributeSubject::Current,
