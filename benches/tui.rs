@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::Windows;
-use nfsrdma_inspect::tui::capture_handle::CaptureHandle;
+use nfsrdma_capture_file::ZstdWindowBudget;
+use nfsrdma_inspect::tui::capture_handle::SharedCapture;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -68,8 +68,9 @@ fn main() -> ExitCode {
 fn measure(path: PathBuf) -> bool {
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     let start = Instant::now();
-    let mut app = App::new(CaptureHandle::files(vec![path], Windows::default()), TuiOptions::default())
-        .expect("remove the filter");
+    let mut app =
+        App::new(SharedCapture::files(vec![path], ZstdWindowBudget::default()), TuiOptions::default())
+            .expect("remove the filter");
     let mut draw = |app: &mut App| _ = terminal.draw(|frame| app.draw(frame)).expect("a terminal");
     while app.transactions() == 0 {
         app.tick();

@@ -54,9 +54,9 @@ impl Address {
 /// stacked. In a VXLAN (RFC 7348) or NVGRE (RFC 7637) tunnel: the tunnel's network identifier and the VLAN identifiers
 /// inside. Other tunnels reset it, because the outer tags of a mirrored frame say nothing about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tenant(u64);
+pub struct VirtualNetwork(u64);
 
-impl Tenant {
+impl VirtualNetwork {
     /// No virtual network.
     pub const NONE: Self = Self(0);
 
@@ -93,8 +93,8 @@ impl Tenant {
     }
 }
 
-/// Displays `VLAN 6`, `VLAN 5.6` (outer to inner), `VNI 100`, `VNI 100 VLAN 5`, or nothing for [`Tenant::NONE`].
-impl fmt::Display for Tenant {
+/// Displays `VLAN 6`, `VLAN 5.6` (outer to inner), `VNI 100`, `VNI 100 VLAN 5`, or nothing for [`VirtualNetwork::NONE`].
+impl fmt::Display for VirtualNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "VLAN ";
         if let Some(identifier) = self.network_identifier() {
@@ -126,28 +126,29 @@ mod tests {
 
     #[test]
     fn tags_and_network_identifiers_tell_tenants_apart() {
-        let none = Tenant::NONE;
+        let none = VirtualNetwork::NONE;
         let all = [
             none,
             none.with_vlan(5),
             none.with_vlan(6),
             none.with_vlan(5).with_vlan(6),
             none.with_vlan(6).with_vlan(5),
-            Tenant::network(5),
-            Tenant::network(0),
-            Tenant::network(5).with_vlan(5),
+            VirtualNetwork::network(5),
+            VirtualNetwork::network(0),
+            VirtualNetwork::network(5).with_vlan(5),
         ];
         for (at, one) in all.iter().enumerate() {
             assert!(all.iter().skip(at + 1).all(|other| one != other), "{one:?}");
         }
         assert_eq!(none.with_vlan(0), none);
-        let ids = |tenant: Tenant| (tenant.network_identifier(), tenant.vlan_ids().collect::<Vec<_>>());
+        let ids =
+            |tenant: VirtualNetwork| (tenant.network_identifier(), tenant.vlan_ids().collect::<Vec<_>>());
         let outermost = none.with_vlan(7).with_vlan(5).with_vlan(6);
         assert_eq!(ids(none), (None, vec![]));
         assert_eq!(ids(outermost), (None, vec![5, 6]));
-        assert_eq!(ids(Tenant::network(0xff_ffff).with_vlan(4095)), (Some(0xff_ffff), vec![4095]));
-        let texts =
-            [none, outermost, Tenant::network(0), Tenant::network(100).with_vlan(5)].map(|it| it.to_string());
+        assert_eq!(ids(VirtualNetwork::network(0xff_ffff).with_vlan(4095)), (Some(0xff_ffff), vec![4095]));
+        let texts = [none, outermost, VirtualNetwork::network(0), VirtualNetwork::network(100).with_vlan(5)]
+            .map(|it| it.to_string());
         assert_eq!(texts, ["", "VLAN 5.6", "VNI 0", "VNI 100 VLAN 5"]);
         assert!(none.may_match(all[1]) && all[1].may_match(none) && !all[1].may_match(all[2]));
     }

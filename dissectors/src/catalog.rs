@@ -1,11 +1,11 @@
 //! Registry of every field of every protocol.
 
-use crate::field::registry::{DecodeLayer, Registry};
+use crate::field::registry::{DecodeLayer, FieldRegistry};
 use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 /// Returns every field of every structure with the layer that reports it.
-pub fn all_fields() -> Registry {
-    let mut registry = Registry::default();
+pub fn all_fields() -> FieldRegistry {
+    let mut registry = FieldRegistry::default();
     let frame = registry.set_layer(DecodeLayer::Frame);
     net::describe(frame);
     infiniband::describe(frame);

@@ -9,7 +9,7 @@ pub mod registry;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
-use registry::Registry;
+use registry::FieldRegistry;
 
 /// One field of one structure: filter name, name in the specification, kind and documentation.
 #[derive(Debug)]
@@ -124,12 +124,12 @@ pub struct DdpEligibleItem {
     /// Index of its operation among those of the message that can have an eligible item.
     pub operation: usize,
     /// Place of the content.
-    pub placement: ItemPlacement,
+    pub placement: DataItemPlacement,
 }
 
 /// Place of a DDP-eligible data item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ItemPlacement {
+pub enum DataItemPlacement {
     /// In the message.
     Inline,
     /// In the Read chunk with its position.
@@ -148,13 +148,13 @@ pub trait Observer<'a> {
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
     #[inline(always)]
-    fn is_interested_in(&mut self, _field: &'static Field, _describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, _field: &'static Field, _describe: fn(&mut FieldRegistry)) -> bool {
         true
     }
 
     /// Same as [`Observer::is_interested_in`] for a header of fixed layout, which `describe` registers under this field, too.
     #[inline(always)]
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.is_interested_in(group, describe)
     }
 
@@ -194,8 +194,8 @@ pub trait Observer<'a> {
 
 /// Methods of an [`Observer`] that can be called by dynamic dispatch.
 trait DynamicObserver<'a> {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool;
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool;
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
     fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool;
     fn enter(&mut self, field: &'static Field, at: usize);
     fn leave(&mut self, at: usize);
@@ -207,11 +207,11 @@ trait DynamicObserver<'a> {
 }
 
 impl<'a, O: Observer<'a>> DynamicObserver<'a> for O {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         Observer::is_interested_in(self, field, describe)
     }
 
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         Observer::is_interested_in_header(self, group, describe)
     }
 
@@ -259,11 +259,11 @@ impl<'o, 'a> ObserverRef<'o, 'a> {
 }
 
 impl<'a> Observer<'a> for ObserverRef<'_, 'a> {
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.0.is_interested_in(field, describe)
     }
 
-    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.0.is_interested_in_header(group, describe)
     }
 

@@ -321,7 +321,7 @@ macro_rules! header {
             }),*];
 
             /// Adds the header and its fields to a registry.
-            pub fn describe(registry: &mut $crate::field::registry::Registry) {
+            pub fn describe(registry: &mut $crate::field::registry::FieldRegistry) {
                 registry.field(Self::GROUP);
                 let mut fields = Self::FIELDS.iter();
                 $(if let Some(field) = fields.next() {

@@ -197,7 +197,7 @@ fn report_failure(error: OutputError, counters: Counters) -> Result<CaptureOutco
 
 fn record(
     args: &CaptureArgs,
-    opened: nfsrdma_capture_file::live::OpenedCapture,
+    opened: nfsrdma_capture_file::live::OpenedLiveCapture,
     recording: &mut CaptureRecording,
 ) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;

@@ -13,18 +13,18 @@ use nfsrdma_rpc::url::ServerUrl;
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
-use super::replay::reports::ReportArgs;
+use super::replay::reports::ReplayReportArgs;
 use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
 use super::style::{self, ColorChoice};
 use super::{ExitStatus, outputs, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::check_report::{
-    BaselineDifferences, CaptureCheckResult, CheckOutcome, CheckReportView, CheckedCaptureSummary,
+    BaselineCheckOutcome, BaselineCheckResult, BaselineDifferences, BaselineReportView, CheckedCaptureSummary,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
@@ -35,8 +35,8 @@ use nfsrdma_analysis::baseline::{
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::comparison::tally::DifferenceTally;
-use nfsrdma_analysis::memory::{CheckMemory, MemoryBudget};
-use nfsrdma_output_file::{InputFiles, check_standard_output};
+use nfsrdma_analysis::memory::{BaselineCheckMemoryShares, MemoryBudget};
+use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 
 /// Default number of differences shown per capture.
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
@@ -61,7 +61,7 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
     capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \
     error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted\n  4  server \
     unreachable\n  6  protocol error by this program\n"))]
-pub(super) struct CheckArgs {
+pub(super) struct BaselineCheckArgs {
     /// Capture files
     #[arg(required = true, value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
@@ -70,7 +70,7 @@ pub(super) struct CheckArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 
     /// Write the baselines; settings in existing ones are kept
     #[arg(long)]
@@ -116,7 +116,7 @@ pub(super) struct CheckArgs {
     part: StepSelectionArgs,
 
     #[command(flatten)]
-    reports: ReportArgs,
+    reports: ReplayReportArgs,
 
     /// Show at most COUNT differences per capture [default: 10, with -T json all]; all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
@@ -143,7 +143,7 @@ fn baseline_path(capture: &Path) -> PathBuf {
 }
 
 /// Checks captures, or writes their baselines.
-pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         bail!("standard input has no baseline; name capture files");
     }
@@ -152,7 +152,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     }
     let baselines = args.files.iter().map(|file| baseline_path(file));
     check_standard_output(baselines.clone())?;
-    let inputs = InputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
+    let inputs =
+        ProtectedInputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
         let memory = args.memory.plan_compilation(&args.files)?;
         let reported = ReplayCheckOptions {
@@ -181,7 +182,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     let command =
         BaselineCommand { memory: &memory, shares: memory.check_memory(), dialect: args.dialect.selected() };
     let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
-    let captures = InputFiles::new(&args.files);
+    let captures = ProtectedInputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
     let started = SystemTime::now();
     let mut to = BufWriter::new(progress.stdout());
@@ -206,16 +207,16 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
         // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
             Err(error) if error.is::<io::Error>() => return Err(error),
-            Err(error) => CheckOutcome::Unreadable(error.to_string()),
+            Err(error) => BaselineCheckOutcome::Unreadable(error.to_string()),
             Ok(outcome) => outcome,
         };
-        checks.push(CaptureCheckResult { file: name, outcome, time: start.elapsed() });
+        checks.push(BaselineCheckResult { file: name, outcome, time: start.elapsed() });
         if args.format == ReportFormat::Json {
             checks.last().map_or(Ok(()), |check| check.json(&mut to)).map_err(write_error)?;
         }
     }
     if args.format == ReportFormat::Text {
-        CheckReportView { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
+        BaselineReportView { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
             .text(&mut to)
             .map_err(write_error)?;
     }
@@ -226,11 +227,11 @@ pub(super) fn run(args: &CheckArgs) -> Result<ExitStatus> {
     let mut exit = ExitStatus::Done;
     for check in &checks {
         match &check.outcome {
-            CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => {
+            BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
                 report_error(what);
                 exit = ExitStatus::Failed;
             }
-            CheckOutcome::Different(_) if exit == ExitStatus::Done => exit = ExitStatus::Differs,
+            BaselineCheckOutcome::Different(_) if exit == ExitStatus::Done => exit = ExitStatus::Differs,
             _ => {}
         }
     }
@@ -261,7 +262,7 @@ fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
 /// A command that needs memory for baselines.
 struct BaselineCommand<'m> {
     memory: &'m MemoryBudget,
-    shares: CheckMemory,
+    shares: BaselineCheckMemoryShares,
     dialect: Option<Dialect>,
 }
 
@@ -305,7 +306,12 @@ impl BaselineCommand<'_> {
     }
 
     /// Writes the baseline of a capture.
-    fn bless(&self, file: &Path, captures: &InputFiles, progress: &mut ProgressLine) -> Result<CheckOutcome> {
+    fn bless(
+        &self,
+        file: &Path,
+        captures: &ProtectedInputFiles,
+        progress: &mut ProgressLine,
+    ) -> Result<BaselineCheckOutcome> {
         let path = baseline_path(file);
         // Settings in an existing baseline are kept, whatever the rest of it is.
         let old = open_baseline(&path)?;
@@ -330,10 +336,10 @@ impl BaselineCommand<'_> {
         if let Some(old) = old
             && has_text(&old, &baseline)?
         {
-            return Ok(CheckOutcome::Same(summary));
+            return Ok(BaselineCheckOutcome::Same(summary));
         }
         outputs::write_and_commit(outputs::create(&path, captures)?, |to| baseline.write(to))?;
-        Ok(CheckOutcome::Blessed(summary))
+        Ok(BaselineCheckOutcome::Blessed(summary))
     }
 
     /// Compares a capture with its baseline, and keeps the first `count` differences.
@@ -343,11 +349,11 @@ impl BaselineCommand<'_> {
         count: usize,
         progress: &mut ProgressLine,
         tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
-    ) -> Result<CheckOutcome> {
+    ) -> Result<BaselineCheckOutcome> {
         let reader = self.open_capture(file)?;
         let path = baseline_path(file);
         let Some(old) = open_baseline(&path)? else {
-            return Ok(CheckOutcome::NoBaseline(format!(
+            return Ok(BaselineCheckOutcome::NoBaseline(format!(
                 "{}: no baseline; write it with: check --bless {}",
                 path.display(),
                 file.display()
@@ -359,7 +365,7 @@ impl BaselineCommand<'_> {
         let mut summary = CheckedCaptureSummary::from_counts(recorded.counts());
         // What this program would write needs no check.
         if has_text(&old, &recorded)? {
-            return Ok(CheckOutcome::Same(summary));
+            return Ok(BaselineCheckOutcome::Same(summary));
         }
         let baseline = old.read(most).map_err(|error| self.read_error(&path, &error))?;
         let mut checking = BaselineCheck::new(&baseline, &recorded, self.shares.comparison_bytes);
@@ -373,9 +379,9 @@ impl BaselineCommand<'_> {
         let comparison = checking.comparison();
         summary.filtered = comparison.filtered();
         Ok(if comparison.total() == 0 {
-            CheckOutcome::Same(summary)
+            BaselineCheckOutcome::Same(summary)
         } else {
-            CheckOutcome::Different(Box::new(BaselineDifferences {
+            BaselineCheckOutcome::Different(Box::new(BaselineDifferences {
                 summary,
                 counts: comparison.counts().clone(),
                 tally,

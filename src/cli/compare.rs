@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::style::{self, ColorChoice};
@@ -85,7 +85,7 @@ pub(super) struct CompareArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 
     /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]

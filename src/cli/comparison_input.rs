@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use nfsrdma_capture_file::{CaptureSource, ReadProgress, SourceError};
 use nfsrdma_conformance::{Finding, SeverityLevel};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionRole};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -15,8 +15,8 @@ use super::progress::ProgressLine;
 use super::replay::server::open_trace_file;
 use super::{ExitStatus, write_error};
 use crate::output::{OutputSettings, OutputWriter};
-use nfsrdma_analysis::comparison::ComparisonClient;
-use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::ClientDirectionKey;
+use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::record::{ComparedFinding, ComparisonRecord};
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
@@ -31,7 +31,7 @@ use nfsrdma_replay::trace::{self, TraceError};
 const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
 /// Source of records.
-enum RecordSource {
+enum ComparisonRecordSource {
     /// Capture file and its flow.
     Capture(Box<(CaptureSource, Flow)>),
     /// Trace file.
@@ -48,12 +48,12 @@ struct TraceRecordSource {
 
 /// Reader of a capture or a trace.
 pub(super) struct ComparisonInput {
-    source: RecordSource,
+    source: ComparisonRecordSource,
     is_over: bool,
     /// Conformance rules, if records have findings.
     conformance: Option<Box<ConformanceRun>>,
     /// Totals of the capture.
-    pub(super) trace: ComparedCapture,
+    pub(super) trace: ComparedCaptureSummary,
     /// Errors of the file.
     pub(super) errors: Vec<anyhow::Error>,
 }
@@ -82,15 +82,15 @@ impl TraceRecordSource {
     fn next(
         &mut self,
         recorder: &mut ComparisonRecorder,
-        whole: &mut ComparedCapture,
-    ) -> Result<Option<(ComparisonClient, ComparisonRecord)>, TraceError> {
+        whole: &mut ComparedCaptureSummary,
+    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
         let (transaction, amended) = self.builder.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
         amended.apply(&mut record, recorder);
         record.replayed_step = (step.origin.run_of != 0).then_some(step.origin.run_of);
         whole.transaction(&transaction, &record);
-        let client = ComparisonClient {
+        let client = ClientDirectionKey {
             address: recorder.word(self.builder.client(&step)),
             direction: transaction.direction,
         };
@@ -121,16 +121,16 @@ impl ComparisonInput {
         conformance: Option<Box<ConformanceRun>>,
     ) -> Result<Self> {
         let from = match is_trace(path) {
-            true => RecordSource::Trace(Box::new(TraceRecordSource::open(path)?)),
+            true => ComparisonRecordSource::Trace(Box::new(TraceRecordSource::open(path)?)),
             false => capture(path, memory, dialect, conformance.is_some())?,
         };
         Ok(Self {
             source: from,
             is_over: false,
             conformance,
-            trace: ComparedCapture {
+            trace: ComparedCaptureSummary {
                 name: path.to_string_lossy().into_owned(),
-                ..ComparedCapture::default()
+                ..ComparedCaptureSummary::default()
             },
             errors: Vec::new(),
         })
@@ -146,13 +146,13 @@ impl ComparisonInput {
         &mut self,
         recorder: &mut ComparisonRecorder,
         progress: &mut ProgressLine,
-    ) -> Option<(ComparisonClient, ComparisonRecord)> {
-        if self.is_over && matches!(self.source, RecordSource::Trace(_)) {
+    ) -> Option<(ClientDirectionKey, ComparisonRecord)> {
+        if self.is_over && matches!(self.source, ComparisonRecordSource::Trace(_)) {
             return None;
         }
         let (source, flow) = match &mut self.source {
-            RecordSource::Capture(capture) => &mut **capture,
-            RecordSource::Trace(steps) => {
+            ComparisonRecordSource::Capture(capture) => &mut **capture,
+            ComparisonRecordSource::Trace(steps) => {
                 let next = steps.next(recorder, &mut self.trace);
                 if progress.is_due(false) {
                     let read = self.trace.transactions;
@@ -176,7 +176,7 @@ impl ComparisonInput {
                     record.findings = compared_findings(&transaction, &findings, recorder);
                 }
                 self.trace.transaction(&transaction, &record);
-                let client = ComparisonClient {
+                let client = ClientDirectionKey {
                     address: recorder.word(&transaction.connection.client.address.to_string()),
                     direction: transaction.direction,
                 };
@@ -225,8 +225,8 @@ fn compared_findings(
     recorder: &mut ComparisonRecorder,
 ) -> Vec<ComparedFinding> {
     let requester = match transaction.direction {
-        CallDirection::Forward => ConnectionRole::Client,
-        CallDirection::Reverse => ConnectionRole::Server,
+        CallDirection::Forward => EndpointRole::Client,
+        CallDirection::Reverse => EndpointRole::Server,
     };
     let recorded = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
     let mut compared: Vec<ComparedFinding> = recorded
@@ -244,7 +244,7 @@ fn capture(
     memory: &MemoryBudget,
     dialect: Option<Dialect>,
     has_findings: bool,
-) -> Result<RecordSource, SourceError> {
+) -> Result<ComparisonRecordSource, SourceError> {
     let limits = FlowLimits {
         record_transport_events: has_findings,
         keep_file_data: true,
@@ -252,7 +252,7 @@ fn capture(
         dialect,
         ..memory.limits()
     };
-    Ok(RecordSource::Capture(Box::new((
+    Ok(ComparisonRecordSource::Capture(Box::new((
         CaptureSource::open_within([path], memory.windows())?,
         Flow::new(limits),
     ))))

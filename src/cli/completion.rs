@@ -13,12 +13,12 @@ use std::io::{self, Write};
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
 #[cfg(feature = "live")]
-use nfsrdma_capture_file::live::devices::{self, DeviceVisibility};
+use nfsrdma_capture_file::live::devices::{self, TrafficVisibility};
 use nfsrdma_conformance::{RULES, SeverityLevel};
 
 use super::ExitStatus;
 use nfsrdma_analysis::comparison::options::IgnoreKey;
-use nfsrdma_analysis::filter::catalog::Catalog;
+use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
 use nfsrdma_replay::run::tolerance_rules;
 
 /// Environment variable that selects completion.
@@ -322,7 +322,7 @@ fn may_be_trace(arg: &Arg) -> bool {
 
 /// Returns the field names with this prefix, and names of protocols if it has no dot.
 fn fields(start: &str) -> CompletionList {
-    let entries = Catalog::shared().iter().filter(|entry| entry.name.starts_with(start));
+    let entries = FilterFieldCatalog::shared().iter().filter(|entry| entry.name.starts_with(start));
     CompletionList::from_values(
         entries
             .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
@@ -349,7 +349,7 @@ fn complete_list(current: &str, all: impl FnOnce() -> CompletionList) -> Complet
 fn interfaces() -> CompletionList {
     #[cfg(feature = "live")]
     if let Ok(devices) = devices::list_interfaces() {
-        let devices = devices.into_iter().filter(|device| device.visibility != DeviceVisibility::NoNetwork);
+        let devices = devices.into_iter().filter(|device| device.visibility != TrafficVisibility::NoNetwork);
         return CompletionList::from_values(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 /// The dialect in which messages of RPC-over-RDMA are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DialectChoice {
+enum RpcRdmaDialectChoice {
     /// Detect the dialect of each connection
     #[default]
     Auto,
@@ -21,21 +21,21 @@ enum DialectChoice {
 
 /// The option.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct DialectArgs {
+pub(super) struct RpcRdmaDialectArgs {
     /// RPC-over-RDMA dialect
     #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
-    dialect: DialectChoice,
+    dialect: RpcRdmaDialectChoice,
 }
 
-impl DialectArgs {
+impl RpcRdmaDialectArgs {
     /// Returns the selected dialect; `None` to detect it per connection.
     pub(super) fn selected(self) -> Option<Dialect> {
         match self.dialect {
-            DialectChoice::Auto => None,
-            DialectChoice::Prototype => Some(Dialect::Prototype),
-            DialectChoice::Rfc5666 => Some(Dialect::Rfc5666),
-            DialectChoice::Rfc8166 => Some(Dialect::Rfc8166),
-            DialectChoice::V2 => Some(Dialect::Version2),
+            RpcRdmaDialectChoice::Auto => None,
+            RpcRdmaDialectChoice::Prototype => Some(Dialect::Prototype),
+            RpcRdmaDialectChoice::Rfc5666 => Some(Dialect::Rfc5666),
+            RpcRdmaDialectChoice::Rfc8166 => Some(Dialect::Rfc8166),
+            RpcRdmaDialectChoice::V2 => Some(Dialect::Version2),
         }
     }
 }

@@ -10,14 +10,14 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::memory::MemoryArgs;
 use super::progress::ProgressLine;
 use super::{ExitStatus, report_error};
 use crate::export::ParquetExport;
 use crate::interrupt;
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_output_file::{InputFiles, OutputError, missing_directory, write_advice};
+use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
@@ -47,7 +47,7 @@ pub(super) struct ExportArgs {
     max_connections: NonZeroUsize,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 }
 
 /// Capture to export: its name and its files.
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
         );
     }
     let memory = args.memory.plan(&args.files, 1)?;
-    let inputs = InputFiles::new(&args.files);
+    let inputs = ProtectedInputFiles::new(&args.files);
     let mut is_good = true;
     for capture in captures(args)? {
         is_good &= export(args, &memory, &capture, &inputs)?;
@@ -112,7 +112,7 @@ fn export(
     args: &ExportArgs,
     memory: &MemoryBudget,
     capture: &ExportCapture<'_>,
-    inputs: &InputFiles,
+    inputs: &ProtectedInputFiles,
 ) -> Result<bool> {
     let mut source = match CaptureSource::open_within(&capture.files, memory.windows()) {
         Ok(source) => source,
@@ -135,7 +135,7 @@ fn export(
 fn read(
     args: &ExportArgs,
     memory: &MemoryBudget,
-    (capture, inputs): (&ExportCapture<'_>, &InputFiles),
+    (capture, inputs): (&ExportCapture<'_>, &ProtectedInputFiles),
     source: &mut CaptureSource,
 ) -> io::Result<(Option<ParquetExport>, Vec<SourceError>)> {
     let mut flow = Flow::new(FlowLimits {

@@ -10,7 +10,7 @@ use super::style::{self, ColorChoice};
 use super::{ExitStatus, write_error};
 use crate::escape;
 use crate::output::style::{StyledText, TerminalStyle, fit};
-use nfsrdma_analysis::filter::catalog::{Catalog, CatalogEntry};
+use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Form of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,9 +61,10 @@ struct FieldValueJson<'a> {
 
 /// Lists the fields.
 pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
-    let catalog = Catalog::shared();
+    let catalog = FilterFieldCatalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
-    let entries: Vec<&CatalogEntry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
+    let entries: Vec<&FilterFieldCatalogEntry> =
+        catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
     if entries.is_empty() {
         let proposals = catalog.nearest(pattern).join(", ");
         let proposals = if proposals.is_empty() { proposals } else { format!("; did you mean {proposals}?") };
@@ -81,8 +82,13 @@ pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
 /// Maximum width of the aligned column of names; a longer name moves the rest to the right.
 const MAX_NAME_WIDTH: usize = 40;
 
-fn text(out: &mut impl Write, entries: &[&CatalogEntry], screen: &TerminalStyle) -> io::Result<()> {
-    let longest = |of: fn(&CatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
+fn text(
+    out: &mut impl Write,
+    entries: &[&FilterFieldCatalogEntry],
+    screen: &TerminalStyle,
+) -> io::Result<()> {
+    let longest =
+        |of: fn(&FilterFieldCatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);
     let name = longest(|entry| entry.name.len()).min(MAX_NAME_WIDTH);
     let kind = longest(|entry| entry.kind.name().len());
     for entry in entries {
@@ -103,7 +109,7 @@ fn text(out: &mut impl Write, entries: &[&CatalogEntry], screen: &TerminalStyle)
     Ok(())
 }
 
-fn json(out: &mut impl Write, entries: &[&CatalogEntry]) -> io::Result<()> {
+fn json(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry]) -> io::Result<()> {
     for entry in entries {
         let values = entry.names.iter().map(|(number, name)| FieldValueJson { name, number: *number });
         let line = FieldJsonLine {

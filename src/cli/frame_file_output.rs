@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use nfsrdma_capture_file::{CaptureSource, Windows};
+use nfsrdma_capture_file::{CaptureSource, ZstdWindowBudget};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -12,10 +12,10 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::report_error;
 use crate::interrupt;
 use crate::output::LineUnit;
-use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
+use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, is_standard_output};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};
 
 /// Nanoseconds between two times that a growing file is written.
 const GROWTH_INTERVAL_NS: u64 = 500_000_000;
@@ -35,7 +35,7 @@ pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
     view: LineUnit,
-    (room, windows): (usize, &Windows),
+    (room, windows): (usize, &ZstdWindowBudget),
     has_control: bool,
 ) -> Result<FrameFileOutput> {
     let is_live = files.is_empty();
@@ -48,7 +48,7 @@ pub(super) fn open(
     } else {
         interrupt::watch()?
     }
-    let sink = OutputFile::create(to, &InputFiles::new(files))?.refuse_terminal()?;
+    let sink = OutputFile::create(to, &ProtectedInputFiles::new(files))?.refuse_terminal()?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
         FrameFileWriter::with_second_pass(sink, view, room, CaptureSource::open_within(files, windows)?)
     } else {
@@ -114,7 +114,7 @@ impl FrameFileOutput {
             }
         }
         let Self { path, view, file, .. } = self;
-        let (file, FrameTotals { written, read, too_late }) =
+        let (file, WrittenFrameTotals { written, read, too_late }) =
             file.finish().map_err(|error| OutputError::write_error(&path, error))?;
         file.commit()?;
         let name = if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };

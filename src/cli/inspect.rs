@@ -14,7 +14,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::field_options::{self, FieldFormatOption};
 use super::filehandles::FilehandleArgs;
 use super::frame_file_output::{self, FrameFileOutput};
@@ -32,7 +32,7 @@ use crate::output::fields_format::FieldLines;
 use crate::output::{LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_analysis::pending_calls::PendingWatch;
+use nfsrdma_analysis::pending_calls::OverdueCallDetector;
 use nfsrdma_output_file::is_standard_output;
 
 const LIMITS: &str = "Memory limits";
@@ -42,7 +42,7 @@ const DEFAULT_PENDING_AGE: SecondsArg = SecondsArg(5_000_000_000);
 
 /// Arguments of the default command.
 #[derive(Debug, Args)]
-pub(super) struct InspectArgs {
+pub(super) struct DefaultCommandArgs {
     #[cfg(feature = "live")]
     #[command(flatten)]
     live: LiveArgs,
@@ -180,15 +180,15 @@ pub(super) struct InspectArgs {
     check_icrc: bool,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 
     #[command(flatten)]
-    bounds: InspectLimitArgs,
+    bounds: FlowStateLimitArgs,
 }
 
 /// What a capture of any length can make the program remember. What a bound made it give up is in the summary.
 #[derive(Debug, Args)]
-struct InspectLimitArgs {
+struct FlowStateLimitArgs {
     #[command(flatten)]
     memory: MemoryArgs,
 
@@ -259,7 +259,7 @@ fn non_zero(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN)
 }
 
-impl InspectArgs {
+impl DefaultCommandArgs {
     fn limits(&self, memory: &MemoryBudget) -> FlowLimits {
         let limits = memory.limits();
         let bytes = |given: &Option<BytesArg>, share: usize| {
@@ -365,9 +365,9 @@ impl InspectArgs {
     }
 
     /// Returns the watch for Calls pending for long, unless reports are disabled.
-    fn pending_watch(&self) -> Option<PendingWatch> {
+    fn pending_watch(&self) -> Option<OverdueCallDetector> {
         let age = self.pending.or(self.is_live().then_some(DEFAULT_PENDING_AGE)).filter(|age| age.0 > 0);
-        age.map(|age| PendingWatch::new(age.0))
+        age.map(|age| OverdueCallDetector::new(age.0))
     }
 
     /// Returns the option that selects lines without reports of pending Calls.
@@ -397,7 +397,7 @@ impl InspectArgs {
 }
 
 /// Shows the input.
-pub(super) fn run(args: &InspectArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
         if args.files().next().is_some() || args.is_live() {
@@ -576,7 +576,7 @@ impl ReadStopCondition for LiveCaptureSession {
 
 /// Reads to the end and shows everything; returns the errors of the files.
 fn show(
-    args: &InspectArgs,
+    args: &DefaultCommandArgs,
     memory: &MemoryBudget,
     (filter, fields): (Option<Filter>, Option<FieldLines>),
     source: &mut CaptureSource,

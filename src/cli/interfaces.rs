@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use nfsrdma_capture_file::live::capabilities;
-use nfsrdma_capture_file::live::devices::{self, CaptureDevice, DeviceVisibility};
+use nfsrdma_capture_file::live::devices::{self, CaptureDevice, TrafficVisibility};
 
 use super::{ExitStatus, write_error};
 
@@ -19,7 +19,7 @@ pub(super) fn run() -> Result<ExitStatus> {
         let addresses =
             if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
         let down =
-            if device.is_up || device.visibility == DeviceVisibility::NoNetwork { "" } else { "is down; " };
+            if device.is_up || device.visibility == TrafficVisibility::NoNetwork { "" } else { "is down; " };
         text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.visibility));
     }
     if let Some(missing) = capabilities::missing_capability() {
@@ -29,18 +29,18 @@ pub(super) fn run() -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn sees(sees: &DeviceVisibility) -> String {
+fn sees(sees: &TrafficVisibility) -> String {
     match sees {
-        DeviceVisibility::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
-        DeviceVisibility::Loopback => "what this host sends to itself".to_owned(),
-        DeviceVisibility::Sniffer => "all RDMA of this device".to_owned(),
-        DeviceVisibility::Software(devices) => {
+        TrafficVisibility::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
+        TrafficVisibility::Loopback => "what this host sends to itself".to_owned(),
+        TrafficVisibility::Sniffer => "all RDMA of this device".to_owned(),
+        TrafficVisibility::Software(devices) => {
             format!("Ethernet, and RDMA of {} (in software)", devices.join(", "))
         }
-        DeviceVisibility::Hardware(devices) => {
+        TrafficVisibility::Hardware(devices) => {
             format!("Ethernet, but not RDMA of {} (in hardware): docs/capturing.md", devices.join(", "))
         }
-        DeviceVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
-        DeviceVisibility::NoNetwork => "no network packets".to_owned(),
+        TrafficVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
+        TrafficVisibility::NoNetwork => "no network packets".to_owned(),
     }
 }

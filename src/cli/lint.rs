@@ -9,10 +9,10 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text};
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, RuleScope};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::inspect::{FileReadStopCondition, ReadStopCondition};
 #[cfg(feature = "live")]
 use super::live::LiveArgs;
@@ -26,7 +26,7 @@ use crate::output::units::PluralCount;
 use nfsrdma_analysis::conformance::report::LintReport;
 use nfsrdma_analysis::conformance::selection::{FindingPattern, LintConfig};
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::ProtectedInputFiles;
 
 /// Default number of findings shown per rule.
 const DEFAULT_SHOWN_FINDINGS: usize = 5;
@@ -109,7 +109,7 @@ pub(super) struct LintArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 
     #[cfg(feature = "live")]
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     }
     let config = args.config()?;
     let memory = args.memory.plan(&args.files, 1)?;
-    let inputs = InputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
+    let inputs = ProtectedInputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
     let junit = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let started = SystemTime::now();
     let input = || {
@@ -272,7 +272,7 @@ impl<W: Write> FindingOutput<'_, W> {
                 continue;
             }
             // The first violation of a rule about connections was announced; the report has the total.
-            let is_announced = finding.rule.scope == RuleScope::Connection;
+            let is_announced = finding.rule.scope == FindingGranularity::Connection;
             if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
                     ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),

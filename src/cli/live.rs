@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::live::capabilities::{self, PrivilegeTarget};
+use nfsrdma_capture_file::live::capabilities::{self, PrivilegeDropTarget};
 use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
-use nfsrdma_capture_file::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedCapture};
+use nfsrdma_capture_file::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedLiveCapture};
 use nfsrdma_capture_file::{CaptureSource, Counters, LinkState};
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -134,7 +134,7 @@ impl LiveArgs {
     }
 
     /// Opens the capture on an interface.
-    pub(super) fn open(&self, interface: &str) -> Result<OpenedCapture> {
+    pub(super) fn open(&self, interface: &str) -> Result<OpenedLiveCapture> {
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
         let queue = self.max_queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
         let options = CaptureOptions {
@@ -159,7 +159,7 @@ impl LiveArgs {
     ) -> Result<T> {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
-            if target == PrivilegeTarget::Root && self.user.is_none() {
+            if target == PrivilegeDropTarget::Root && self.user.is_none() {
                 report_error("root privileges are kept, to create more files; -Z USER drops them");
             }
             capabilities::drop_privileges(&target).map_err(|error| {
@@ -179,7 +179,7 @@ impl LiveArgs {
     /// Starts the capture, and reports it unless `is_quiet`.
     pub(super) fn start(
         &self,
-        opened: OpenedCapture,
+        opened: OpenedLiveCapture,
         is_quiet: bool,
     ) -> Result<(CaptureSource, LiveCaptureSession)> {
         let interrupted = GracefulShutdown::new()?;

@@ -47,12 +47,12 @@ use nfsrdma_rpc::TransportBlame;
 
 #[cfg(feature = "live")]
 use capture::CaptureArgs;
-use check::CheckArgs;
+use check::BaselineCheckArgs;
 use compare::CompareArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
 use fields::FieldsArgs;
-use inspect::InspectArgs;
+use inspect::DefaultCommandArgs;
 use lint::LintArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
@@ -173,7 +173,7 @@ struct Cli {
     command: Option<Command>,
 
     #[command(flatten)]
-    inspect: InspectArgs,
+    inspect: DefaultCommandArgs,
 
     /// Print the version
     #[arg(long, action = clap::ArgAction::Version)]
@@ -187,7 +187,7 @@ struct Cli {
 enum Command {
     #[cfg(feature = "live")]
     Capture(CaptureArgs),
-    Check(CheckArgs),
+    Check(BaselineCheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
     Lint(LintArgs),

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 
 use crate::interrupt;
-use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, directory_and_name};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, directory_and_name};
 
 /// Creates a file whose header is written last, such as a trace.
-pub(super) fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
+pub(super) fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create_seekable(path, inputs)?)
 }
 
 /// Creates a file.
-pub(super) fn create(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
+pub(super) fn create(path: &Path, inputs: &ProtectedInputFiles) -> Result<OutputFile> {
     interrupt::watch()?;
     Ok(OutputFile::create(path, inputs)?)
 }
@@ -24,7 +24,7 @@ pub(super) fn create(path: &Path, inputs: &InputFiles) -> Result<OutputFile> {
 pub(super) fn create_report(
     option: &str,
     path: Option<&PathBuf>,
-    inputs: &InputFiles,
+    inputs: &ProtectedInputFiles,
 ) -> Result<Option<OutputFile>> {
     let Some(path) = path else { return Ok(None) };
     if path.as_os_str() == "-" {

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::ExitStatus;
-use super::dialect::DialectArgs;
+use super::dialect::RpcRdmaDialectArgs;
 use super::filehandles::FilehandleArgs;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
@@ -22,9 +22,9 @@ use super::memory::MemoryArgs;
 use super::seconds::SecondsArg;
 use super::style;
 use crate::output::TimeFormat;
-use crate::tui::capture_handle::CaptureHandle;
 #[cfg(feature = "live")]
 use crate::tui::capture_handle::LiveReadStopCondition;
+use crate::tui::capture_handle::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -93,7 +93,7 @@ pub(super) struct TuiArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 }
 
 #[cfg(feature = "live")]
@@ -112,7 +112,7 @@ impl LiveReadStopCondition for LiveCaptureSession {
 }
 
 /// Opens the capture.
-fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
+fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<SharedCapture> {
     let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
     if let Some(interface) = &args.live.interface {
@@ -133,7 +133,7 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
         let opened = args.live.open(interface)?;
         args.live.drop_privileges(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
-        return Ok(CaptureHandle::live(interface, source, kept_bytes, Box::new(session)));
+        return Ok(SharedCapture::live(interface, source, kept_bytes, Box::new(session)));
     }
     #[cfg(feature = "live")]
     args.live.reject_for_files()?;
@@ -146,7 +146,7 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
         if file.as_os_str() == "-" {
             bail!("--follow: standard input is always followed; omit the option");
         }
-        let followed = CaptureHandle::followed(file, memory.windows(), kept_bytes);
+        let followed = SharedCapture::followed(file, memory.windows(), kept_bytes);
         return followed.map_err(|error| {
             anyhow!("{}: cannot open: {}; check the path", file.display(), os_error_text(&error))
         });
@@ -156,13 +156,13 @@ fn capture(args: &TuiArgs, memory: &MemoryBudget) -> Result<CaptureHandle> {
     let source = CaptureSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         require_frames(source, &args.files)?;
-        return Ok(CaptureHandle::files(args.files.clone(), memory.windows().clone()));
+        return Ok(SharedCapture::files(args.files.clone(), memory.windows().clone()));
     }
     let name = match args.files.as_slice() {
         [only] if only.as_os_str() == "-" => "standard input".to_owned(),
         files => files.iter().map(|file| file.to_string_lossy()).collect::<Vec<_>>().join(" "),
     };
-    Ok(CaptureHandle::received_once(&name, source, kept_bytes))
+    Ok(SharedCapture::received_once(&name, source, kept_bytes))
 }
 
 /// Returns an error if the capture would be read from the terminal, which the keys come from.

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::output::json;
 
-use super::table::{Micros, table};
+use super::table::{TimestampMicros, table};
 
 type FindingText<'r> = Cow<'r, str>;
 
@@ -41,7 +41,7 @@ table! {
         /// Number of the first frame that shows the violation.
         first_frame: Option<u64>,
         /// Time of that frame, in microseconds.
-        time: Option<Micros>,
+        time: Option<TimestampMicros>,
         /// Time of that frame, in nanoseconds since 1970-01-01 00:00:00 UTC.
         time_ns: Option<Timestamp>,
     }
@@ -63,7 +63,7 @@ impl<'r> FindingRow<'r> {
             xid: finding.xid.map(|xid| xid.to_string().into()),
             count: finding.count,
             first_frame: finding.frames.first().map(|frame| frame.0),
-            time: time.map(Micros),
+            time: time.map(TimestampMicros),
             time_ns: time,
             of: PhantomData,
         }

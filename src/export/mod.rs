@@ -26,7 +26,7 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use crate::output::json::JsonLines;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::ProtectedInputFiles;
 
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
@@ -59,7 +59,7 @@ impl ParquetExport {
     pub fn create(
         directory: &Path,
         capture: &str,
-        inputs: &InputFiles,
+        inputs: &ProtectedInputFiles,
         memory: &MemoryBudget,
     ) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;

@@ -18,7 +18,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::table::{ParquetColumn, ParquetColumnType, ParquetRow};
-use nfsrdma_output_file::{ClosedOutputFile, InputFiles, OutputFile, remove_abandoned, remove_old};
+use nfsrdma_output_file::{ClosedOutputFile, OutputFile, ProtectedInputFiles, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;
@@ -38,17 +38,17 @@ pub struct ParquetColumnBuffer {
 enum ColumnValues {
     Integer(Vec<i64>),
     Boolean(Vec<bool>),
-    Text(Texts),
+    Text(ConcatenatedTexts),
 }
 
 /// Concatenated texts, with the end offset of each.
 #[derive(Debug, Default)]
-struct Texts {
+struct ConcatenatedTexts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Texts {
+impl ConcatenatedTexts {
     fn push(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
         self.ends.push(self.bytes.len());
@@ -72,7 +72,7 @@ impl ParquetColumnBuffer {
         let values = match column.kind {
             ParquetColumnType::Integer | ParquetColumnType::Time => ColumnValues::Integer(Vec::new()),
             ParquetColumnType::Boolean => ColumnValues::Boolean(Vec::new()),
-            ParquetColumnType::Text => ColumnValues::Text(Texts::default()),
+            ParquetColumnType::Text => ColumnValues::Text(ConcatenatedTexts::default()),
         };
         Self { values, levels: column.is_optional.then(Vec::new) }
     }
@@ -111,7 +111,9 @@ impl ParquetColumnBuffer {
             + match &self.values {
                 ColumnValues::Integer(values) => values.len() * size_of::<i64>(),
                 ColumnValues::Boolean(values) => values.len(),
-                ColumnValues::Text(Texts { bytes, ends }) => bytes.len() + ends.len() * size_of::<usize>(),
+                ColumnValues::Text(ConcatenatedTexts { bytes, ends }) => {
+                    bytes.len() + ends.len() * size_of::<usize>()
+                }
             }
     }
 
@@ -161,7 +163,7 @@ pub(super) struct ParquetTable<R> {
     row_groups: usize,
     /// Complete parts without their final names.
     closed_parts: Vec<ClosedOutputFile>,
-    inputs: InputFiles,
+    inputs: ProtectedInputFiles,
     row: PhantomData<R>,
     /// Dropped last: the files in them are removed before.
     _new_folders: NewFolders,
@@ -193,7 +195,7 @@ impl<R: ParquetRow> ParquetTable<R> {
     pub(super) fn create(
         directory: &Path,
         partition: &str,
-        inputs: &InputFiles,
+        inputs: &ProtectedInputFiles,
         memory_bytes: usize,
     ) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
-use nfsrdma_dissectors::address::Tenant;
+use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
@@ -14,7 +14,7 @@ use crate::output::json;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::connection_tally::ExportConnectionTally;
-use super::table::{Micros, table};
+use super::table::{TimestampMicros, table};
 
 type RowText<'r> = Cow<'r, str>;
 
@@ -60,7 +60,7 @@ table! {
         /// Status of the RPC: `SUCCESS`, or the error.
         rpc_status: Option<RowText<'r>>,
         /// First frame of the Call, in microseconds; null without a Call.
-        call_time: Option<Micros>,
+        call_time: Option<TimestampMicros>,
         /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
         call_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
@@ -83,7 +83,7 @@ table! {
         /// Bytes of the Call, including chunks.
         call_rpc_length: Option<u64>,
         /// First frame of the Reply, in microseconds; null without a Reply.
-        reply_time: Option<Micros>,
+        reply_time: Option<TimestampMicros>,
         /// First frame of the Reply, in nanoseconds since 1970-01-01 00:00:00 UTC.
         reply_time_ns: Option<Timestamp>,
         /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
@@ -153,7 +153,7 @@ table! {
 
 /// Values of a message in a row.
 #[derive(Default)]
-struct ExportMessage<'r> {
+struct MessageColumnValues<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
@@ -166,7 +166,7 @@ struct ExportMessage<'r> {
     rpc_length: Option<u64>,
 }
 
-impl ExportMessage<'_> {
+impl MessageColumnValues<'_> {
     fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
         let CapturedMessage {
@@ -197,7 +197,7 @@ fn address<'r>(endpoint: &Endpoint) -> Option<RowText<'r>> {
     json::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
-fn vlan_ids<'r>(tenant: Tenant) -> Option<RowText<'r>> {
+fn vlan_ids<'r>(tenant: VirtualNetwork) -> Option<RowText<'r>> {
     let ids: Vec<String> = tenant.vlan_ids().map(|id| id.to_string()).collect();
     (!ids.is_empty()).then(|| ids.join(",").into())
 }
@@ -210,8 +210,8 @@ impl<'r> TransactionRow<'r> {
     pub(super) fn of(transaction: &'r Transaction, facts: &RpcSummary, about: OperationPaths<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (
-            ExportMessage::of(transaction, RpcMessageKind::Call),
-            ExportMessage::of(transaction, RpcMessageKind::Reply),
+            MessageColumnValues::of(transaction, RpcMessageKind::Call),
+            MessageColumnValues::of(transaction, RpcMessageKind::Reply),
         );
         let phases = transaction.phases();
         let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();
@@ -239,7 +239,7 @@ impl<'r> TransactionRow<'r> {
             operation: facts.operation.map(|operation| json::NameOrNumber::from(operation).into()),
             status: json::status(facts).map(Cow::from),
             rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
-            call_time: call.time.map(Micros),
+            call_time: call.time.map(TimestampMicros),
             call_time_ns: call.time,
             call_end_time_ns: call.end_time,
             call_delivered: call.delivered,
@@ -250,7 +250,7 @@ impl<'r> TransactionRow<'r> {
             call_credits: call.credits,
             call_length: call.length,
             call_rpc_length: call.rpc_length,
-            reply_time: reply.time.map(Micros),
+            reply_time: reply.time.map(TimestampMicros),
             reply_time_ns: reply.time,
             reply_end_time_ns: reply.end_time,
             reply_delivered: reply.delivered,

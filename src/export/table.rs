@@ -120,9 +120,9 @@ impl ParquetCell for Option<Timestamp> {
 
 /// A time rounded down to microseconds, the resolution that all engines support.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Micros(pub(super) Timestamp);
+pub(super) struct TimestampMicros(pub(super) Timestamp);
 
-impl ParquetCell for Option<Micros> {
+impl ParquetCell for Option<TimestampMicros> {
     const KIND: ParquetColumnType = ParquetColumnType::Time;
     const IS_OPTIONAL: bool = true;
 

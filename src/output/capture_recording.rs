@@ -7,11 +7,11 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::{Counters, Interface, InterfaceId, InterfaceStatistics, PcapngWriter};
+use nfsrdma_capture_file::{CaptureInterface, Counters, InterfaceId, InterfaceStatistics, PcapngWriter};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::units::CompactTimestamp;
-use nfsrdma_output_file::{InputFiles, OutputError, OutputFile, WRITE_BUFFER_BYTES, WrittenFile};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES, WrittenFile};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ struct OpenRecordingFile {
 /// be read while it is written, and no older file is removed before a new one exists.
 pub struct CaptureRecording {
     target: RecordingTarget,
-    interface: Interface,
+    interface: CaptureInterface,
     filter: Option<String>,
     open: Option<OpenRecordingFile>,
     /// Number of files begun.
@@ -85,7 +85,7 @@ impl CaptureRecording {
     /// Returns an error if a file cannot be created or written.
     pub fn new(
         place: RecordingTarget,
-        interface: &Interface,
+        interface: &CaptureInterface,
         filter: Option<&str>,
     ) -> Result<Self, OutputError> {
         let mut this = Self {
@@ -237,7 +237,7 @@ impl CaptureRecording {
                 numbered_path(name, self.files, now.unwrap_or_default())
             }
         };
-        let to = OutputFile::create(&path, &InputFiles::default())?.refuse_terminal()?;
+        let to = OutputFile::create(&path, &ProtectedInputFiles::default())?.refuse_terminal()?;
         self.path = Some(path);
         let begun = self.header(to);
         let (mut to, on) = self.with_path(begun)?;
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    fn interface() -> Interface {
+    fn interface() -> CaptureInterface {
         let file =
             b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
 \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";

@@ -54,7 +54,7 @@ impl BaselineDifferences {
 
 /// Outcome of a check.
 #[derive(Debug)]
-pub enum CheckOutcome {
+pub enum BaselineCheckOutcome {
     /// No differences.
     Same(CheckedCaptureSummary),
     /// The baseline was written.
@@ -67,7 +67,7 @@ pub enum CheckOutcome {
     Unreadable(String),
 }
 
-impl CheckOutcome {
+impl BaselineCheckOutcome {
     /// Returns the summary of the capture, if it could be read.
     pub fn summary(&self) -> Option<&CheckedCaptureSummary> {
         match self {
@@ -80,19 +80,19 @@ impl CheckOutcome {
 
 /// Result of checking one capture.
 #[derive(Debug)]
-pub struct CaptureCheckResult {
+pub struct BaselineCheckResult {
     /// Path of the capture, as given.
     pub file: String,
     /// Outcome of the check.
-    pub outcome: CheckOutcome,
+    pub outcome: BaselineCheckOutcome,
     /// Duration of the check.
     pub time: Duration,
 }
 
 /// Report on checked captures.
-pub struct CheckReportView<'a> {
+pub struct BaselineReportView<'a> {
     /// Results in the order of the captures.
-    pub checks: &'a [CaptureCheckResult],
+    pub checks: &'a [BaselineCheckResult],
     /// Output device.
     pub screen: TerminalStyle,
     /// `true` to omit captures without differences.
@@ -111,7 +111,7 @@ pub fn difference_line(difference: &Difference, to: &str) -> String {
     format!("{place}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
-impl CheckReportView<'_> {
+impl BaselineReportView<'_> {
     /// Writes a line per capture followed by its differences, and finally the number of captures by outcome.
     ///
     /// # Errors
@@ -136,29 +136,29 @@ impl CheckReportView<'_> {
                 format!("{}{left_out}", PluralCount(summary.transactions, "Transaction"))
             };
             match &check.outcome {
-                CheckOutcome::Same(summary) => {
+                BaselineCheckOutcome::Same(summary) => {
                     same += 1;
                     if !self.quiet {
                         let what = of_summary(summary);
                         writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.ok, "same"))?;
                     }
                 }
-                CheckOutcome::Blessed(summary) => {
+                BaselineCheckOutcome::Blessed(summary) => {
                     blessed += 1;
                     let what = of_summary(summary);
                     writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.operation, "blessed"))?;
                 }
-                CheckOutcome::Different(found) => {
+                BaselineCheckOutcome::Different(found) => {
                     different += 1;
                     let what = PluralCount(found.total(), "difference");
                     writeln!(to, "{:<8}  {file:<name$}  {what}", StyledText(styles.error, "DIFFERS"))?;
                     self.differences(to, found)?;
                 }
-                CheckOutcome::NoBaseline(_) => {
+                BaselineCheckOutcome::NoBaseline(_) => {
                     without_baseline += 1;
                     writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
                 }
-                CheckOutcome::Unreadable(_) => {
+                BaselineCheckOutcome::Unreadable(_) => {
                     unreadable += 1;
                     writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
                 }
@@ -202,14 +202,14 @@ impl CheckReportView<'_> {
     }
 }
 
-impl CaptureCheckResult {
+impl BaselineCheckResult {
     /// Writes the JSON line of kind `check`, which follows the lines of its differences.
     ///
     /// # Errors
     /// Returns an error if writing fails.
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let summary = self.outcome.summary();
-        let mut object = CheckJson {
+        let mut object = BaselineCheckJson {
             schema: SCHEMA,
             kind: "check",
             file: &self.file,
@@ -221,14 +221,14 @@ impl CaptureCheckResult {
             error: None,
         };
         match &self.outcome {
-            CheckOutcome::Same(_) => {}
-            CheckOutcome::Blessed(_) => object.outcome = "blessed",
-            CheckOutcome::Different(found) => {
+            BaselineCheckOutcome::Same(_) => {}
+            BaselineCheckOutcome::Blessed(_) => object.outcome = "blessed",
+            BaselineCheckOutcome::Different(found) => {
                 object.outcome = "different";
                 object.differences = found.total();
                 object.counts = found.counts.iter().map(|(kind, count)| (kind.word(), *count)).collect();
             }
-            CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => {
+            BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
                 object.outcome = "unreadable";
                 object.error = Some(what);
             }
@@ -240,7 +240,7 @@ impl CaptureCheckResult {
 }
 
 #[derive(Serialize)]
-struct CheckJson<'a> {
+struct BaselineCheckJson<'a> {
     schema: u32,
     kind: &'static str,
     file: &'a str,

@@ -7,15 +7,15 @@ use std::io::{self, Write};
 
 use super::style::TerminalStyle;
 use nfsrdma_analysis::comparison::Comparison;
-use nfsrdma_analysis::comparison::capture::ComparedCapture;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
+use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Report on the comparison of two captures.
 pub struct ComparisonReportView<'a> {
     /// First capture.
-    pub a: &'a ComparedCapture,
+    pub a: &'a ComparedCaptureSummary,
     /// Second capture.
-    pub b: &'a ComparedCapture,
+    pub b: &'a ComparedCaptureSummary,
     /// Result of the comparison.
     pub comparison: &'a Comparison,
     /// First differences, up to the number shown.
@@ -63,7 +63,7 @@ pub fn short_path(path: &str) -> String {
 
 /// Formats a difference: `READ count: 4096 → 4095`. A value that one side lacks is `-`.
 pub fn difference_text(difference: &Difference, to: &str) -> String {
-    let value = |half: &DifferenceSide| half.value.clone().unwrap_or_else(|| "-".to_owned());
+    let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_else(|| "-".to_owned());
     let (a, b) = (value(&difference.a), value(&difference.b));
     let mut text = String::new();
     if !difference.path.is_empty() {
@@ -78,6 +78,6 @@ pub fn difference_text(difference: &Difference, to: &str) -> String {
 }
 
 /// Returns the frame of one side.
-pub fn frame_of(half: &DifferenceSide) -> Option<u64> {
+pub fn frame_of(half: &DifferenceSideValue) -> Option<u64> {
     half.frame.map(|frame| frame.0)
 }

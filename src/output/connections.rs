@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionTransport, Endpoint};
 use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, RdmaReadResources};
 use nfsrdma_dissectors::frame::Timestamp;
-use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirection};
+use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirectionSupport};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
@@ -80,7 +80,7 @@ pub fn format_endpoints(name: &ConnectionIdentity, glyphs: Glyphs) -> String {
         None => end.address.to_string(),
     };
     let mut ends = format!("{} {} {}", end(&name.client), glyphs.to, end(&name.server));
-    if name.tenant != Tenant::NONE {
+    if name.tenant != VirtualNetwork::NONE {
         let _ = write!(ends, " {}", name.tenant);
     }
     ends
@@ -387,8 +387,8 @@ struct ConnectionJsonLine<'f> {
     dialect: Option<&'static str>,
     credits: Option<ConnectionCreditsJson>,
     sessions: Vec<SessionJson>,
-    set_up: Option<SetUpJson>,
-    properties: Option<PropertiesJson>,
+    set_up: Option<ConnectionSetupJson>,
+    properties: Option<TransportPropertiesJson>,
     findings: Vec<FindingJson<'f>>,
 }
 
@@ -448,22 +448,22 @@ impl From<&BoundSession> for SessionJson {
 
 /// Transport properties of version 2 sent by each peer.
 #[derive(Serialize)]
-struct PropertiesJson {
-    client: Option<PeerPropertiesJson>,
-    server: Option<PeerPropertiesJson>,
+struct TransportPropertiesJson {
+    client: Option<PeerTransportPropertiesJson>,
+    server: Option<PeerTransportPropertiesJson>,
 }
 
 #[derive(Serialize)]
-struct PeerPropertiesJson {
+struct PeerTransportPropertiesJson {
     send_size: Option<u32>,
     receive_size: Option<u32>,
     segment_size: Option<u32>,
     segment_count: Option<u32>,
-    reverse_direction: Option<JsonText<ReverseDirection>>,
+    reverse_direction: Option<JsonText<ReverseDirectionSupport>>,
     host_auth: bool,
 }
 
-impl From<PeerProperties> for PeerPropertiesJson {
+impl From<PeerProperties> for PeerTransportPropertiesJson {
     fn from(properties: PeerProperties) -> Self {
         Self {
             send_size: properties.send_size_bytes,
@@ -486,7 +486,7 @@ struct ConnectionCreditsJson {
     reverse_granted: u32,
     steps: Vec<CreditStepJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    messages: Option<MessageSidesJson>,
+    messages: Option<PeerMessageCreditsJson>,
 }
 
 /// Credits within a time step.
@@ -500,7 +500,7 @@ struct CreditStepJson {
 
 /// Message credits of version 2.
 #[derive(Serialize)]
-struct MessageSidesJson {
+struct PeerMessageCreditsJson {
     client: MessageCreditsJson,
     server: MessageCreditsJson,
 }
@@ -521,36 +521,36 @@ impl From<MessageCredits> for MessageCreditsJson {
 
 /// Setup parameters of a connection.
 #[derive(Serialize)]
-struct SetUpJson {
+struct ConnectionSetupJson {
     port: Option<u16>,
     client: Option<PrivateDataJson>,
     server: Option<PrivateDataJson>,
-    private_data: PresenceJson,
-    inline_thresholds: Option<ThresholdsJson>,
-    reads: ReadsJson,
+    private_data: PrivateDataPresenceJson,
+    inline_thresholds: Option<InlineThresholdsJson>,
+    reads: RdmaReadLimitsJson,
 }
 
 /// Maximum inline bytes in each direction.
 #[derive(Serialize)]
-struct ThresholdsJson {
+struct InlineThresholdsJson {
     to_server: u32,
     to_client: u32,
 }
 
 /// Maximum number of concurrent RDMA Reads of both peers.
 #[derive(Serialize)]
-struct ReadsJson {
-    client: Option<ReadResourcesJson>,
-    server: Option<ReadResourcesJson>,
+struct RdmaReadLimitsJson {
+    client: Option<RdmaReadResourcesJson>,
+    server: Option<RdmaReadResourcesJson>,
 }
 
 #[derive(Serialize)]
-struct ReadResourcesJson {
+struct RdmaReadResourcesJson {
     inbound: u16,
     outbound: u16,
 }
 
-impl From<RdmaReadResources> for ReadResourcesJson {
+impl From<RdmaReadResources> for RdmaReadResourcesJson {
     fn from(reads: RdmaReadResources) -> Self {
         let RdmaReadResources { inbound, outbound } = reads;
         Self { inbound, outbound }
@@ -559,7 +559,7 @@ impl From<RdmaReadResources> for ReadResourcesJson {
 
 /// Presence of private data of each peer.
 #[derive(Serialize)]
-struct PresenceJson {
+struct PrivateDataPresenceJson {
     client: &'static str,
     server: &'static str,
 }
@@ -581,19 +581,19 @@ impl From<PrivateData> for PrivateDataJson {
     }
 }
 
-impl From<NegotiatedParameters> for SetUpJson {
+impl From<NegotiatedParameters> for ConnectionSetupJson {
     fn from(terms: NegotiatedParameters) -> Self {
         Self {
             port: port(&terms.service),
             client: terms.client.present().map(PrivateDataJson::from),
             server: terms.server.present().map(PrivateDataJson::from),
-            private_data: PresenceJson { client: terms.client.key(), server: terms.server.key() },
+            private_data: PrivateDataPresenceJson { client: terms.client.key(), server: terms.server.key() },
             inline_thresholds: terms
                 .inline_thresholds()
-                .map(|(to_server, to_client)| ThresholdsJson { to_server, to_client }),
-            reads: ReadsJson {
-                client: terms.client_reads.map(ReadResourcesJson::from),
-                server: terms.server_reads.map(ReadResourcesJson::from),
+                .map(|(to_server, to_client)| InlineThresholdsJson { to_server, to_client }),
+            reads: RdmaReadLimitsJson {
+                client: terms.client_reads.map(RdmaReadResourcesJson::from),
+                server: terms.server_reads.map(RdmaReadResourcesJson::from),
             },
         }
     }
@@ -621,18 +621,18 @@ impl<'f> ConnectionJsonLine<'f> {
                 reverse_asked: tally.reverse_requested_credits,
                 reverse_granted: tally.reverse_granted_credits,
                 steps: row.credits.as_ref().map(credit_steps).unwrap_or_default(),
-                messages: message_credits(row).map(|[client, server]| MessageSidesJson {
+                messages: message_credits(row).map(|[client, server]| PeerMessageCreditsJson {
                     client: client.into(),
                     server: server.into(),
                 }),
             }),
             sessions: row.sessions.iter().map(SessionJson::from).collect(),
-            set_up: row.state.and_then(|state| state.parameters).map(SetUpJson::from),
+            set_up: row.state.and_then(|state| state.parameters).map(ConnectionSetupJson::from),
             properties: row
                 .state
-                .map(|state| state.properties.map(|side| side.map(PeerPropertiesJson::from)))
+                .map(|state| state.properties.map(|side| side.map(PeerTransportPropertiesJson::from)))
                 .filter(|sides| sides.iter().any(Option::is_some))
-                .map(|[client, server]| PropertiesJson { client, server }),
+                .map(|[client, server]| TransportPropertiesJson { client, server }),
             findings: findings.iter().map(FindingJson::from).collect(),
         }
     }
@@ -644,13 +644,13 @@ fn to_text<T: ToString>(value: &Option<T>) -> Option<String> {
 
 fn side(
     line: &ConnectionJsonLine<'_>,
-    side: fn(&SetUpJson) -> Option<&PrivateDataJson>,
+    side: fn(&ConnectionSetupJson) -> Option<&PrivateDataJson>,
     of: fn(&PrivateDataJson) -> String,
 ) -> Option<String> {
     line.set_up.as_ref().and_then(side).map(of)
 }
 
-fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l ThresholdsJson> {
+fn thresholds<'l>(line: &'l ConnectionJsonLine<'_>) -> Option<&'l InlineThresholdsJson> {
     line.set_up.as_ref()?.inline_thresholds.as_ref()
 }
 

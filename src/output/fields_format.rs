@@ -11,7 +11,7 @@ use serde::Serializer;
 
 use crate::escape;
 use nfsrdma_analysis::filter::catalog::FilterType;
-use nfsrdma_analysis::filter::{FilterColumn, FilterRunner, OutputFieldValue};
+use nfsrdma_analysis::filter::{FilterRunner, OutputFieldValue, ShownField};
 
 use super::all_fields::FrameFieldValues;
 use super::settings::LineUnit;
@@ -90,7 +90,7 @@ pub enum FieldLineFormat {
 #[derive(Debug)]
 pub struct FieldLines {
     /// Columns to write.
-    pub columns: Vec<FilterColumn>,
+    pub columns: Vec<ShownField>,
     /// Format of a line.
     pub form: FieldLineFormat,
     /// `true` to write a header line first; JSON has none, because each line has the names.

@@ -9,7 +9,7 @@ use super::tree::FrameStore;
 
 /// Copy of a frame.
 #[derive(Debug)]
-struct FrameRingEntry {
+struct RecentFrameEntry {
     number: FrameNumber,
     time: Timestamp,
     link: LinkType,
@@ -21,13 +21,13 @@ struct FrameRingEntry {
 
 /// Ring buffer of frames with a limit in bytes: a new frame evicts the oldest ones.
 #[derive(Debug)]
-pub struct FrameRing {
-    frames: VecDeque<FrameRingEntry>,
+pub struct RecentFrameBuffer {
+    frames: VecDeque<RecentFrameEntry>,
     bytes: usize,
     limit_bytes: usize,
 }
 
-impl FrameRing {
+impl RecentFrameBuffer {
     /// Creates a ring of at most `room` bytes, including the bookkeeping of each frame.
     pub fn new(room: usize) -> Self {
         Self { frames: VecDeque::new(), bytes: 0, limit_bytes: room }
@@ -40,11 +40,11 @@ impl FrameRing {
 
     /// Appends a frame; frames must come in the order of their numbers. A frame larger than the ring is dropped.
     pub fn push(&mut self, frame: &Frame<'_>) {
-        let cost = frame.bytes.len() + size_of::<FrameRingEntry>();
+        let cost = frame.bytes.len() + size_of::<RecentFrameEntry>();
         let mut bytes = Vec::new();
         while self.bytes + cost > self.limit_bytes {
             let Some(oldest) = self.frames.pop_front() else { return };
-            self.bytes -= oldest.bytes.len() + size_of::<FrameRingEntry>();
+            self.bytes -= oldest.bytes.len() + size_of::<RecentFrameEntry>();
             bytes = oldest.bytes;
         }
         bytes.clear();
@@ -52,7 +52,7 @@ impl FrameRing {
         bytes.shrink_to(frame.bytes.len() * 2);
         self.bytes += cost;
         let Frame { number, time, link, length, .. } = *frame;
-        self.frames.push_back(FrameRingEntry { number, time, link, length, bytes, crc: None });
+        self.frames.push_back(RecentFrameEntry { number, time, link, length, bytes, crc: None });
     }
 
     /// Stores the CRC results of the FPDUs that the last frame completes.
@@ -65,10 +65,10 @@ impl FrameRing {
     }
 }
 
-impl FrameStore for FrameRing {
+impl FrameStore for RecentFrameBuffer {
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let at = self.frames.binary_search_by_key(&number, |frame| frame.number).ok()?;
-        let FrameRingEntry { number, time, link, length, bytes, .. } = self.frames.get(at)?;
+        let RecentFrameEntry { number, time, link, length, bytes, .. } = self.frames.get(at)?;
         Some(Frame { number: *number, time: *time, link: *link, length: *length, bytes })
     }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_oldest_frames_make_room_for_new_ones() {
-        let mut kept = FrameRing::new(3 * (100 + size_of::<FrameRingEntry>()));
+        let mut kept = RecentFrameBuffer::new(3 * (100 + size_of::<RecentFrameEntry>()));
         for number in [1, 2, 3, 5] {
             kept.push(&frame(number, &[number as u8; 100]));
         }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_frame_beyond_all_room_is_not_kept() {
-        let mut kept = FrameRing::new(100);
+        let mut kept = RecentFrameBuffer::new(100);
         kept.push(&frame(1, &[0; 200]));
         assert!(kept.frame(FrameNumber(1)).is_none());
         assert_eq!(kept.bytes, 0);

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
-use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UnreadFrameReason};
+use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UndecodableFrameReason};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
 use nfsrdma_analysis::names::FileNames;
@@ -171,7 +171,9 @@ impl FrameListWriter {
                 });
             }
             DatagramPayload::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
-            DatagramPayload::Other(UnreadFrameReason::EtherType(_) | UnreadFrameReason::IpProtocol(_)) => {}
+            DatagramPayload::Other(
+                UndecodableFrameReason::EtherType(_) | UndecodableFrameReason::IpProtocol(_),
+            ) => {}
             DatagramPayload::Other(reason) => {
                 let _ = write!(self.line.text, "{reason}");
                 self.line.end_piece(styles.mark);
@@ -504,9 +506,9 @@ fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> St
         },
         DatagramPayload::Udp(_) => message.map_or("UDP".to_owned(), program_name),
         DatagramPayload::Fragment(_) => "IP".to_owned(),
-        DatagramPayload::Other(UnreadFrameReason::EtherType(ether_type)) => ether_type.to_string(),
-        DatagramPayload::Other(UnreadFrameReason::IpProtocol(protocol)) => protocol.to_string(),
-        DatagramPayload::Other(UnreadFrameReason::Infiniband(_)) => "IB".to_owned(),
+        DatagramPayload::Other(UndecodableFrameReason::EtherType(ether_type)) => ether_type.to_string(),
+        DatagramPayload::Other(UndecodableFrameReason::IpProtocol(protocol)) => protocol.to_string(),
+        DatagramPayload::Other(UndecodableFrameReason::Infiniband(_)) => "IB".to_owned(),
         DatagramPayload::Other(_) => "?".to_owned(),
     }
 }

@@ -95,7 +95,8 @@ impl InfoColumnFormatter {
                     let _ = reading.observe_rpc(RpcMessageKind::Call, &mut self.call);
                     let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
                     let (call, reply) = (&self.call, &self.reply);
-                    let mut writer = LabelWriter { call, reply, about, glyphs, text, is_marked: false };
+                    let mut writer =
+                        OperationDetailWriter { call, reply, about, glyphs, text, is_marked: false };
                     write_details(&mut writer);
                     is_marked = writer.is_marked;
                 }
@@ -143,11 +144,11 @@ pub(crate) fn shorten(place: Range<usize>, room: usize, glyphs: &Glyphs, text: &
 }
 
 /// Function that appends the details of an operation.
-type DetailWriter = fn(&mut LabelWriter<'_>);
+type OperationDetailFunction = fn(&mut OperationDetailWriter<'_>);
 
 /// Returns the function for the details of the operation. `None` if it has no details: its messages need not be decoded
 /// again.
-fn details(facts: &RpcSummary) -> Option<DetailWriter> {
+fn details(facts: &RpcSummary) -> Option<OperationDetailFunction> {
     use auxiliary_programs as auxiliary;
     use nfs_operations as nfs;
     match (facts.main_operation, facts.described_procedure()?) {
@@ -180,7 +181,7 @@ fn details(facts: &RpcSummary) -> Option<DetailWriter> {
     }
 }
 
-struct LabelWriter<'a> {
+struct OperationDetailWriter<'a> {
     call: &'a InfoFieldCollector,
     reply: &'a InfoFieldCollector,
     about: OperationPaths<'a>,
@@ -200,7 +201,7 @@ const STAT_REQUIRED: u64 = 0x18;
 /// Attributes of the first word that stat(2) requests: type, change, size, fsid, rdattr_error, fileid.
 const STAT_ATTRIBUTES: u64 = 0x0010_091a;
 
-impl LabelWriter<'_> {
+impl OperationDetailWriter<'_> {
     /// Appends a range: `0+4096`.
     fn range(&mut self, [offset, length]: [&Field; 2]) {
         if let Some(offset) = self.call.number(offset) {

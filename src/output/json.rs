@@ -25,7 +25,7 @@ use line::TransactionJsonLine;
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
 pub(crate) use line::{JsonText, NameOrNumber, address};
 use nfsrdma_analysis::names::FileNames;
-use tape::FieldTape;
+use tape::MessageFieldBuffer;
 
 /// Version of the schema of the lines.
 pub const SCHEMA: u32 = 1;
@@ -34,7 +34,7 @@ pub const SCHEMA: u32 = 1;
 #[derive(Debug, Default)]
 pub struct JsonLines {
     line: Vec<u8>,
-    tape: FieldTape<'static>,
+    tape: MessageFieldBuffer<'static>,
     has_iso: bool,
 }
 
@@ -119,7 +119,7 @@ impl JsonLines {
 
 /// Records both messages on a tape; returns the indexes of the first item and of the first part of the Reply.
 fn record_messages<'a>(
-    tape: &mut FieldTape<'a>,
+    tape: &mut MessageFieldBuffer<'a>,
     reading: &TransactionMessages<'a>,
     facts: &RpcSummary,
 ) -> (usize, usize) {

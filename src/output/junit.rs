@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::check_report::{CaptureCheckResult, CheckOutcome, difference_line};
+use super::check_report::{BaselineCheckOutcome, BaselineCheckResult, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::escape;
 use nfsrdma_analysis::comparison::tally::OperationDifferences;
@@ -71,7 +71,7 @@ fn class(file: &str) -> &str {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn write(to: &mut impl Write, checks: &[CaptureCheckResult], started: SystemTime) -> io::Result<()> {
+pub fn write(to: &mut impl Write, checks: &[BaselineCheckResult], started: SystemTime) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
     for (id, check) in checks.iter().enumerate() {
@@ -83,16 +83,18 @@ pub fn write(to: &mut impl Write, checks: &[CaptureCheckResult], started: System
 fn write_check_suite(
     to: &mut impl Write,
     id: usize,
-    check: &CaptureCheckResult,
+    check: &BaselineCheckResult,
     started: SystemTime,
 ) -> io::Result<()> {
     let error = match &check.outcome {
-        CheckOutcome::NoBaseline(what) | CheckOutcome::Unreadable(what) => Some(what.as_str()),
+        BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
+            Some(what.as_str())
+        }
         _ => None,
     };
     let no_operations = BTreeMap::new();
     let found = match &check.outcome {
-        CheckOutcome::Different(found) => found.tally.operations(),
+        BaselineCheckOutcome::Different(found) => found.tally.operations(),
         _ => &no_operations,
     };
     // Includes operations of the baseline alone, and the group of those beyond the limit.

@@ -4,7 +4,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Evidence, Finding, RULES, Rule, RuleScope, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{
+    Finding, FindingGranularity, JudgementEvidence, RULES, Rule, RuleTally, SeverityLevel,
+};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
@@ -42,14 +44,14 @@ struct FindingLine<'f> {
 
 /// JSON line of the summary.
 #[derive(Serialize)]
-struct SummaryLine {
+struct LintSummaryJson {
     schema: u32,
     kind: &'static str,
     frames: u64,
     transactions: u64,
     denied: u64,
     severities: SeverityCounts,
-    rules: Vec<SummaryRule>,
+    rules: Vec<RuleJudgementsJson>,
 }
 
 /// Findings by severity in the summary.
@@ -63,7 +65,7 @@ struct SeverityCounts {
 
 /// Judgements of a rule in the summary.
 #[derive(Serialize)]
-struct SummaryRule {
+struct RuleJudgementsJson {
     rule: &'static str,
     severity: &'static str,
     findings: u64,
@@ -73,7 +75,7 @@ struct SummaryRule {
 
 /// JSON line of a rule.
 #[derive(Serialize)]
-struct RuleLine {
+struct ConformanceRuleJson {
     schema: u32,
     kind: &'static str,
     rule: &'static str,
@@ -136,14 +138,14 @@ pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::
 /// # Errors
 /// Returns an error if writing fails.
 pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> {
-    let rules = report.tallies.iter().map(|(rule, tally)| SummaryRule {
+    let rules = report.tallies.iter().map(|(rule, tally)| RuleJudgementsJson {
         rule: rule.id,
         severity: rule.severity.name(),
         findings: tally.findings,
         judged: tally.judged,
         not_judged: tally.not_judged,
     });
-    let line = SummaryLine {
+    let line = LintSummaryJson {
         schema: SCHEMA,
         kind: "lint-summary",
         frames: report.frames,
@@ -167,7 +169,7 @@ pub fn json_summary(to: &mut impl Write, report: &LintReport) -> io::Result<()> 
 /// Returns an error if writing fails.
 pub fn json_rules(to: &mut impl Write, rules: &[&'static Rule]) -> io::Result<()> {
     for rule in by_group(rules) {
-        let line = RuleLine {
+        let line = ConformanceRuleJson {
             schema: SCHEMA,
             kind: "rule",
             rule: rule.id,
@@ -294,9 +296,9 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
 /// observations, which break nothing.
 fn counted_noun(rule: &Rule) -> &'static str {
     match rule.scope {
-        RuleScope::Each => "finding",
-        RuleScope::Connection if rule.requirement.starts_with("Observation") => "observation",
-        RuleScope::Connection => "violation",
+        FindingGranularity::Each => "finding",
+        FindingGranularity::Connection if rule.requirement.starts_with("Observation") => "observation",
+        FindingGranularity::Connection => "violation",
     }
 }
 
@@ -419,7 +421,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
 
 /// Returns `true` for a rule that is judged only if ICRCs are checked.
 fn is_icrc_rule(rule: &Rule) -> bool {
-    rule.needs.contains(&Evidence::CheckedIcrc)
+    rule.needs.contains(&JudgementEvidence::CheckedIcrc)
 }
 
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that was

@@ -46,14 +46,14 @@ use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
 use nfsrdma_analysis::connection_lifetimes::OpenConnections;
-use nfsrdma_analysis::filter::{Filter, FilterRunner, FrameTally};
+use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::session_slots::{self, SessionSlot};
 use nfsrdma_analysis::statistics::Statistics;
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;
-use frame_ring::FrameRing;
+use frame_ring::RecentFrameBuffer;
 use frames::FrameListWriter;
 use json::JsonLines;
 pub use settings::{LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat};
@@ -101,7 +101,7 @@ enum OutputLines {
     /// No lines.
     None,
     List(TransactionListWriter),
-    Trees(Box<FieldTreeWriter>, FrameRing),
+    Trees(Box<FieldTreeWriter>, RecentFrameBuffer),
     Json(JsonLines),
     Frames(FrameListWriter),
     FrameTrees(FrameListWriter, Box<FieldTreeWriter>),
@@ -129,7 +129,7 @@ impl OutputLines {
             }
             (_, LineUnit::Transactions, _, false) => Self::List(TransactionListWriter::new(screen, time)),
             (_, LineUnit::Transactions, _, true) => {
-                Self::Trees(Box::new(FieldTreeWriter::new(screen)), FrameRing::new(view_bytes))
+                Self::Trees(Box::new(FieldTreeWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
             (_, LineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
             (_, LineUnit::Frames, _, true) => {
@@ -354,10 +354,10 @@ impl<W: Write> OutputWriter<W> {
                 selection.set_findings(findings);
                 let tally = match is_frames {
                     // Its frames were counted one by one.
-                    true => selection.take_selected(key).then(FrameTally::default),
+                    true => selection.take_selected(key).then(SelectedFrameTally::default),
                     false => selection.transaction(key, transaction, reading),
                 };
-                let Some(FrameTally { frames, bytes, times }) = tally else { return Ok(false) };
+                let Some(SelectedFrameTally { frames, bytes, times }) = tally else { return Ok(false) };
                 statistics.record_selected_frames(frames, bytes, times);
             }
             if let Some(conformance) = conformance {

@@ -11,7 +11,7 @@ use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
-use nfsrdma_analysis::operations::{self, CaptureTotals, OperationStats};
+use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
 
 /// Columns, here and in the terminal interface.
@@ -34,7 +34,7 @@ pub const COLUMNS: &[TableColumn] = &[
 ];
 
 /// Returns the cells of an operation.
-pub fn cells(row: &OperationStats, whole: &CaptureTotals, glyphs: Glyphs) -> [String; COLUMNS.len()] {
+pub fn cells(row: &OperationStats, whole: &RatioDenominators, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let time = |of: fn(&operations::LatencySpread) -> u64| {
         row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
     };
@@ -76,7 +76,7 @@ pub(super) fn write(
     match format {
         LineFormat::Text => {
             let rows = operations::rows(statistics);
-            let whole = CaptureTotals::new(&rows, statistics.times());
+            let whole = RatioDenominators::new(&rows, statistics.times());
             let mut table = TableLines::new(screen, COLUMNS);
             let styles = screen.styles;
             for row in rows.iter().take(most) {

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use nfsrdma_capture_file::{CaptureSource, Interface, InterfaceId, PcapngWriter};
+use nfsrdma_capture_file::{CaptureInterface, CaptureSource, InterfaceId, PcapngWriter};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
@@ -41,7 +41,7 @@ const PARTIAL_AGE_NS: u64 = 10_000_000_000;
 
 /// Text common to the comments on all frames of a Transaction.
 #[derive(Debug)]
-struct TransactionLabel {
+struct TransactionCommentText {
     index: u64,
     connection: u64,
     /// Operation with its arguments, and the XID.
@@ -49,12 +49,12 @@ struct TransactionLabel {
     /// Status of the Reply, with a leading comma.
     status: String,
     /// Conformance findings with their frames.
-    findings: Vec<FindingLabel>,
+    findings: Vec<FindingCommentText>,
 }
 
 /// Finding in the comments on its frames.
 #[derive(Debug)]
-struct FindingLabel {
+struct FindingCommentText {
     frames: Vec<FrameNumber>,
     /// `error rpcrdma/credit-zero by the server: credit 0`.
     text: String,
@@ -70,13 +70,13 @@ enum TransactionFrameRole {
 /// Transaction that a frame belongs to, and its role.
 #[derive(Debug)]
 struct FrameMembership {
-    of: Rc<TransactionLabel>,
+    of: Rc<TransactionCommentText>,
     role: TransactionFrameRole,
 }
 
 impl FrameMembership {
     fn comment(&self, frame: FrameNumber) -> String {
-        let TransactionLabel { index, connection, about, status, findings } = &*self.of;
+        let TransactionCommentText { index, connection, about, status, findings } = &*self.of;
         let what = match self.role {
             TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
             TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
@@ -165,7 +165,7 @@ pub struct FrameFileWriter<W> {
 
 /// Totals of a file of frames.
 #[derive(Debug)]
-pub struct FrameTotals {
+pub struct WrittenFrameTotals {
     /// Frames written to the file.
     pub written: u64,
     /// Frames read, written or not.
@@ -269,7 +269,7 @@ impl<W: Write> FrameFileWriter<W> {
     pub fn buffered_frame(
         &mut self,
         frame: &Frame<'_>,
-        (file, interface): (usize, &Interface),
+        (file, interface): (usize, &CaptureInterface),
         comments: impl FnOnce() -> Vec<String>,
         flow: &Flow,
         is_chosen: bool,
@@ -332,7 +332,7 @@ impl<W: Write> FrameFileWriter<W> {
         if let Some(connections) = &mut self.connections {
             connections.insert(transaction.connection.number);
         }
-        let label = Rc::new(TransactionLabel {
+        let label = Rc::new(TransactionCommentText {
             findings: finding_labels(findings, transaction, &steps),
             ..self.label(transaction, reading, facts, about)
         });
@@ -352,7 +352,7 @@ impl<W: Write> FrameFileWriter<W> {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         files: OperationPaths<'_>,
-    ) -> TransactionLabel {
+    ) -> TransactionCommentText {
         let mut about = String::new();
         match facts.operation {
             Some(_) => self.labels.write(reading, facts, files, &Glyphs::UNICODE, &mut about),
@@ -372,7 +372,7 @@ impl<W: Write> FrameFileWriter<W> {
             }
             _ => String::new(),
         };
-        TransactionLabel {
+        TransactionCommentText {
             index: transaction.index,
             connection: transaction.connection.number,
             about,
@@ -381,7 +381,7 @@ impl<W: Write> FrameFileWriter<W> {
         }
     }
 
-    fn mark(&mut self, frame: FrameNumber, of: &Rc<TransactionLabel>, role: TransactionFrameRole) {
+    fn mark(&mut self, frame: FrameNumber, of: &Rc<TransactionCommentText>, role: TransactionFrameRole) {
         let place = frame.0.checked_sub(self.first_frame).and_then(|at| self.queue.get_mut(at as usize));
         let Some(place) = place else {
             self.too_late += 1;
@@ -481,10 +481,10 @@ impl<W: Write> FrameFileWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn finish(mut self) -> io::Result<(W, FrameTotals)> {
+    pub fn finish(mut self) -> io::Result<(W, WrittenFrameTotals)> {
         while self.pop_front()? {}
         let Self { to, written, read, too_late, .. } = self;
-        Ok((to.into_output(), FrameTotals { written, read, too_late }))
+        Ok((to.into_output(), WrittenFrameTotals { written, read, too_late }))
     }
 }
 
@@ -493,7 +493,7 @@ fn finding_labels(
     findings: &[Finding],
     transaction: &Transaction,
     steps: &[(FrameNumber, FrameRole)],
-) -> Vec<FindingLabel> {
+) -> Vec<FindingCommentText> {
     let frames_of =
         |which| transaction.message(which).map(|message| message.frames.as_slice()).unwrap_or_default();
     let [call, reply] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(frames_of);
@@ -508,13 +508,13 @@ fn finding_labels(
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
         let known = finding.known.as_deref().map(|known| format!(" ({known})")).unwrap_or_default();
         let text = format!("{severity}{known} {rule} by the {}: {}", finding.side, finding.text);
-        FindingLabel { frames, text }
+        FindingCommentText { frames, text }
     };
     findings.iter().map(label).collect()
 }
 
 /// Returns the findings of a frame as the end of its comment: `; error rpcrdma/credit-zero by the server: credit 0`.
-fn findings_text(findings: &[FindingLabel], frame: FrameNumber) -> String {
+fn findings_text(findings: &[FindingCommentText], frame: FrameNumber) -> String {
     let mut text = String::new();
     let of_frame = || findings.iter().filter(|finding| finding.frames.contains(&frame));
     for finding in of_frame().take(MAX_NAMED_FINDINGS) {
@@ -544,7 +544,7 @@ fn membership_bytes(known: Option<&WaitingFrame>) -> usize {
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.
-fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &Interface)> {
+fn advance(source: &mut CaptureSource, to: FrameNumber) -> io::Result<(usize, &CaptureInterface)> {
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,

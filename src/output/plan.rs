@@ -250,7 +250,7 @@ impl PlanReportView<'_> {
 
 /// Number of steps by state.
 #[derive(Serialize)]
-struct StepsJson {
+struct PlanStepCountsJson {
     total: u64,
     run: u64,
     synthesized: u64,
@@ -258,7 +258,7 @@ struct StepsJson {
     unreplayable: u64,
 }
 
-impl From<&PlanStepCounts> for StepsJson {
+impl From<&PlanStepCounts> for PlanStepCountsJson {
     fn from(&[run, synthesized, skipped, unreplayable]: &PlanStepCounts) -> Self {
         Self { total: run + synthesized + skipped + unreplayable, run, synthesized, skipped, unreplayable }
     }
@@ -268,7 +268,7 @@ impl From<&PlanStepCounts> for StepsJson {
 struct PlanOperationJson<'a> {
     operation: &'a str,
     #[serde(flatten)]
-    steps: StepsJson,
+    steps: PlanStepCountsJson,
 }
 
 #[derive(Serialize)]
@@ -278,24 +278,24 @@ struct OperationStepsJson<'a> {
 }
 
 #[derive(Serialize)]
-struct ExampleJson {
+struct ExampleStepJson {
     step: u64,
     frame: u64,
     needs: Option<u64>,
 }
 
 #[derive(Serialize)]
-struct ReasonJson<'a> {
+struct PlanReasonJson<'a> {
     reason: &'static str,
     state: &'static str,
     text: &'static str,
     steps: u64,
     operations: Vec<OperationStepsJson<'a>>,
-    first: Vec<ExampleJson>,
+    first: Vec<ExampleStepJson>,
 }
 
 #[derive(Serialize)]
-struct HostJson<'a> {
+struct CapturedHostJson<'a> {
     number: u32,
     address: &'a str,
 }
@@ -314,7 +314,7 @@ struct PlanConnectionJson {
 }
 
 #[derive(Serialize)]
-struct ItemJson {
+struct SeedTreeItemJson {
     path: Option<String>,
     #[serde(rename = "type")]
     file_type: &'static str,
@@ -325,26 +325,26 @@ struct ItemJson {
 }
 
 #[derive(Serialize)]
-struct TypeJson {
+struct FileTypeCountJson {
     #[serde(rename = "type")]
     file_type: &'static str,
     count: u64,
 }
 
 #[derive(Serialize)]
-struct TreeJson {
-    objects: Vec<TypeJson>,
+struct SeedTreeJson {
+    objects: Vec<FileTypeCountJson>,
     nameless: u64,
     created: u64,
     roots: Vec<String>,
     bytes: u64,
     content_known: u64,
     content_unknown: u64,
-    items: Vec<ItemJson>,
+    items: Vec<SeedTreeItemJson>,
 }
 
 #[derive(Serialize)]
-struct UndefinedJson {
+struct UndefinedVariablesJson {
     holds: String,
     count: u64,
 }
@@ -369,14 +369,14 @@ struct PlanJson<'a> {
     payload_bytes: u64,
     unknown_bytes: u64,
     variables: u64,
-    clients: Vec<HostJson<'a>>,
-    servers: Vec<HostJson<'a>>,
+    clients: Vec<CapturedHostJson<'a>>,
+    servers: Vec<CapturedHostJson<'a>>,
     connections: Vec<PlanConnectionJson>,
-    steps: StepsJson,
+    steps: PlanStepCountsJson,
     operations: Vec<PlanOperationJson<'a>>,
-    reasons: Vec<ReasonJson<'a>>,
-    undefined: Vec<UndefinedJson>,
-    tree: TreeJson,
+    reasons: Vec<PlanReasonJson<'a>>,
+    undefined: Vec<UndefinedVariablesJson>,
+    tree: SeedTreeJson,
     bounds: PlanLimitsJson,
 }
 
@@ -385,7 +385,7 @@ impl<'a> PlanJson<'a> {
         let summary = &plan.summary;
         let hosts = |is_server| {
             let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
-            own.map(|host| HostJson { number: host.number, address: &host.address }).collect()
+            own.map(|host| CapturedHostJson { number: host.number, address: &host.address }).collect()
         };
         let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let some = |bytes: &[u8]| (!bytes.is_empty()).then(|| lossy(bytes));
@@ -427,14 +427,14 @@ impl<'a> PlanJson<'a> {
             undefined: plan
                 .undefined
                 .iter()
-                .map(|(holds, count)| UndefinedJson { holds: holds.display_name(), count: *count })
+                .map(|(holds, count)| UndefinedVariablesJson { holds: holds.display_name(), count: *count })
                 .collect(),
-            tree: TreeJson {
+            tree: SeedTreeJson {
                 objects: plan
                     .tree
                     .objects
                     .iter()
-                    .map(|(of, count)| TypeJson { file_type: type_name(*of, false), count: *count })
+                    .map(|(of, count)| FileTypeCountJson { file_type: type_name(*of, false), count: *count })
                     .collect(),
                 nameless: plan.tree.nameless,
                 created: plan.tree.created,
@@ -446,7 +446,7 @@ impl<'a> PlanJson<'a> {
                     .tree
                     .items
                     .iter()
-                    .map(|item| ItemJson {
+                    .map(|item| SeedTreeItemJson {
                         path: some(&item.path),
                         file_type: type_name(item.file_type, false),
                         size: item.size,
@@ -466,8 +466,8 @@ impl<'a> PlanJson<'a> {
     }
 }
 
-fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonJson<'_> {
-    ReasonJson {
+fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> PlanReasonJson<'_> {
+    PlanReasonJson {
         reason: reason.code(),
         state: reason.state().name(),
         text: reason.text(),
@@ -480,7 +480,7 @@ fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> ReasonJson<'_
         first: because
             .examples
             .iter()
-            .map(|first| ExampleJson { step: first.step, frame: first.frame, needs: first.needs })
+            .map(|first| ExampleStepJson { step: first.step, frame: first.frame, needs: first.needs })
             .collect(),
     }
 }

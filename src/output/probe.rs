@@ -12,7 +12,7 @@ use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, escape};
 use crate::escape;
 use nfsrdma_replay::probe::{
-    Nfs3ProbeReport, Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbe,
+    Nfs3ProbeReport, Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport,
 };
 
 /// Report on a probe.
@@ -21,7 +21,7 @@ pub struct ProbeReportView<'a> {
     /// URL of the server, as given.
     pub url: &'a ServerUrl,
     /// Result of the probe.
-    pub probe: &'a ServerProbe,
+    pub probe: &'a ServerProbeReport,
     /// Output device.
     pub screen: TerminalStyle,
 }
@@ -48,7 +48,7 @@ impl ProbeReportView<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let ServerProbe { terms, credits, null, .. } = self.probe;
+        let ServerProbeReport { terms, credits, null, .. } = self.probe;
         let styles = self.screen.styles;
         writeln!(to, "{}", StyledText(styles.header, self.escaped(&self.url.to_string())))?;
         self.line(to, "address", &self.probe.address.to_string())?;
@@ -239,22 +239,22 @@ struct ProbeJson {
     address: String,
     local: Option<String>,
     transport: String,
-    rdma: Option<RdmaJson>,
+    rdma: Option<RdmaParametersJson>,
     credits: Option<ProbeCreditsJson>,
     connections_given_up: u32,
-    null_ns: NullJson,
+    null_ns: NullLatencyJson,
     versions: Vec<u32>,
     absent: Option<String>,
-    v3: Option<V3Json>,
-    v4: Vec<V4Json>,
-    exports: Option<ExportsJson>,
+    v3: Option<Nfs3ProbeJson>,
+    v4: Vec<Nfs4ProbeJson>,
+    exports: Option<NfsExportListJson>,
 }
 
 #[derive(Serialize)]
-struct RdmaJson {
+struct RdmaParametersJson {
     device: String,
-    sent: Option<PrivateJson>,
-    received: Option<PrivateJson>,
+    sent: Option<ProbedPrivateDataJson>,
+    received: Option<ProbedPrivateDataJson>,
     received_length: usize,
     call_inline: u32,
     reply_inline: u32,
@@ -265,7 +265,7 @@ struct RdmaJson {
 }
 
 #[derive(Serialize)]
-struct PrivateJson {
+struct ProbedPrivateDataJson {
     send_size: u32,
     receive_size: u32,
     remote_invalidation: bool,
@@ -278,22 +278,22 @@ struct ProbeCreditsJson {
 }
 
 #[derive(Serialize)]
-struct NullJson {
+struct NullLatencyJson {
     calls: usize,
     fastest: u64,
     median: u64,
 }
 
 #[derive(Serialize, Default)]
-struct V3Json {
+struct Nfs3ProbeJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    limits: Option<V3Limits>,
+    limits: Option<Nfs3ServerLimits>,
 }
 
 #[derive(Serialize)]
-struct V3Limits {
+struct Nfs3ServerLimits {
     rtmax: u32,
     rtpref: u32,
     rtmult: u32,
@@ -305,16 +305,16 @@ struct V3Limits {
 }
 
 #[derive(Serialize)]
-struct V4Json {
+struct Nfs4ProbeJson {
     minor_version: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", flatten)]
-    found: Option<V4Capabilities>,
+    found: Option<Nfs4ServerCapabilities>,
 }
 
 #[derive(Serialize)]
-struct V4Capabilities {
+struct Nfs4ServerCapabilities {
     maxread: Option<u64>,
     maxwrite: Option<u64>,
     maxfilesize: Option<u64>,
@@ -324,7 +324,7 @@ struct V4Capabilities {
     implementation: Option<String>,
     fore_channel: Option<ProbedChannelJson>,
     back_channel: Option<ProbedChannelJson>,
-    root: Vec<EntryJson>,
+    root: Vec<RootDirectoryEntryJson>,
 }
 
 #[derive(Serialize)]
@@ -337,28 +337,28 @@ struct ProbedChannelJson {
 }
 
 #[derive(Serialize)]
-struct EntryJson {
+struct RootDirectoryEntryJson {
     name: String,
     is_directory: bool,
 }
 
 #[derive(Serialize)]
-struct ExportsJson {
+struct NfsExportListJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     port: Option<u16>,
-    list: Vec<ExportJson>,
+    list: Vec<NfsExportJson>,
 }
 
 #[derive(Serialize)]
-struct ExportJson {
+struct NfsExportJson {
     path: String,
     groups: Vec<String>,
 }
 
 impl ProbeJson {
-    fn new(url: &ServerUrl, probe: &ServerProbe) -> Self {
+    fn new(url: &ServerUrl, probe: &ServerProbeReport) -> Self {
         let nanoseconds = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
             schema: SCHEMA,
@@ -372,7 +372,7 @@ impl ProbeJson {
                 .credits
                 .map(|credits| ProbeCreditsJson { requested: credits.requested, granted: credits.granted }),
             connections_given_up: probe.abandoned_connections,
-            null_ns: NullJson {
+            null_ns: NullLatencyJson {
                 calls: probe.null.calls,
                 fastest: nanoseconds(probe.null.fastest),
                 median: nanoseconds(probe.null.median),
@@ -386,14 +386,14 @@ impl ProbeJson {
     }
 }
 
-fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaJson {
+fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbeReport) -> RdmaParametersJson {
     let (invalidations, replies) = probe.invalidations;
-    let private = |data: &PrivateData| PrivateJson {
+    let private = |data: &PrivateData| ProbedPrivateDataJson {
         send_size: data.send_threshold_bytes(),
         receive_size: data.receive_threshold_bytes(),
         remote_invalidation: data.remote_invalidation,
     };
-    RdmaJson {
+    RdmaParametersJson {
         device: rdma.device.clone(),
         sent: rdma.sent.as_ref().map(private),
         received: rdma.received.as_ref().map(private),
@@ -407,10 +407,10 @@ fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbe) -> RdmaJson {
     }
 }
 
-fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Json {
+fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> Nfs3ProbeJson {
     match found {
-        Ok(v3) => V3Json {
-            limits: Some(V3Limits {
+        Ok(v3) => Nfs3ProbeJson {
+            limits: Some(Nfs3ServerLimits {
                 rtmax: v3.rtmax,
                 rtpref: v3.rtpref,
                 rtmult: v3.rtmult,
@@ -420,16 +420,16 @@ fn v3_object(found: &Result<Nfs3ProbeReport, String>) -> V3Json {
                 dtpref: v3.dtpref,
                 maxfilesize: v3.maxfilesize,
             }),
-            ..V3Json::default()
+            ..Nfs3ProbeJson::default()
         },
-        Err(error) => V3Json { error: Some(error.clone()), ..V3Json::default() },
+        Err(error) => Nfs3ProbeJson { error: Some(error.clone()), ..Nfs3ProbeJson::default() },
     }
 }
 
-fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Json {
+fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> Nfs4ProbeJson {
     let v4 = match found {
         Ok(v4) => v4,
-        Err(error) => return V4Json { minor_version: minor, error: Some(error.clone()), found: None },
+        Err(error) => return Nfs4ProbeJson { minor_version: minor, error: Some(error.clone()), found: None },
     };
     let channel = |channel: &ProbedChannelLimits| ProbedChannelJson {
         maxrequestsize: channel.max_request,
@@ -439,7 +439,7 @@ fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Json {
         maxrequests: channel.max_requests,
     };
     let server = v4.server.as_ref();
-    let found = V4Capabilities {
+    let found = Nfs4ServerCapabilities {
         maxread: v4.maxread,
         maxwrite: v4.maxwrite,
         maxfilesize: v4.maxfilesize,
@@ -452,23 +452,26 @@ fn v4_object(minor: u32, found: &Result<Nfs4ProbeReport, String>) -> V4Json {
         root: v4
             .root
             .iter()
-            .map(|(name, is_directory)| EntryJson { name: name.clone(), is_directory: *is_directory })
+            .map(|(name, is_directory)| RootDirectoryEntryJson {
+                name: name.clone(),
+                is_directory: *is_directory,
+            })
             .collect(),
     };
-    V4Json { minor_version: minor, error: None, found: Some(found) }
+    Nfs4ProbeJson { minor_version: minor, error: None, found: Some(found) }
 }
 
-fn exports_object(found: &Result<ProbedExports, String>) -> ExportsJson {
+fn exports_object(found: &Result<ProbedExports, String>) -> NfsExportListJson {
     match found {
-        Ok(exports) => ExportsJson {
+        Ok(exports) => NfsExportListJson {
             error: None,
             port: Some(exports.port),
             list: exports
                 .list
                 .iter()
-                .map(|(path, groups)| ExportJson { path: path.clone(), groups: groups.clone() })
+                .map(|(path, groups)| NfsExportJson { path: path.clone(), groups: groups.clone() })
                 .collect(),
         },
-        Err(error) => ExportsJson { error: Some(error.clone()), port: None, list: Vec::new() },
+        Err(error) => NfsExportListJson { error: Some(error.clone()), port: None, list: Vec::new() },
     }
 }

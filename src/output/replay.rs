@@ -16,11 +16,11 @@ use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
-    ReplayOperationReport, ReplayReasonCount, ReplayReport, StepId, StepMismatch,
+    ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
 };
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
 use nfsrdma_replay::run::{StepCounts, StepState};
@@ -85,7 +85,7 @@ fn tree_differences(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, Str
     })
 }
 
-fn first_frames(because: &ReplayReasonCount) -> String {
+fn first_frames(because: &StepOutcomeReasonCount) -> String {
     let frames: Vec<_> = because
         .first
         .iter()
@@ -196,7 +196,7 @@ impl ReplayReportView<'_> {
         let parts = steps.states.iter().filter(|(_, count)| *count > 0);
         let parts: Vec<_> = parts.map(|(state, count)| format!("{count} {}", state.name())).collect();
         writeln!(to, "  steps         {}: {}", steps.total, parts.join(", "))?;
-        let ComparedCounts { fields, data_bytes, .. } = self.report.compared;
+        let ComparisonCoverageCounts { fields, data_bytes, .. } = self.report.compared;
         writeln!(
             to,
             "  compared      {}, {} of file data",
@@ -361,7 +361,7 @@ impl ReplayReportView<'_> {
             .steps
             .reasons
             .iter()
-            .map(|((state, reason), because)| JsonReason {
+            .map(|((state, reason), because)| JsonStepStateReason {
                 state: state.name(),
                 reason,
                 steps: because.steps,
@@ -596,7 +596,7 @@ struct JsonReplayReport<'a> {
     interrupted: bool,
     recorded_steps: Option<u64>,
     own_faults: &'a [String],
-    reasons: Vec<JsonReason<'a>>,
+    reasons: Vec<JsonStepStateReason<'a>>,
     mismatches: Vec<JsonMismatch<'a>>,
     walk: Option<JsonTreeCheck<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
@@ -615,7 +615,7 @@ struct JsonTreeCheck<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonReason<'a> {
+struct JsonStepStateReason<'a> {
     state: &'static str,
     reason: &'a str,
     steps: u64,
@@ -646,10 +646,10 @@ struct JsonDifference<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSide};
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSideValue};
 
     fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
-        let half = || DifferenceSide { location: None, frame: None, value: Some(step.to_string()) };
+        let half = || DifferenceSideValue { location: None, frame: None, value: Some(step.to_string()) };
         let difference = Difference {
             kind: DifferenceKind::Result,
             operation: operation.to_owned(),

@@ -26,7 +26,9 @@ use super::units::IsoTimestamp;
 use crate::escape;
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::connections::ConnectionTallies;
-use nfsrdma_analysis::statistics::{ChunkTallies, ChunkTally, MissingTally, RetransmissionTally, Statistics};
+use nfsrdma_analysis::statistics::{
+    ChunkTallies, ChunkTally, IncompleteTransactionTally, RetransmissionTally, Statistics,
+};
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {
@@ -267,9 +269,9 @@ struct MissingJson {
     undecoded: u64,
 }
 
-impl From<MissingTally> for MissingJson {
-    fn from(tally: MissingTally) -> Self {
-        let MissingTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
+impl From<IncompleteTransactionTally> for MissingJson {
+    fn from(tally: IncompleteTransactionTally) -> Self {
+        let IncompleteTransactionTally { call, reply, message_bytes, chunk_bytes, undecoded } = tally;
         Self { call, reply, message_bytes, chunk_bytes, undecoded }
     }
 }

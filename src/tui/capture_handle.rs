@@ -5,13 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{CaptureSource, Interface, LinkState, ResumePoint, SourceError, Windows};
+use nfsrdma_capture_file::{
+    CaptureInterface, CaptureResumePoint, CaptureSource, LinkState, SourceError, ZstdWindowBudget,
+};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use nfsrdma_analysis::names::OperationPaths;
 
-use super::followed_file::{FileChange, FollowedFile};
+use super::followed_file::{FollowedFile, FollowedFileEnd};
 use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
@@ -36,10 +38,10 @@ pub(super) type OneTimeFrameSource = (CaptureSource, Option<Box<dyn LiveReadStop
 
 /// A capture, shared by its readers.
 #[derive(Clone)]
-pub struct CaptureHandle(Arc<CaptureKind>);
+pub struct SharedCapture(Arc<CaptureKind>);
 
 enum CaptureKind {
-    Files(Vec<PathBuf>, Windows),
+    Files(Vec<PathBuf>, ZstdWindowBudget),
     ReceivedOnce {
         name: String,
         is_live: bool,
@@ -52,9 +54,9 @@ enum CaptureKind {
     },
 }
 
-impl CaptureHandle {
+impl SharedCapture {
     /// Returns a handle for files, which can be read again. `windows` is the memory budget of zstd windows.
-    pub fn files(files: Vec<PathBuf>, windows: Windows) -> Self {
+    pub fn files(files: Vec<PathBuf>, windows: ZstdWindowBudget) -> Self {
         Self(Arc::new(CaptureKind::Files(files, windows)))
     }
 
@@ -67,7 +69,7 @@ impl CaptureHandle {
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub fn followed(path: &Path, windows: &Windows, room: usize) -> io::Result<Self> {
+    pub fn followed(path: &Path, windows: &ZstdWindowBudget, room: usize) -> io::Result<Self> {
         Ok(Self::of_followed(FollowedFile::open(path, windows)?, room))
     }
 
@@ -115,7 +117,7 @@ impl CaptureHandle {
     }
 
     /// Returns the reason why a followed file ended, if it did.
-    pub(super) fn file_change(&self) -> Option<FileChange> {
+    pub(super) fn file_change(&self) -> Option<FollowedFileEnd> {
         self.followed_file()?.change()
     }
 
@@ -220,12 +222,12 @@ impl CaptureHandle {
     }
 
     /// Returns the interface of a frame that was received once.
-    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
+    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureInterface)> {
         self.lock_live_frames()?.interface(frame)
     }
 
     /// Returns the frames again: from `place`, or from the first one available.
-    pub(super) fn reread(&self, place: Option<ResumePoint>) -> Result<RereadFrames, SourceError> {
+    pub(super) fn reread(&self, place: Option<CaptureResumePoint>) -> Result<RereadFrames, SourceError> {
         Ok(match &*self.0 {
             CaptureKind::Files(files, windows) => {
                 RereadFrames::File(Box::new(match (files.as_slice(), place) {
@@ -258,7 +260,7 @@ impl CaptureHandle {
     }
 }
 
-impl fmt::Debug for CaptureHandle {
+impl fmt::Debug for SharedCapture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Capture").field(&self.name()).finish()
     }
@@ -318,7 +320,7 @@ impl RereadFrames {
 
 /// Reader of the kept frames of a capture that is received once.
 pub(super) struct LiveFrameReader {
-    capture: CaptureHandle,
+    capture: SharedCapture,
     next: FrameNumber,
     /// Last frame to return.
     pub(super) until: FrameNumber,

@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_capture_file::{CaptureSource, Windows};
+use nfsrdma_capture_file::{CaptureSource, ZstdWindowBudget};
 
 /// Interval between checks for growth.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reason for the end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileChange {
+pub(super) enum FollowedFileEnd {
     /// It is shorter than what was read.
     Truncated,
     /// Another file has its name.
     Replaced,
 }
 
-impl fmt::Display for FileChange {
+impl fmt::Display for FollowedFileEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "truncated",
@@ -36,8 +36,8 @@ impl fmt::Display for FileChange {
 
 /// State that the reader of a file shares with the interface.
 #[derive(Debug, Default)]
-struct FollowState {
-    change: Option<FileChange>,
+struct FollowedFileState {
+    change: Option<FollowedFileEnd>,
     is_stopped: bool,
 }
 
@@ -45,11 +45,11 @@ struct FollowState {
 #[derive(Debug)]
 pub(super) struct FollowedFile {
     path: PathBuf,
-    windows: Windows,
-    state: Arc<Mutex<FollowState>>,
+    windows: ZstdWindowBudget,
+    state: Arc<Mutex<FollowedFileState>>,
 }
 
-fn lock(state: &Mutex<FollowState>) -> MutexGuard<'_, FollowState> {
+fn lock(state: &Mutex<FollowedFileState>) -> MutexGuard<'_, FollowedFileState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -58,8 +58,8 @@ impl FollowedFile {
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub(super) fn open(path: &Path, windows: &Windows) -> io::Result<(Self, CaptureSource)> {
-        let state = Arc::<Mutex<FollowState>>::default();
+    pub(super) fn open(path: &Path, windows: &ZstdWindowBudget) -> io::Result<(Self, CaptureSource)> {
+        let state = Arc::<Mutex<FollowedFileState>>::default();
         let file = File::open(path)?;
         let reader = FollowedFileReader { path: path.to_owned(), file, offset: 0, state: Arc::clone(&state) };
         let source = CaptureSource::from_reader_within(&path.to_string_lossy(), reader, windows);
@@ -82,7 +82,7 @@ impl FollowedFile {
     }
 
     /// Returns the reason why the file ended, if it did.
-    pub(super) fn change(&self) -> Option<FileChange> {
+    pub(super) fn change(&self) -> Option<FollowedFileEnd> {
         lock(&self.state).change
     }
 }
@@ -93,20 +93,20 @@ struct FollowedFileReader {
     file: File,
     /// Number of bytes read.
     offset: u64,
-    state: Arc<Mutex<FollowState>>,
+    state: Arc<Mutex<FollowedFileState>>,
 }
 
 impl FollowedFileReader {
     /// Returns the reason why nothing more will come.
-    fn change(&self) -> io::Result<Option<FileChange>> {
+    fn change(&self) -> io::Result<Option<FollowedFileEnd>> {
         let own = self.file.metadata()?;
         if own.is_file() && own.len() < self.offset {
-            return Ok(Some(FileChange::Truncated));
+            return Ok(Some(FollowedFileEnd::Truncated));
         }
         // While a file is rotated, no file may have its name for a moment.
         let named = fs::metadata(&self.path).ok();
         let is_other = named.is_some_and(|named| (named.dev(), named.ino()) != (own.dev(), own.ino()));
-        Ok(is_other.then_some(FileChange::Replaced))
+        Ok(is_other.then_some(FollowedFileEnd::Replaced))
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
         FollowedFileReader { path: path.to_owned(), file: File::open(path).unwrap(), offset: 0, state }
     }
 
-    fn rest(reader: &mut FollowedFileReader) -> (String, Option<FileChange>) {
+    fn rest(reader: &mut FollowedFileReader) -> (String, Option<FollowedFileEnd>) {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         (text, lock(&reader.state).change)
@@ -167,12 +167,12 @@ mod tests {
         // The writer still has the old file open.
         append(&old, b"two");
         append(&path, b"new");
-        assert_eq!(rest(&mut replaced), ("e two".to_owned(), Some(FileChange::Replaced)));
+        assert_eq!(rest(&mut replaced), ("e two".to_owned(), Some(FollowedFileEnd::Replaced)));
 
         let mut truncated = reader(&path);
         truncated.read_exact(&mut first).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
-        assert_eq!(rest(&mut truncated), (String::new(), Some(FileChange::Truncated)));
+        assert_eq!(rest(&mut truncated), (String::new(), Some(FollowedFileEnd::Truncated)));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         append(&path, b"one");
-        let (file, _) = FollowedFile::open(&path, &Windows::default()).unwrap();
+        let (file, _) = FollowedFile::open(&path, &ZstdWindowBudget::default()).unwrap();
         let mut reading = FollowedFileReader { state: Arc::clone(&file.state), ..reader(&path) };
         let again = file.reopen().unwrap();
         assert_eq!(rest(&mut reading), ("one".to_owned(), None));

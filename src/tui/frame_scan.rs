@@ -17,7 +17,7 @@ use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
-use super::capture_handle::CaptureHandle;
+use super::capture_handle::SharedCapture;
 use super::search;
 
 /// Time that a scan of a capture received once waits for more frames.
@@ -82,7 +82,7 @@ impl Drop for FrameScan {
 
 impl FrameScan {
     /// Starts a scan.
-    pub(super) fn start(capture: CaptureHandle, wanted: FrameScanQuery, form: FrameLineFormat) -> Self {
+    pub(super) fn start(capture: SharedCapture, wanted: FrameScanQuery, form: FrameLineFormat) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (sender, found) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
@@ -110,7 +110,7 @@ impl FrameScan {
 }
 
 struct FrameScanWorker {
-    capture: CaptureHandle,
+    capture: SharedCapture,
     format: FrameLineFormat,
     is_stopped: Arc<AtomicBool>,
     results: SyncSender<FrameScanResult>,

@@ -7,13 +7,13 @@
 
 use std::collections::VecDeque;
 
-use nfsrdma_capture_file::{CaptureSource, Interface};
+use nfsrdma_capture_file::{CaptureInterface, CaptureSource};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::output::frame_ring::FrameRing;
+use crate::output::frame_ring::RecentFrameBuffer;
 use crate::output::tree::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
@@ -25,17 +25,17 @@ const MAX_INTERFACES: usize = 256;
 /// Memory accounted for the results of a Transaction, without its paths, in bytes.
 const RESULT_BYTES: usize = 160;
 
-type FirstPassKey = (Xid, FrameNumber);
+type FirstPassTransactionKey = (Xid, FrameNumber);
 
 /// The kept frames, and the first pass's results.
 pub(super) struct LiveFrames {
-    frames: FrameRing,
-    interfaces: Vec<(usize, Interface)>,
+    frames: RecentFrameBuffer,
+    interfaces: Vec<(usize, CaptureInterface)>,
     /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
     interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
-    results: FxHashMap<FirstPassKey, FirstPassTransaction>,
-    order: VecDeque<FirstPassKey>,
+    results: FxHashMap<FirstPassTransactionKey, FirstPassTransaction>,
+    order: VecDeque<FirstPassTransactionKey>,
     /// Current and maximum size of the results, in bytes.
     size_bytes: usize,
     limit_bytes: usize,
@@ -86,7 +86,7 @@ impl LiveFrames {
     /// Returns a buffer that uses two thirds of `room` bytes for frames, and the rest for results.
     pub(super) fn new(room: usize) -> Self {
         Self {
-            frames: FrameRing::new(room / 3 * 2),
+            frames: RecentFrameBuffer::new(room / 3 * 2),
             interfaces: Vec::new(),
             interface_changes: VecDeque::new(),
             results: FxHashMap::default(),
@@ -106,7 +106,7 @@ impl LiveFrames {
         }
     }
 
-    fn note_interface(&mut self, frame: FrameNumber, file: usize, interface: &Interface) {
+    fn note_interface(&mut self, frame: FrameNumber, file: usize, interface: &CaptureInterface) {
         let is_same = |at: usize| {
             self.interfaces.get(at).is_some_and(|(known_file, known)| {
                 *known_file == file && known.name == interface.name && known.link == interface.link
@@ -132,7 +132,7 @@ impl LiveFrames {
     }
 
     /// Returns the interface of a frame, and the number of its file.
-    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, Interface)> {
+    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureInterface)> {
         let next = self.interface_changes.partition_point(|(first, _)| *first <= frame);
         let (_, at) = self.interface_changes.get(next.checked_sub(1)?)?;
         self.interfaces.get(*at).cloned()
@@ -176,7 +176,7 @@ impl LiveFrames {
     }
 }
 
-fn result_key(transaction: &Transaction) -> FirstPassKey {
+fn result_key(transaction: &Transaction) -> FirstPassTransactionKey {
     (transaction.xid, row::frames(transaction).0)
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use nfsrdma_analysis::filter::catalog::{Catalog, CatalogEntry};
+use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 use nfsrdma_analysis::filter::{Filter, FilterError};
 
 /// Maximum number of candidates.
@@ -224,8 +224,8 @@ impl Prompt {
         if word.is_empty() || before.trim_end().ends_with(['=', '<', '>', '~']) {
             return Vec::new();
         }
-        let fits = |entry: &&CatalogEntry| entry.name.starts_with(&word) && entry.name != word;
-        let entries = Catalog::shared().iter().filter(fits).take(MAX_CANDIDATES);
+        let fits = |entry: &&FilterFieldCatalogEntry| entry.name.starts_with(&word) && entry.name != word;
+        let entries = FilterFieldCatalog::shared().iter().filter(fits).take(MAX_CANDIDATES);
         entries
             .map(|entry| CompletionCandidate {
                 name: entry.name,
@@ -280,7 +280,7 @@ impl Prompt {
 }
 
 /// Returns the field whose value comes next: `nfs.opcode == `, `nfs.opcode in {READ, `.
-fn compared_field(before: &str) -> Option<&'static CatalogEntry> {
+fn compared_field(before: &str) -> Option<&'static FilterFieldCatalogEntry> {
     let before = before.trim_end();
     let operators = ["==", "!=", "===", "!==", " eq", " ne"];
     let named = operators.iter().find_map(|operator| before.strip_suffix(operator));
@@ -292,7 +292,7 @@ fn compared_field(before: &str) -> Option<&'static CatalogEntry> {
     let name = named.or_else(in_set)?.trim_end();
     let start =
         name.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))).map_or(0, |at| at + 1);
-    Catalog::shared().get(name.get(start..)?)
+    FilterFieldCatalog::shared().get(name.get(start..)?)
 }
 
 /// Adds a line to a history, unless it repeats the last one.

@@ -22,7 +22,7 @@ use nfsrdma_analysis::rates::{EndedTransaction, RecentRates};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::capture_handle::{CaptureHandle, OneTimeFrameSource};
+use super::capture_handle::{OneTimeFrameSource, SharedCapture};
 use super::findings::SharedFindings;
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
@@ -46,9 +46,9 @@ const MAX_UNNUMBERED: usize = 1024;
 
 /// The file names inferred by a pass, shared with readers. A waiting reader is served before the pass continues.
 #[derive(Clone, Debug)]
-pub(super) struct SharedNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
+pub(super) struct SharedFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
-impl SharedNames {
+impl SharedFileNames {
     /// Returns an empty table of names.
     pub(super) fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
@@ -111,28 +111,28 @@ impl ReadPassSettings {
 pub(super) struct ReadPass {
     channel: ReadPassChannel,
     /// File names, inferred by this pass or by the first one.
-    pub(super) names: SharedNames,
+    pub(super) names: SharedFileNames,
 }
 
 impl ReadPass {
     /// Starts a pass. If frames are received once, a pass other than the first one gets the first pass's `names`.
     pub(super) fn start(
-        capture: CaptureHandle,
+        capture: SharedCapture,
         filter: Option<Filter>,
         manner: ReadPassSettings,
-        names: Option<SharedNames>,
+        names: Option<SharedFileNames>,
     ) -> Self {
         let mailbox = ReadPassChannel::default();
         let learns = names.is_none();
         // A source that is received once is read by the first pass.
         let first = if learns { capture.source() } else { None };
         let names =
-            names.unwrap_or_else(|| SharedNames::new(manner.filehandles, manner.memory.names_bytes()));
+            names.unwrap_or_else(|| SharedFileNames::new(manner.filehandles, manner.memory.names_bytes()));
         let pass = Self { channel: mailbox.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
         let (flow, conformance) = manner.flow(filter.as_ref(), manner.limits.clone());
-        let work = PassState {
+        let work = ReadPassState {
             delivers_at_once: capture.is_received_once(),
             max_pages: if capture.is_received_once() {
                 manner.max_pending_pages.max(read_pass_channel::MAX_PENDING_PAGES)
@@ -162,7 +162,7 @@ impl ReadPass {
             activity_at: Instant::now(),
             is_idle: true,
         };
-        thread::spawn(move || PassThread { capture, state: Arc::new(Mutex::new(work)) }.run(first));
+        thread::spawn(move || ReadPassThread { capture, state: Arc::new(Mutex::new(work)) }.run(first));
         pass
     }
 
@@ -190,16 +190,16 @@ impl Drop for ReadPass {
 }
 
 /// The reading thread. Its state is shared, so that results can also be delivered while it waits for frames.
-struct PassThread {
-    capture: CaptureHandle,
-    state: Arc<Mutex<PassState>>,
+struct ReadPassThread {
+    capture: SharedCapture,
+    state: Arc<Mutex<ReadPassState>>,
 }
 
-fn lock(work: &Mutex<PassState>) -> MutexGuard<'_, PassState> {
+fn lock(work: &Mutex<ReadPassState>) -> MutexGuard<'_, ReadPassState> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl PassThread {
+impl ReadPassThread {
     fn run(self, first: Option<Result<OneTimeFrameSource, SourceError>>) {
         match first {
             Some(Ok(first)) => self.read_source(first),
@@ -360,14 +360,14 @@ enum FileNameSource<'n> {
 }
 
 /// The state of a pass.
-struct PassState {
-    capture: CaptureHandle,
+struct ReadPassState {
+    capture: SharedCapture,
     flow: Flow,
     conformance: Option<Box<ConformanceRun>>,
     /// Store of the findings, in the first pass.
     findings: Option<SharedFindings>,
     selection: Option<FilterRunner>,
-    names: SharedNames,
+    names: SharedFileNames,
     /// `true` if names are inferred and not only looked up.
     infers_names: bool,
     writer: RowWriter,
@@ -395,7 +395,7 @@ struct PassState {
     is_idle: bool,
 }
 
-impl PassState {
+impl ReadPassState {
     fn frame(&mut self, frame: &nfsrdma_dissectors::frame::Frame<'_>) {
         self.are_tables_stale = true;
         if self.delivers_at_once {

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{Counters, LinkState, ReadProgress, ResumePoint};
+use nfsrdma_capture_file::{CaptureResumePoint, Counters, LinkState, ReadProgress};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::model::RowPage;
@@ -23,7 +23,7 @@ pub(super) struct ReadPassUpdates {
     /// The newest activity, if frames are received once.
     pub(super) activity: Option<Box<LiveActivity>>,
     /// Positions from which frames can be read again.
-    pub(super) resume_points: Vec<ResumePoint>,
+    pub(super) resume_points: Vec<CaptureResumePoint>,
     /// Errors of the input.
     pub(super) errors: Vec<String>,
     /// Progress of the pass; `None` if nothing was reported.
@@ -54,17 +54,17 @@ pub(super) struct ReadPassProgress {
 }
 
 #[derive(Debug, Default)]
-struct PassChannelState {
+struct ReadPassChannelState {
     updates: ReadPassUpdates,
     is_stopped: bool,
 }
 
 /// The channel, shared by both sides.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadPassChannel(Arc<(Mutex<PassChannelState>, Condvar)>);
+pub(super) struct ReadPassChannel(Arc<(Mutex<ReadPassChannelState>, Condvar)>);
 
 impl ReadPassChannel {
-    fn lock(&self) -> MutexGuard<'_, PassChannelState> {
+    fn lock(&self) -> MutexGuard<'_, ReadPassChannelState> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,12 +11,12 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::output::LineUnit;
-use crate::output::pcapng_export::{FrameFileWriter, FrameTotals};
+use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
-use super::capture_handle::{CaptureHandle, LiveFrameReader};
+use super::capture_handle::{LiveFrameReader, SharedCapture};
 use super::memory_shares::ViewMemoryShares;
 use super::model::{RowEntry, row};
 use super::read_pass::ReadPassSettings;
@@ -78,7 +78,7 @@ enum SaveFrameSource {
 
 /// Saves Transactions with all their frames, or single frames. Returns a message about the result or the error.
 pub(super) fn save(
-    capture: &CaptureHandle,
+    capture: &SharedCapture,
     manner: &ReadPassSettings,
     request: &SaveRequest,
 ) -> Result<String, String> {
@@ -197,7 +197,7 @@ pub(super) fn save(
             });
         }
     }
-    let (file, FrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
+    let (file, WrittenFrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
     file.commit().map_err(told)?;
     let (units, wanted) = match what {
         SaveSelection::Frames(frames) => ("frame", Some(frames.len())),

@@ -34,7 +34,7 @@ pub(super) fn is_lost() -> bool {
 /// The terminal, controlled by the program until this is dropped.
 pub(super) struct TuiTerminal {
     terminal: Terminal<CrosstermBackend<PendingOutput>>,
-    screens: ChangedScreens,
+    screens: ChangedScreenWriter,
     has_mouse: bool,
 }
 
@@ -60,13 +60,13 @@ impl Write for PendingOutput {
 
 /// Draws screens, and writes those that differ from the one before.
 #[derive(Debug, Default)]
-struct ChangedScreens {
+struct ChangedScreenWriter {
     output: PendingOutput,
     /// The screen written last, and the cursor on it.
     last: Option<(Buffer, Option<Position>)>,
 }
 
-impl ChangedScreens {
+impl ChangedScreenWriter {
     /// Draws a screen as a synchronized update, which supporting terminals show at once.
     fn draw(
         &mut self,
@@ -101,7 +101,7 @@ impl TuiTerminal {
             before(about);
         }));
         enter(has_mouse)?;
-        let screens = ChangedScreens::default();
+        let screens = ChangedScreenWriter::default();
         let terminal = Terminal::new(CrosstermBackend::new(screens.output.clone()))?;
         Ok(Self { terminal, screens, has_mouse })
     }
@@ -185,21 +185,21 @@ impl TerminationSignals {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_capture_file::Windows;
+    use nfsrdma_capture_file::ZstdWindowBudget;
     use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
     use ratatui::layout::Rect;
     use ratatui::{TerminalOptions, Viewport};
 
     use super::*;
     use crate::tui::TuiOptions;
-    use crate::tui::capture_handle::CaptureHandle;
+    use crate::tui::capture_handle::SharedCapture;
 
     #[test]
     fn an_unchanged_screen_writes_nothing() {
         let file = crate::testing::path("rxe-v42.pcap");
-        let capture = CaptureHandle::files(vec![file], Windows::default());
+        let capture = SharedCapture::files(vec![file], ZstdWindowBudget::default());
         let mut app = App::new(capture, TuiOptions::default()).unwrap();
-        let mut screens = ChangedScreens::default();
+        let mut screens = ChangedScreenWriter::default();
         let options = TerminalOptions { viewport: Viewport::Fixed(Rect::new(0, 0, 80, 24)) };
         let backend = CrosstermBackend::new(screens.output.clone());
         let mut terminal = Terminal::with_options(backend, options).unwrap();

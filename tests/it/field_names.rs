@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use nfsrdma_analysis::filter::catalog::Catalog;
+use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
 
 use crate::skipped::skip_without;
 use crate::tshark;
@@ -35,7 +35,7 @@ fn wireshark() -> Option<BTreeSet<String>> {
 }
 
 fn ours() -> BTreeSet<String> {
-    let catalog = Catalog::new();
+    let catalog = FilterFieldCatalog::new();
     let names = catalog.iter().map(|entry| entry.name.to_owned());
     names.filter(|name| name != "nfsrdma" && !name.starts_with("nfsrdma.")).collect()
 }

@@ -6,7 +6,7 @@ use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
 use nfsrdma_dissectors::frame::Frame;
-use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPosition};
+use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPositionInMessage};
 use nfsrdma_dissectors::net::DatagramPayload;
 
 use crate::captures;
@@ -93,7 +93,7 @@ fn the_program_reads_256_mib_from_a_pipe_in_little_memory() {
 /// Allocations for a packet with data.
 struct Cost {
     kind: ChunkKind,
-    place: PacketPosition,
+    place: PacketPositionInMessage,
     operation: PacketOperation,
     allocations: AllocationInfo,
 }

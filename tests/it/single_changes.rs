@@ -11,14 +11,14 @@ use nfsrdma_analysis::baseline::{
     Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
     RecordedBaseline,
 };
-use nfsrdma_analysis::comparison::capture::ComparedCapture;
+use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparisonRecord;
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
-use nfsrdma_analysis::comparison::{Comparison, ComparisonClient, ComparisonSide};
-use nfsrdma_analysis::memory::CheckMemory;
+use nfsrdma_analysis::comparison::{ClientDirectionKey, Comparison, ComparisonSide};
+use nfsrdma_analysis::memory::BaselineCheckMemoryShares;
 use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -27,9 +27,9 @@ use crate::mutations::{Kept, frames};
 
 fn transactions<'a>(
     frames: impl IntoIterator<Item = (u64, &'a Kept)>,
-) -> (Vec<Transaction>, ComparedCapture) {
+) -> (Vec<Transaction>, ComparedCaptureSummary) {
     let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
-    let mut trace = ComparedCapture::default();
+    let mut trace = ComparedCaptureSummary::default();
     for (number, kept) in frames {
         trace.frames += 1;
         flow.process_frame(&kept.frame(number));
@@ -69,9 +69,9 @@ enum More {
 fn recorded(
     recorder: &mut ComparisonRecorder,
     transaction: &Transaction,
-) -> (ComparisonClient, ComparisonRecord) {
+) -> (ClientDirectionKey, ComparisonRecord) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    (ComparisonClient { address, direction: transaction.direction }, recorder.record(transaction))
+    (ClientDirectionKey { address, direction: transaction.direction }, recorder.record(transaction))
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -81,7 +81,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 /// Capture that the changed ones are compared with.
 struct Before {
     recorder: RefCell<ComparisonRecorder>,
-    records: Vec<(ComparisonClient, ComparisonRecord)>,
+    records: Vec<(ClientDirectionKey, ComparisonRecord)>,
     baseline: Baseline,
 }
 
@@ -114,17 +114,17 @@ fn compared_by(selection: ComparisonOptions, before: &Before, after: &[Transacti
     found
 }
 
-fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCapture) {
+fn after(frames: &[(u64, Kept)]) -> (Vec<Transaction>, ComparedCaptureSummary) {
     transactions(frames.iter().map(|(number, kept)| (*number, kept)))
 }
 
-const MEMORY: CheckMemory =
-    CheckMemory { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
+const MEMORY: BaselineCheckMemoryShares =
+    BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
 fn recorded_baseline(
     recorder: &mut ComparisonRecorder,
     transactions: &[Transaction],
-    mut trace: ComparedCapture,
+    mut trace: ComparedCaptureSummary,
 ) -> RecordedBaseline {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
     for transaction in transactions {
@@ -144,7 +144,7 @@ fn baseline(before: &[Kept]) -> Baseline {
     BaselineFile::new(file).read(MEMORY.baseline_bytes).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn checked(before: &Before, after: &[Transaction], trace: ComparedCapture) -> Vec<Difference> {
+fn checked(before: &Before, after: &[Transaction], trace: ComparedCaptureSummary) -> Vec<Difference> {
     let recorded = recorded_baseline(&mut before.recorder.borrow_mut(), after, trace);
     let mut checking = BaselineCheck::new(&before.baseline, &recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
@@ -158,7 +158,7 @@ fn checked(before: &Before, after: &[Transaction], trace: ComparedCapture) -> Ve
 
 /// Returns `true` if a difference is at one of the frames: of either side, or of the definition of an identity.
 fn is_at(difference: &Difference, frames: &[u64]) -> bool {
-    let shows = |half: &DifferenceSide| {
+    let shows = |half: &DifferenceSideValue| {
         let places = half.location.into_iter().flat_map(|place| [place.call, place.reply]).flatten();
         let mut numbers = places.chain(half.frame).map(|frame| frame.0);
         let text = half.value.as_deref().unwrap_or_default();

@@ -17,7 +17,8 @@ use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::plan::ReplayPlan;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 use nfsrdma_replay::trace::message_emission::{
-    CapturedMessageSlotValues, EmittedHeader, MessageSlotValueSource, PlacedPayload, captured_value, emit,
+    CapturedMessageSlotValues, MessageSlotValueSource, ReplayedRpcHeader, RepositionedPayload,
+    captured_value, emit,
 };
 use nfsrdma_replay::trace::variable_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::{
@@ -113,12 +114,12 @@ impl MessageSlotValueSource for Longer {
 /// Inserts payloads into a message at their positions.
 fn put_together(
     head: &[u8],
-    placed: &[PlacedPayload],
+    placed: &[RepositionedPayload],
     trace: &mut TraceReader<Cursor<&[u8]>>,
 ) -> Option<Vec<u8>> {
     let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
-    for PlacedPayload { position, payload } in placed {
+    for RepositionedPayload { position, payload } in placed {
         let until = from + (*position as usize - whole.len());
         whole.extend_from_slice(&head[from..until]);
         from = until;
@@ -143,7 +144,7 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
         let (mut seen, mut equal, mut steps) = (0, 0, 0);
         let mut contents = open(&trace);
         let mut check = |transaction: u64, is_call: bool, message: &TraceMessage<'_>| {
-            emit(message, EmittedHeader::Captured, &mut values, &mut out, &mut placed).unwrap();
+            emit(message, ReplayedRpcHeader::Captured, &mut values, &mut out, &mut placed).unwrap();
             let Some(sent) = sent.get(&(transaction, is_call)) else { return };
             let beside: u64 =
                 placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
@@ -174,8 +175,14 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(&step.call, EmittedHeader::Captured, &mut CapturedMessageSlotValues, &mut out, &mut placed)
-                .unwrap();
+            emit(
+                &step.call,
+                ReplayedRpcHeader::Captured,
+                &mut CapturedMessageSlotValues,
+                &mut out,
+                &mut placed,
+            )
+            .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted =
                 step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != MessageSlotKind::HOST);
@@ -186,7 +193,8 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
                 })
                 .sum();
             let longer = &mut Longer(Vec::new());
-            emit(&step.call, EmittedHeader::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
+            emit(&step.call, ReplayedRpcHeader::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed)
+                .unwrap();
             assert_eq!(out.len(), step.call.head.0.len() + by as usize);
             assert_eq!(out[..4], [1, 2, 3, 4]);
             for (placed, before) in placed.iter().zip(before) {
@@ -294,8 +302,8 @@ impl<'a> Observer<'a> for Others {
 }
 
 /// Returns everything in the arguments of a Call except identities.
-fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PlacedPayload]) -> Vec<String> {
-    let items = PlacedPayload::items(placed);
+fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[RepositionedPayload]) -> Vec<String> {
+    let items = RepositionedPayload::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
     nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
     let mut others = Others::default();
@@ -317,8 +325,8 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                     return;
                 }
                 let captured = &mut CapturedMessageSlotValues;
-                emit(&step.call, EmittedHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
-                let xid = EmittedHeader::Xid(Xid(7));
+                emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
+                let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
                 emit(&step.call, xid, longer, &mut other, &mut placed_other).unwrap();
                 assert_eq!(
@@ -347,7 +355,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 }
                 emit(
                     &step.reply,
-                    EmittedHeader::Captured,
+                    ReplayedRpcHeader::Captured,
                     &mut CapturedMessageSlotValues,
                     &mut out,
                     &mut placed,
@@ -393,13 +401,18 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
         for message in [&step.call, &step.reply] {
             let _ = emit(
                 message,
-                EmittedHeader::New(b"header"),
+                ReplayedRpcHeader::New(b"header"),
                 &mut CapturedMessageSlotValues,
                 &mut out,
                 &mut placed,
             );
-            let _ =
-                emit(message, EmittedHeader::Captured, &mut CapturedMessageSlotValues, &mut out, &mut placed);
+            let _ = emit(
+                message,
+                ReplayedRpcHeader::Captured,
+                &mut CapturedMessageSlotValues,
+                &mut out,
+                &mut placed,
+            );
         }
     })?;
     let mut extents = Vec::new();

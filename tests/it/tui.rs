@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_inspect::tui::capture_handle::CaptureHandle;
+use nfsrdma_inspect::tui::capture_handle::SharedCapture;
 use nfsrdma_inspect::tui::{App, TuiOptions};
 
 use crate::captures;
@@ -515,7 +515,7 @@ impl std::io::Read for Panics {
 #[ignore = "it is run in a terminal, by the test below"]
 fn panics_in_a_terminal() {
     let source = CaptureSource::from_reader("test", Panics);
-    let app = App::new(CaptureHandle::received_once("test", source, 1 << 20), TuiOptions::default()).unwrap();
+    let app = App::new(SharedCapture::received_once("test", source, 1 << 20), TuiOptions::default()).unwrap();
     nfsrdma_inspect::tui::run(app, false).unwrap();
 }
 

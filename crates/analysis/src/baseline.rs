@@ -30,7 +30,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::capture::ComparedCapture;
+use super::comparison::capture::ComparedCaptureSummary;
 use super::comparison::record::ComparisonRecord;
 
 pub use check::BaselineCheck;
@@ -111,7 +111,7 @@ impl BaselineCounts {
     }
 
     /// Adds the totals of the capture at its end.
-    pub fn add_capture_totals(&mut self, trace: &ComparedCapture) {
+    pub fn add_capture_totals(&mut self, trace: &ComparedCaptureSummary) {
         let mut set = |key: &str, count: u64| self.capture_counts.insert(key.to_owned(), count);
         set("frames", trace.frames);
         set("transactions", trace.transactions);

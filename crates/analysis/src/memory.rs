@@ -1,7 +1,7 @@
 //! Memory budget of the program, `--max-memory`, and its shares.
 //!
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
-//! ([`MemoryBudget::limits`]), the windows of zstd data ([`Windows`]), names of files, values that wait for a display
+//! ([`MemoryBudget::limits`]), the windows of zstd data ([`ZstdWindowBudget`]), names of files, values that wait for a display
 //! filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the
 //! terminal interface. Uncompressed captures need no windows, and leave that share to the others.
 
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::{WindowShare, Windows, is_zstd_frame};
+use nfsrdma_capture_file::{ZstdWindowBudget, ZstdWindowShare, is_zstd_frame};
 use nfsrdma_dissectors::flow::FlowLimits;
 
 /// Default budget in bytes.
@@ -20,7 +20,7 @@ pub const MIN_BYTES: u64 = 16 << 20;
 
 /// Shares of a budget in 32nds.
 #[derive(Clone, Copy, Debug)]
-struct Shares {
+struct MemoryBudgetShares {
     flows: u64,
     names: u64,
     /// Number of name stores that exist at the same time.
@@ -31,7 +31,7 @@ struct Shares {
     windows: u64,
 }
 
-impl Shares {
+impl MemoryBudgetShares {
     /// Shares of a command. A filter by path has its own names besides the output.
     const PLAIN: Self =
         Self { flows: 16, names: 4, name_stores: 2, filter: 2, tables: 4, view: 6, windows: 0 };
@@ -57,7 +57,7 @@ impl Shares {
 
 /// Shares of the memory of `check`, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct CheckMemory {
+pub struct BaselineCheckMemoryShares {
     /// Places of Transactions, headers and fields of a baseline: that of the capture, and the one that it is compared with.
     pub baseline_bytes: usize,
     /// Text of the Transactions of a capture. A longer one is in a temporary file.
@@ -66,7 +66,7 @@ pub struct CheckMemory {
     pub comparison_bytes: usize,
 }
 
-impl CheckMemory {
+impl BaselineCheckMemoryShares {
     /// Part of the budget for each of two baselines, in 32nds.
     const BASELINE_PARTS: u64 = 6;
 }
@@ -76,21 +76,22 @@ impl CheckMemory {
 pub struct MemoryBudget {
     budget_bytes: u64,
     flows: u64,
-    shares: Shares,
-    windows: Windows,
+    shares: MemoryBudgetShares,
+    windows: ZstdWindowBudget,
 }
 
 impl Default for MemoryBudget {
     /// Returns a budget of [`DEFAULT_BYTES`] for a command with one flow that reads compressed files.
     fn default() -> Self {
-        Self::new(DEFAULT_BYTES, 1, Shares::COMPRESSED)
+        Self::new(DEFAULT_BYTES, 1, MemoryBudgetShares::COMPRESSED)
     }
 }
 
 impl MemoryBudget {
-    fn new(budget_bytes: u64, flows: u64, shares: Shares) -> Self {
-        let share = WindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
-        Self { budget_bytes, flows, shares, windows: Windows::new(share) }
+    fn new(budget_bytes: u64, flows: u64, shares: MemoryBudgetShares) -> Self {
+        let share =
+            ZstdWindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
+        Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(share) }
     }
 
     /// Creates the budget of a command that reads these files with `flows` concurrent flows.
@@ -100,7 +101,11 @@ impl MemoryBudget {
         flows: u64,
     ) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        Self::new(budget_bytes, flows, if is_compressed { Shares::COMPRESSED } else { Shares::PLAIN })
+        Self::new(
+            budget_bytes,
+            flows,
+            if is_compressed { MemoryBudgetShares::COMPRESSED } else { MemoryBudgetShares::PLAIN },
+        )
     }
 
     /// Creates the budget of a command that compares these files, with `flows` concurrent flows.
@@ -110,14 +115,22 @@ impl MemoryBudget {
         flows: u64,
     ) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed { Shares::COMPRESSED_COMPARISON } else { Shares::COMPARISON };
+        let shares = if is_compressed {
+            MemoryBudgetShares::COMPRESSED_COMPARISON
+        } else {
+            MemoryBudgetShares::COMPARISON
+        };
         Self::new(budget_bytes, flows, shares)
     }
 
     /// Creates the budget of a command that compiles these files to a trace.
     pub fn for_compilation<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed { Shares::COMPRESSED_COMPILATION } else { Shares::COMPILATION };
+        let shares = if is_compressed {
+            MemoryBudgetShares::COMPRESSED_COMPILATION
+        } else {
+            MemoryBudgetShares::COMPILATION
+        };
         Self::new(budget_bytes, 1, shares)
     }
 
@@ -125,7 +138,11 @@ impl MemoryBudget {
     /// selection of a filter, a search, and one that rereads parts.
     pub fn for_interface<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let is_compressed = files.into_iter().any(|file| may_be_zstd(file));
-        let shares = if is_compressed { Shares::COMPRESSED_INTERFACE } else { Shares::INTERFACE };
+        let shares = if is_compressed {
+            MemoryBudgetShares::COMPRESSED_INTERFACE
+        } else {
+            MemoryBudgetShares::INTERFACE
+        };
         Self::new(budget_bytes, 4, shares)
     }
 
@@ -161,9 +178,9 @@ impl MemoryBudget {
 
     /// Returns the shares of `check`. The text and the baseline of the capture use the share of the view while the capture is
     /// read; the rest is used when the memory of the flow and of zstd windows is free again.
-    pub fn check_memory(&self) -> CheckMemory {
-        CheckMemory {
-            baseline_bytes: self.part(CheckMemory::BASELINE_PARTS),
+    pub fn check_memory(&self) -> BaselineCheckMemoryShares {
+        BaselineCheckMemoryShares {
+            baseline_bytes: self.part(BaselineCheckMemoryShares::BASELINE_PARTS),
             text_bytes: self.part(2),
             comparison_bytes: self.part(12),
         }
@@ -171,7 +188,7 @@ impl MemoryBudget {
 
     /// Returns the budget in bytes, a multiple of 16 MiB, into which a baseline of this size fits.
     pub fn budget_for_baseline(&self, baseline_bytes: u64) -> u64 {
-        Self::budget(baseline_bytes, CheckMemory::BASELINE_PARTS)
+        Self::budget(baseline_bytes, BaselineCheckMemoryShares::BASELINE_PARTS)
     }
 
     /// Returns the budget in bytes, a multiple of 16 MiB, whose view has at least `view_bytes` bytes.
@@ -186,7 +203,7 @@ impl MemoryBudget {
     }
 
     /// Returns the shared memory of zstd windows.
-    pub fn windows(&self) -> &Windows {
+    pub fn windows(&self) -> &ZstdWindowBudget {
         &self.windows
     }
 }
@@ -208,25 +225,26 @@ mod tests {
     #[test]
     fn shares_are_no_more_than_the_budget() {
         for shares in [
-            Shares::PLAIN,
-            Shares::COMPRESSED,
-            Shares::INTERFACE,
-            Shares::COMPRESSED_INTERFACE,
-            Shares::COMPARISON,
-            Shares::COMPRESSED_COMPARISON,
-            Shares::COMPILATION,
-            Shares::COMPRESSED_COMPILATION,
+            MemoryBudgetShares::PLAIN,
+            MemoryBudgetShares::COMPRESSED,
+            MemoryBudgetShares::INTERFACE,
+            MemoryBudgetShares::COMPRESSED_INTERFACE,
+            MemoryBudgetShares::COMPARISON,
+            MemoryBudgetShares::COMPRESSED_COMPARISON,
+            MemoryBudgetShares::COMPILATION,
+            MemoryBudgetShares::COMPRESSED_COMPILATION,
         ] {
-            let Shares { flows, names, filter, tables, view, windows, .. } = shares;
+            let MemoryBudgetShares { flows, names, filter, tables, view, windows, .. } = shares;
             assert_eq!(flows + names + filter + tables + view + windows, 32, "{shares:?}");
         }
     }
 
     #[test]
     fn shares_of_check_fit_into_those_that_are_free() {
-        for shares in [Shares::COMPARISON, Shares::COMPRESSED_COMPARISON] {
+        for shares in [MemoryBudgetShares::COMPARISON, MemoryBudgetShares::COMPRESSED_COMPARISON] {
             let budget = MemoryBudget::new(DEFAULT_BYTES, 1, shares);
-            let CheckMemory { baseline_bytes, text_bytes, comparison_bytes } = budget.check_memory();
+            let BaselineCheckMemoryShares { baseline_bytes, text_bytes, comparison_bytes } =
+                budget.check_memory();
             // The capture, and then the comparison with another baseline.
             assert!(baseline_bytes + text_bytes <= budget.view_bytes());
             assert!(2 * baseline_bytes + text_bytes + comparison_bytes <= DEFAULT_BYTES as usize);

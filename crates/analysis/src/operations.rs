@@ -82,14 +82,14 @@ impl OperationStats {
 
 /// Totals for relative values: duration of the capture, and sum of all latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CaptureTotals {
+pub struct RatioDenominators {
     /// Seconds from the first to the last frame.
     pub seconds: f64,
     /// Sum of all latencies, in nanoseconds.
     pub latency: u64,
 }
 
-impl CaptureTotals {
+impl RatioDenominators {
     /// Computes the totals of these rows, in a capture whose first and last frame have these times.
     pub fn new<'r>(
         rows: impl IntoIterator<Item = &'r OperationStats>,
@@ -148,15 +148,15 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between_the_first_and_the_last_frame() {
-        let whole = CaptureTotals::new(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
+        let whole = RatioDenominators::new(&[], Some((Timestamp(1_000_000_000), Timestamp(3_000_000_000))));
         assert_eq!(whole.rate(10), 5.0);
-        assert_eq!(CaptureTotals::new(&[], None).rate(10), 0.0);
+        assert_eq!(RatioDenominators::new(&[], None).rate(10), 0.0);
     }
 
     #[test]
     fn the_shares_of_all_operations_are_the_whole() {
         let rows = [row(1, Some(30)), row(2, Some(10)), row(3, None)];
-        let whole = CaptureTotals::new(&rows, None);
+        let whole = RatioDenominators::new(&rows, None);
         assert_eq!(rows.each_ref().map(|row| whole.share(row)), [75.0, 25.0, 0.0]);
     }
 

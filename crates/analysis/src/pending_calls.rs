@@ -11,7 +11,7 @@ const LONGEST_INTERVAL_NS: u64 = 100_000_000;
 
 /// A detector of Calls in flight for a long time. It stores no more Calls than the flow does.
 #[derive(Debug)]
-pub struct PendingWatch {
+pub struct OverdueCallDetector {
     age_ns: u64,
     due: Option<Timestamp>,
     reported: FxHashSet<TransactionKey>,
@@ -21,7 +21,7 @@ fn later(time: Timestamp, ns: u64) -> Timestamp {
     Timestamp(time.0.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
-impl PendingWatch {
+impl OverdueCallDetector {
     /// Creates a detector of Calls older than `age_ns` nanoseconds.
     pub fn new(age_ns: u64) -> Self {
         Self { age_ns, due: None, reported: FxHashSet::default() }

@@ -155,7 +155,7 @@ const ENTRY_BYTES: usize = 2 * size_of::<RecentRateWindows>();
 
 /// Recent rates by key. At the memory limit new keys are not counted; idle ones are evicted once per slot.
 #[derive(Debug)]
-struct RecentOf<K> {
+struct RecentRatesByKey<K> {
     recent: FxHashMap<K, RecentRateWindows>,
     /// Approximate memory of the entries, and its limit, in bytes.
     bytes: usize,
@@ -164,7 +164,7 @@ struct RecentOf<K> {
     last_eviction_slot: u64,
 }
 
-impl<K: Eq + Hash> RecentOf<K> {
+impl<K: Eq + Hash> RecentRatesByKey<K> {
     fn new(room_bytes: usize) -> Self {
         Self { recent: FxHashMap::default(), bytes: 0, room_bytes, last_eviction_slot: 0 }
     }
@@ -209,9 +209,9 @@ impl<K: Eq + Hash> RecentOf<K> {
 #[derive(Debug)]
 pub struct RecentRates {
     all: RecentRateWindows,
-    operations: RecentOf<OperationKey>,
-    connections: RecentOf<u64>,
-    files: RecentOf<Box<[u8]>>,
+    operations: RecentRatesByKey<OperationKey>,
+    connections: RecentRatesByKey<u64>,
+    files: RecentRatesByKey<Box<[u8]>>,
 }
 
 impl RecentRates {
@@ -220,9 +220,9 @@ impl RecentRates {
         let quarter = room_bytes / 4;
         Self {
             all: RecentRateWindows::default(),
-            operations: RecentOf::new(quarter),
-            connections: RecentOf::new(quarter),
-            files: RecentOf::new(2 * quarter),
+            operations: RecentRatesByKey::new(quarter),
+            connections: RecentRatesByKey::new(quarter),
+            files: RecentRatesByKey::new(2 * quarter),
         }
     }
 
@@ -241,7 +241,7 @@ impl RecentRates {
 
     /// Returns the rates at a time not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> RateTable {
-        fn busy<K: Clone + Eq + Hash>(of: &RecentOf<K>, now_ns: u64) -> FxHashMap<K, Rates> {
+        fn busy<K: Clone + Eq + Hash>(of: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, Rates> {
             let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
@@ -261,17 +261,17 @@ pub struct RatesAround {
     middle: Timestamp,
     /// Length of each window between the first and the last frame, in nanoseconds.
     lengths_ns: [u64; WINDOWS_NS.len()],
-    counts: AroundCounts,
+    counts: CenteredRateCountsTable,
 }
 
-type CenteredCounts = [RateCounts; WINDOWS_NS.len()];
+type CenteredRateCounts = [RateCounts; WINDOWS_NS.len()];
 
 #[derive(Debug, Default)]
-struct AroundCounts {
-    all: CenteredCounts,
-    operations: FxHashMap<OperationKey, CenteredCounts>,
-    connections: FxHashMap<u64, CenteredCounts>,
-    files: FxHashMap<Box<[u8]>, CenteredCounts>,
+struct CenteredRateCountsTable {
+    all: CenteredRateCounts,
+    operations: FxHashMap<OperationKey, CenteredRateCounts>,
+    connections: FxHashMap<u64, CenteredRateCounts>,
+    files: FxHashMap<Box<[u8]>, CenteredRateCounts>,
 }
 
 impl RatesAround {
@@ -281,7 +281,7 @@ impl RatesAround {
         let length = |ns: u64| {
             part(middle.nanoseconds_since(first), ns / 2) + part(last.nanoseconds_since(middle), ns / 2)
         };
-        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: AroundCounts::default() }
+        Self { middle, lengths_ns: WINDOWS_NS.map(length), counts: CenteredRateCountsTable::default() }
     }
 
     /// Returns `true` if a time is in the longest window.
@@ -293,14 +293,14 @@ impl RatesAround {
     pub fn add(&mut self, ended: EndedTransaction<'_>) {
         let apart_ns = self.middle.abs_diff_ns(ended.time);
         let counts = RateCounts { transactions: 1, bytes: ended.bytes };
-        let add = |to: &mut CenteredCounts| {
+        let add = |to: &mut CenteredRateCounts| {
             for (sum, length_ns) in to.iter_mut().zip(WINDOWS_NS) {
                 if apart_ns <= length_ns / 2 {
                     sum.add(counts);
                 }
             }
         };
-        let AroundCounts { all, operations, connections, files } = &mut self.counts;
+        let CenteredRateCountsTable { all, operations, connections, files } = &mut self.counts;
         add(all);
         if operations.len() < MAX_ENTRIES || operations.contains_key(&ended.operation) {
             add(operations.entry(ended.operation).or_default());
@@ -321,13 +321,13 @@ impl RatesAround {
     /// Returns the rates; those of incomplete windows are zero.
     pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> RateTable {
         let lengths_ns = self.lengths_ns;
-        let rates = |counts: CenteredCounts| -> Rates {
+        let rates = |counts: CenteredRateCounts| -> Rates {
             std::array::from_fn(|at| match is_complete[at] {
                 true => counts[at].rate(lengths_ns[at]),
                 false => Rate::default(),
             })
         };
-        let AroundCounts { all, operations, connections, files } = self.counts;
+        let CenteredRateCountsTable { all, operations, connections, files } = self.counts;
         RateTable {
             all: rates(all),
             operations: operations.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::transaction::{LostCopy, MissingPart, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{LostCallCopy, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use rustc_hash::FxHashMap;
 
@@ -217,7 +217,7 @@ pub struct ChunkTallies {
 
 /// Number of Transactions by missing part. One may count for several parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MissingTally {
+pub struct IncompleteTransactionTally {
     /// The Call.
     pub call: u64,
     /// The Reply.
@@ -230,7 +230,7 @@ pub struct MissingTally {
     pub undecoded: u64,
 }
 
-impl MissingTally {
+impl IncompleteTransactionTally {
     fn add(&mut self, missing: &[MissingPart]) {
         let has = |what: fn(&MissingPart) -> bool| u64::from(missing.iter().any(what));
         self.call += has(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Call)));
@@ -271,8 +271,8 @@ impl RetransmissionTally {
             self.rpc_copies += u64::from(message.retransmissions);
         }
         match transaction.lost_copy() {
-            Some(LostCopy::Certain { .. }) => self.lost_copies += 1,
-            Some(LostCopy::Possible { .. }) => self.possible_lost_copies += 1,
+            Some(LostCallCopy::Certain { .. }) => self.lost_copies += 1,
+            Some(LostCallCopy::Possible { .. }) => self.possible_lost_copies += 1,
             None => {}
         }
         let timeout = transaction.ack_timeout_ns().unwrap_or(u64::MAX);
@@ -304,7 +304,7 @@ pub struct Statistics {
     times: Option<(Timestamp, Timestamp)>,
     transactions: u64,
     incomplete: u64,
-    missing: MissingTally,
+    missing: IncompleteTransactionTally,
     recovery: RetransmissionTally,
     connections: ConnectionTallies,
     operations: FxHashMap<OperationKey, OperationTally>,
@@ -334,7 +334,7 @@ impl Statistics {
             times: None,
             transactions: 0,
             incomplete: 0,
-            missing: MissingTally::default(),
+            missing: IncompleteTransactionTally::default(),
             recovery: RetransmissionTally::default(),
             connections: ConnectionTallies::default(),
             operations: FxHashMap::default(),
@@ -443,7 +443,7 @@ impl Statistics {
     }
 
     /// Returns the counts of missing parts.
-    pub fn missing(&self) -> MissingTally {
+    pub fn missing(&self) -> IncompleteTransactionTally {
         self.missing
     }
 

@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 
-use crate::window_memory::Windows;
+use crate::window_memory::ZstdWindowBudget;
 
 use super::error::SourceErrorKind;
 use super::gzip::{self, Gzip};
@@ -15,15 +15,15 @@ const COMPRESSED_BUFFER: usize = 64 << 10;
 
 /// A plain or compressed input, read from its start.
 pub(super) struct Input {
-    stream: InputStream,
+    stream: CaptureInputStream,
     total: Option<u64>,
-    windows: Windows,
+    windows: ZstdWindowBudget,
 }
 
-enum InputStream {
+enum CaptureInputStream {
     /// Not read yet. `None` after the first read failed.
     Unread(Option<CountedReader>),
-    Plain(RawInput),
+    Plain(RawCaptureBytes),
     // Boxed because the states of the decompressors are large.
     Gzip(Box<Gzip>),
     Zstd(Box<Zstd>),
@@ -31,36 +31,40 @@ enum InputStream {
 
 impl Input {
     /// Returns an input of `total` bytes, if known. Nothing is read before the first [`Input::read`].
-    pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: Windows) -> Self {
+    pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: ZstdWindowBudget) -> Self {
         Self {
-            stream: InputStream::Unread(Some(CountedReader { reader, bytes_read: 0, has_failed: false })),
+            stream: CaptureInputStream::Unread(Some(CountedReader {
+                reader,
+                bytes_read: 0,
+                has_failed: false,
+            })),
             total,
             windows,
         }
     }
 
     /// Returns the memory budget that the windows of all inputs share.
-    pub(super) fn windows(&self) -> &Windows {
+    pub(super) fn windows(&self) -> &ZstdWindowBudget {
         &self.windows
     }
 
     /// Returns `true` if offsets in this input are offsets in decompressed data.
     pub(super) fn is_compressed(&self) -> bool {
-        matches!(self.stream, InputStream::Gzip(_) | InputStream::Zstd(_))
+        matches!(self.stream, CaptureInputStream::Gzip(_) | CaptureInputStream::Zstd(_))
     }
 
     /// Returns `true` if the input holds window memory that other inputs may need.
     pub(super) fn has_window(&self) -> bool {
-        matches!(self.stream, InputStream::Zstd(_))
+        matches!(self.stream, CaptureInputStream::Zstd(_))
     }
 
     /// Returns the number of bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {
-            InputStream::Unread(_) => return 0,
-            InputStream::Plain(raw) => raw,
-            InputStream::Gzip(gzip) => gzip.input().raw.get_ref(),
-            InputStream::Zstd(zstd) => zstd.input().raw.get_ref(),
+            CaptureInputStream::Unread(_) => return 0,
+            CaptureInputStream::Plain(raw) => raw,
+            CaptureInputStream::Gzip(gzip) => gzip.input().raw.get_ref(),
+            CaptureInputStream::Zstd(zstd) => zstd.input().raw.get_ref(),
         };
         raw.get_ref().1.bytes_read
     }
@@ -75,37 +79,37 @@ impl Input {
     /// # Errors
     /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TruncatedCompression`] or [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        if let InputStream::Unread(reader) = &mut self.stream
+        if let CaptureInputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
             self.stream = recognise(reader, &self.windows).map_err(SourceErrorKind::Read)?;
         }
         match &mut self.stream {
-            InputStream::Unread(_) => Ok(0),
-            InputStream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
-            InputStream::Gzip(gzip) => gzip.read(into),
-            InputStream::Zstd(zstd) => zstd.read(into),
+            CaptureInputStream::Unread(_) => Ok(0),
+            CaptureInputStream::Plain(raw) => raw.read(into).map_err(SourceErrorKind::Read),
+            CaptureInputStream::Gzip(gzip) => gzip.read(into),
+            CaptureInputStream::Zstd(zstd) => zstd.read(into),
         }
     }
 }
 
-fn recognise(mut reader: CountedReader, windows: &Windows) -> io::Result<InputStream> {
+fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Result<CaptureInputStream> {
     let mut first = [0; 4];
     let have = read_up_to(&mut reader, &mut first)?;
     let first = first.get(..have).unwrap_or_default().to_vec();
     let (is_gzip, is_zstd) = (gzip::is_gzip_member(&first), zstd::is_zstd_frame(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
-        InputStream::Gzip(Box::new(Gzip::new(CompressedInput::new(raw))))
+        CaptureInputStream::Gzip(Box::new(Gzip::new(CompressedInput::new(raw))))
     } else if is_zstd {
-        InputStream::Zstd(Box::new(Zstd::new(CompressedInput::new(raw), windows)))
+        CaptureInputStream::Zstd(Box::new(Zstd::new(CompressedInput::new(raw), windows)))
     } else {
-        InputStream::Plain(raw)
+        CaptureInputStream::Plain(raw)
     })
 }
 
 /// The first bytes, which were inspected, followed by the rest.
-pub(super) type RawInput = Chain<Cursor<Vec<u8>>, CountedReader>;
+pub(super) type RawCaptureBytes = Chain<Cursor<Vec<u8>>, CountedReader>;
 
 /// A reader that counts the bytes it delivers and records that it failed: the decompressors wrap its errors in theirs.
 pub(super) struct CountedReader {
@@ -135,11 +139,11 @@ impl Read for CountedReader {
 
 /// Compressed data, with the interpretation of decompressor errors.
 pub(super) struct CompressedInput {
-    pub(super) raw: BufReader<RawInput>,
+    pub(super) raw: BufReader<RawCaptureBytes>,
 }
 
 impl CompressedInput {
-    fn new(raw: RawInput) -> Self {
+    fn new(raw: RawCaptureBytes) -> Self {
         Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
     }
 
@@ -217,7 +221,11 @@ pub(super) mod tests {
 
     /// Returns an input over bytes in memory.
     pub(in super::super) fn input_of(bytes: &[u8]) -> Input {
-        Input::new(Box::new(Cursor::new(bytes.to_vec())), Some(bytes.len() as u64), Windows::default())
+        Input::new(
+            Box::new(Cursor::new(bytes.to_vec())),
+            Some(bytes.len() as u64),
+            ZstdWindowBudget::default(),
+        )
     }
 
     /// Returns the bytes that an input delivers before it ends or fails.
@@ -268,8 +276,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_failing_input_is_not_taken_for_damaged_data() {
-        struct Failing(Cursor<Vec<u8>>);
-        impl Read for Failing {
+        struct FailingReader(Cursor<Vec<u8>>);
+        impl Read for FailingReader {
             fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
                 match self.0.read(into)? {
                     0 => Err(io::Error::from_raw_os_error(5)),
@@ -280,7 +288,8 @@ pub(super) mod tests {
         let noise: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for mut packed in [noise.clone(), gzip(&noise), zstd(&noise)] {
             packed.truncate(packed.len() / 2);
-            let input = Input::new(Box::new(Failing(Cursor::new(packed))), None, Windows::default());
+            let input =
+                Input::new(Box::new(FailingReader(Cursor::new(packed))), None, ZstdWindowBudget::default());
             assert!(matches!(drain(input).1, Err(SourceErrorKind::Read(_))));
         }
     }

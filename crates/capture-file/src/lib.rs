@@ -62,12 +62,12 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 pub use counters::Counters;
 pub use error::{SourceError, SourceErrorKind, os_error_text};
 pub use link_state::LinkState;
-use merge::Merge;
-pub use pcapng::Interface;
+use merge::CaptureMergeOrder;
+pub use pcapng::CaptureInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
-pub use resume_point::ResumePoint;
-pub use window_memory::{WindowShare, Windows};
+pub use resume_point::CaptureResumePoint;
+pub use window_memory::{ZstdWindowBudget, ZstdWindowShare};
 pub use zstd::is_zstd_frame;
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
@@ -121,7 +121,7 @@ const LONG_WAIT: Duration = Duration::from_secs(3600);
 /// compared, as in mergecap: a file whose clock goes backwards keeps its own order.
 pub struct CaptureSource {
     readers: Vec<CaptureFileReader>,
-    merge: Merge,
+    merge: CaptureMergeOrder,
     number: u64,
     /// Index of the reader that holds the last frame.
     last_reader_index: Option<usize>,
@@ -132,13 +132,13 @@ pub struct CaptureSource {
 
 impl CaptureSource {
     /// Opens capture files; `-` is standard input. Nothing is read yet. Windows of zstd data use the memory of
-    /// [`Windows::default`].
+    /// [`ZstdWindowBudget::default`].
     ///
     /// # Errors
     /// Returns [`SourceErrorKind::Open`], [`SourceErrorKind::IsDirectory`] or [`SourceErrorKind::StandardInputTwice`],
     /// for the first file that has such an error.
     pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, SourceError> {
-        Self::open_within(paths, &Windows::default())
+        Self::open_within(paths, &ZstdWindowBudget::default())
     }
 
     /// Opens capture files as [`CaptureSource::open`] does, with `windows` as the memory budget of zstd windows.
@@ -147,7 +147,7 @@ impl CaptureSource {
     /// Returns the errors of [`CaptureSource::open`].
     pub fn open_within<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
-        windows: &Windows,
+        windows: &ZstdWindowBudget,
     ) -> Result<Self, SourceError> {
         Self::open_inputs(paths, windows, None)
     }
@@ -159,7 +159,7 @@ impl CaptureSource {
     /// Returns the errors of [`CaptureSource::open`].
     pub fn open_wrapped<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
-        windows: &Windows,
+        windows: &ZstdWindowBudget,
         wrap: impl Fn(File) -> Box<dyn Read + Send>,
     ) -> Result<Self, SourceError> {
         Self::open_inputs(paths, windows, Some(&wrap))
@@ -167,7 +167,7 @@ impl CaptureSource {
 
     fn open_inputs<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
-        windows: &Windows,
+        windows: &ZstdWindowBudget,
         wrap: Option<&dyn Fn(File) -> Box<dyn Read + Send>>,
     ) -> Result<Self, SourceError> {
         let mut inputs: Vec<OpenedInput> = Vec::new();
@@ -217,11 +217,15 @@ impl CaptureSource {
 
     /// Reads a capture file from `reader`. `name` identifies it in errors.
     pub fn from_reader(name: &str, reader: impl Read + Send + 'static) -> Self {
-        Self::from_reader_within(name, reader, &Windows::default())
+        Self::from_reader_within(name, reader, &ZstdWindowBudget::default())
     }
 
     /// Reads a capture file from `reader`, with `windows` as the memory budget of zstd windows.
-    pub fn from_reader_within(name: &str, reader: impl Read + Send + 'static, windows: &Windows) -> Self {
+    pub fn from_reader_within(
+        name: &str,
+        reader: impl Read + Send + 'static,
+        windows: &ZstdWindowBudget,
+    ) -> Self {
         Self::from_readers([CaptureFileReader::new(
             name.to_owned(),
             Box::new(reader),
@@ -238,7 +242,7 @@ impl CaptureSource {
     fn from_readers(readers: impl IntoIterator<Item = CaptureFileReader>) -> Self {
         Self {
             readers: readers.into_iter().collect(),
-            merge: Merge::default(),
+            merge: CaptureMergeOrder::default(),
             number: 0,
             last_reader_index: None,
             #[cfg(feature = "live")]
@@ -348,7 +352,7 @@ impl CaptureSource {
     }
 
     /// Returns the interface of the last frame and the index of its file, counted from 0 in the order of the arguments.
-    pub fn interface(&self) -> Option<(usize, &Interface)> {
+    pub fn interface(&self) -> Option<(usize, &CaptureInterface)> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
             return Some((0, live.interface()));
@@ -358,7 +362,7 @@ impl CaptureSource {
 
     /// Returns the interfaces described so far, each with the name of its file. Of a pcapng file with several sections
     /// these are the interfaces of the current section.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &Interface)> {
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &CaptureInterface)> {
         self.readers
             .iter()
             .flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))

@@ -44,7 +44,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// A capture interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct CaptureInterface {
     /// Name, of at most 256 bytes; empty if the file has none, as in every pcap file.
     pub name: String,
     /// Link type of its frames.
@@ -60,7 +60,7 @@ pub struct Interface {
     clock: InterfaceClock,
 }
 
-impl Interface {
+impl CaptureInterface {
     /// Returns the number of decimal digits of its timestamps, at most 9.
     pub fn digits(&self) -> u8 {
         self.clock.digits()
@@ -94,7 +94,7 @@ pub(super) struct Pcapng {
     order: ByteOrder,
     /// Number of sections begun.
     section_count: u64,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<CaptureInterface>,
     dropped_in_earlier_sections: Option<u64>,
     last_time: Timestamp,
     /// Index of the last packet's interface, counted from 0 in its section.
@@ -130,12 +130,12 @@ impl Pcapng {
     }
 
     /// Returns the interfaces described so far in the current section.
-    pub(super) fn interfaces(&self) -> &[Interface] {
+    pub(super) fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
     }
 
     /// Returns the interface of the last packet.
-    pub(super) fn last_interface(&self) -> Option<&Interface> {
+    pub(super) fn last_interface(&self) -> Option<&CaptureInterface> {
         self.interfaces.get(self.last_interface)
     }
 
@@ -297,7 +297,8 @@ impl Pcapng {
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
         }
-        let mut interface = Interface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
+        let mut interface =
+            CaptureInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
         let rest = buffer.buffered().get(16..length - 4).unwrap_or_default();
         for (code, value) in (PcapngOptions { order, rest }) {
             match (code, value) {

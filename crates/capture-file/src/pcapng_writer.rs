@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::counters::Counters;
-use super::pcapng::Interface;
+use super::pcapng::CaptureInterface;
 use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
 
 /// Block types, section 11.1.
@@ -41,7 +41,7 @@ struct InterfaceDescription {
 }
 
 impl InterfaceDescription {
-    fn matches(&self, file: usize, interface: &Interface) -> bool {
+    fn matches(&self, file: usize, interface: &CaptureInterface) -> bool {
         self.file == file
             && self.link == interface.link
             && self.snap_length == interface.snap_length
@@ -119,7 +119,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn interface(&mut self, file: usize, interface: &Interface) -> io::Result<InterfaceId> {
+    pub fn interface(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<InterfaceId> {
         let is_same = |at: usize| self.interfaces.get(at).is_some_and(|known| known.matches(file, interface));
         let known = if is_same(self.last_interface) {
             Some(self.last_interface)
@@ -134,7 +134,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     #[cold]
-    fn describe(&mut self, file: usize, interface: &Interface) -> io::Result<usize> {
+    fn describe(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<usize> {
         let described = InterfaceDescription {
             file,
             name: interface.name.clone(),

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
-use crate::window_memory::Windows;
+use crate::window_memory::ZstdWindowBudget;
 
 use super::CaptureRecord;
 use super::buffer::CaptureBuffer;
 use super::compression::Input;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormat;
-use super::pcapng::{Interface, Pcapng};
+use super::pcapng::{CaptureInterface, Pcapng};
 
 /// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {
@@ -21,7 +21,7 @@ pub(super) struct CaptureFileReader {
     buffer: CaptureBuffer,
     format: Option<CaptureFormat>,
     /// The only interface of a pcap file.
-    pcap_interface: Option<Interface>,
+    pcap_interface: Option<CaptureInterface>,
     record: CaptureRecord,
     /// `true` if `record` holds a frame.
     has_record: bool,
@@ -46,7 +46,7 @@ impl CaptureFileReader {
         name: String,
         reader: Box<dyn Read + Send>,
         total: Option<u64>,
-        (window, windows): (usize, &Windows),
+        (window, windows): (usize, &ZstdWindowBudget),
     ) -> Self {
         let buffer = CaptureBuffer::new(Input::new(reader, total, windows.clone()), window);
         Self {
@@ -153,7 +153,7 @@ impl CaptureFileReader {
     fn read_first(&mut self) -> Result<bool, SourceErrorKind> {
         let has_one = match self.format.insert(CaptureFormat::open(&mut self.buffer)?) {
             CaptureFormat::Pcap(pcap) => {
-                let interface = Interface::unnamed(pcap.link(), pcap.snap_length());
+                let interface = CaptureInterface::unnamed(pcap.link(), pcap.snap_length());
                 self.pcap_interface = Some(interface.with_tick(pcap.tick_ns()));
                 pcap.next(&mut self.buffer, &mut self.record)
             }
@@ -224,7 +224,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the interface of the last read frame.
-    pub(super) fn interface(&self) -> Option<&Interface> {
+    pub(super) fn interface(&self) -> Option<&CaptureInterface> {
         match &self.format {
             _ if !self.has_record => None,
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.last_interface(),
@@ -233,7 +233,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the interfaces described so far.
-    pub(super) fn interfaces(&self) -> &[Interface] {
+    pub(super) fn interfaces(&self) -> &[CaptureInterface] {
         match &self.format {
             Some(CaptureFormat::Pcapng(pcapng)) => pcapng.interfaces(),
             _ => self.pcap_interface.as_slice(),

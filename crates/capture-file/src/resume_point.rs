@@ -1,6 +1,6 @@
 //! Resuming in the middle of a file that was read before.
 //!
-//! A [`ResumePoint`] is the position of a frame in a plain file. A source opened there returns the frames from it on
+//! A [`CaptureResumePoint`] is the position of a frame in a plain file. A source opened there returns the frames from it on
 //! under their own numbers: the beginning of the file up to its first frame is read again, and the rest is skipped.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::window_memory::Windows;
+use crate::window_memory::ZstdWindowBudget;
 
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;
@@ -20,7 +20,7 @@ const MAX_BEGINNING_BYTES: u64 = 1 << 20;
 
 /// The position of a frame in a plain file that is read alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResumePoint {
+pub struct CaptureResumePoint {
     /// Frame number.
     pub frame: FrameNumber,
     /// Offset of the frame in the file.
@@ -33,11 +33,11 @@ impl CaptureSource {
     /// Returns the position of the frame after the last one. Returns `None` if reading cannot resume there: for a
     /// compressed file, one of several files, standard input, and a pcapng file that described another interface since
     /// its first frame.
-    pub fn resume_point(&self) -> Option<ResumePoint> {
+    pub fn resume_point(&self) -> Option<CaptureResumePoint> {
         let [only] = self.readers.as_slice() else { return None };
         let (beginning, offset) = only.resume_offsets()?;
         let is_near = beginning <= MAX_BEGINNING_BYTES;
-        is_near.then_some(ResumePoint {
+        is_near.then_some(CaptureResumePoint {
             frame: FrameNumber(self.number + 1),
             offset,
             first_frame_end: beginning,
@@ -48,7 +48,7 @@ impl CaptureSource {
     ///
     /// # Errors
     /// Returns [`SourceErrorKind::Open`] or [`SourceErrorKind::Read`], or the error of the beginning of the file.
-    pub fn open_at(path: &Path, place: ResumePoint) -> Result<Self, SourceError> {
+    pub fn open_at(path: &Path, place: CaptureResumePoint) -> Result<Self, SourceError> {
         let name = path.to_string_lossy().into_owned();
         let opened = File::open(path).map_err(SourceErrorKind::Open).and_then(|mut file| {
             let mut beginning = Vec::new();
@@ -67,7 +67,7 @@ impl CaptureSource {
             name,
             Box::new(input),
             None,
-            (READ_BUFFER_BYTES, &Windows::default()),
+            (READ_BUFFER_BYTES, &ZstdWindowBudget::default()),
         )]);
         if place.frame.0 > 1 {
             source.next()?;

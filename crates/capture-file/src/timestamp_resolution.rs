@@ -7,13 +7,13 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// The tick length and epoch of an interface's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InterfaceClock {
-    tick: Tick,
+    tick: TimestampTickLength,
     /// Offset added to every timestamp, in nanoseconds.
     offset: i128,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tick {
+enum TimestampTickLength {
     /// Nanoseconds per tick.
     Nanoseconds(u64),
     /// Ticks per nanosecond.
@@ -25,7 +25,7 @@ enum Tick {
 impl Default for InterfaceClock {
     /// Microseconds since 1970, the default of the format.
     fn default() -> Self {
-        Self { tick: Tick::Nanoseconds(1000), offset: 0 }
+        Self { tick: TimestampTickLength::Nanoseconds(1000), offset: 0 }
     }
 }
 
@@ -34,24 +34,26 @@ impl InterfaceClock {
     pub(super) fn set_resolution(&mut self, resolution: u8) {
         let power = u32::from(resolution & 0x7f);
         self.tick = if resolution & 0x80 != 0 {
-            Tick::Binary(power)
+            TimestampTickLength::Binary(power)
         } else if let Some(below) = 9_u32.checked_sub(power) {
-            Tick::Nanoseconds(10_u64.saturating_pow(below))
+            TimestampTickLength::Nanoseconds(10_u64.saturating_pow(below))
         } else {
-            Tick::PerNanosecond(10_u128.saturating_pow(power.saturating_sub(9)))
+            TimestampTickLength::PerNanosecond(10_u128.saturating_pow(power.saturating_sub(9)))
         };
     }
 
     /// Returns a clock with ticks of `tick` nanoseconds.
     pub(super) fn from_nanoseconds(tick: u64) -> Self {
-        Self { tick: Tick::Nanoseconds(tick), offset: 0 }
+        Self { tick: TimestampTickLength::Nanoseconds(tick), offset: 0 }
     }
 
     /// Returns the number of decimal digits of its timestamps, at most 9. Binary ticks count as 9 digits.
     pub(super) fn digits(&self) -> u8 {
         match self.tick {
-            Tick::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,
-            Tick::PerNanosecond(_) | Tick::Binary(_) => 9,
+            TimestampTickLength::Nanoseconds(tick) => {
+                9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8
+            }
+            TimestampTickLength::PerNanosecond(_) | TimestampTickLength::Binary(_) => 9,
         }
     }
 
@@ -69,9 +71,9 @@ impl InterfaceClock {
     #[inline]
     pub(super) fn time(&self, ticks: u64) -> Timestamp {
         let nanoseconds = match self.tick {
-            Tick::Nanoseconds(each) => u128::from(ticks) * u128::from(each),
-            Tick::PerNanosecond(ticks_of_one) => u128::from(ticks) / ticks_of_one,
-            Tick::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
+            TimestampTickLength::Nanoseconds(each) => u128::from(ticks) * u128::from(each),
+            TimestampTickLength::PerNanosecond(ticks_of_one) => u128::from(ticks) / ticks_of_one,
+            TimestampTickLength::Binary(power) => (u128::from(ticks) * u128::from(NANOSECONDS)) >> power,
         };
         // Both are below 2^94, so neither the conversion nor the sum can overflow.
         let sum = nanoseconds as i128 + self.offset;

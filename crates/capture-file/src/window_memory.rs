@@ -1,14 +1,14 @@
 //! The memory that windows of zstd data may use.
 //!
-//! A program with a memory budget gives a share of it to the windows of all files that it reads ([`WindowShare`]). All
-//! sources that were opened with clones of the same [`Windows`] use this share together.
+//! A program with a memory budget gives a share of it to the windows of all files that it reads ([`ZstdWindowShare`]). All
+//! sources that were opened with clones of the same [`ZstdWindowBudget`] use this share together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The share of a program's memory budget that windows of zstd data may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowShare {
+pub struct ZstdWindowShare {
     /// Memory budget of the program, in bytes.
     pub budget_bytes: u64,
     /// The share, in 32nds of the budget.
@@ -17,7 +17,7 @@ pub struct WindowShare {
     pub min_recommended_bytes: u64,
 }
 
-impl Default for WindowShare {
+impl Default for ZstdWindowShare {
     /// Half of a budget of 256 MiB.
     fn default() -> Self {
         Self { budget_bytes: 256 << 20, parts: 16, min_recommended_bytes: 256 << 20 }
@@ -26,30 +26,30 @@ impl Default for WindowShare {
 
 /// The memory that windows of zstd data share. Clones share it, too.
 #[derive(Clone, Debug)]
-pub struct Windows(Arc<WindowPool>);
+pub struct ZstdWindowBudget(Arc<ZstdWindowPool>);
 
 #[derive(Debug)]
-struct WindowPool {
+struct ZstdWindowPool {
     parts: u64,
     min_recommended_bytes: u64,
     limit_bytes: u64,
     used_bytes: AtomicU64,
 }
 
-impl Default for Windows {
-    /// The memory of [`WindowShare::default`].
+impl Default for ZstdWindowBudget {
+    /// The memory of [`ZstdWindowShare::default`].
     fn default() -> Self {
-        Self::new(WindowShare::default())
+        Self::new(ZstdWindowShare::default())
     }
 }
 
-impl Windows {
+impl ZstdWindowBudget {
     /// Returns the memory of a share, of which nothing is used yet.
-    pub fn new(share: WindowShare) -> Self {
-        let WindowShare { budget_bytes, parts, min_recommended_bytes } = share;
+    pub fn new(share: ZstdWindowShare) -> Self {
+        let ZstdWindowShare { budget_bytes, parts, min_recommended_bytes } = share;
         let limit_bytes = budget_bytes / 32 * parts;
         let used_bytes = AtomicU64::new(0);
-        Self(Arc::new(WindowPool { parts, min_recommended_bytes, limit_bytes, used_bytes }))
+        Self(Arc::new(ZstdWindowPool { parts, min_recommended_bytes, limit_bytes, used_bytes }))
     }
 
     /// Returns the memory for all windows, in bytes.
@@ -71,24 +71,24 @@ impl Windows {
     }
 
     /// Returns the window of one more decompressor, which uses no memory yet.
-    pub(crate) fn new_window(&self) -> WindowMemory {
-        WindowMemory { windows: self.clone(), bytes: 0 }
+    pub(crate) fn new_window(&self) -> ZstdWindowMemory {
+        ZstdWindowMemory { windows: self.clone(), bytes: 0 }
     }
 }
 
 /// The part of the shared memory that the window of one decompressor uses.
 #[derive(Debug)]
-pub(crate) struct WindowMemory {
-    windows: Windows,
+pub(crate) struct ZstdWindowMemory {
+    windows: ZstdWindowBudget,
     bytes: u64,
 }
 
 /// Memory beyond the share that a window of its whole size uses for blocks not returned yet, in bytes.
 const MAX_OVERHEAD_BYTES: u64 = 512 << 10;
 
-impl WindowMemory {
+impl ZstdWindowMemory {
     /// Returns the shared memory.
-    pub(crate) fn windows(&self) -> &Windows {
+    pub(crate) fn windows(&self) -> &ZstdWindowBudget {
         &self.windows
     }
 
@@ -98,7 +98,7 @@ impl WindowMemory {
     /// Returns the number of free bytes if they are too few.
     pub(crate) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return Ok(()) };
-        let WindowPool { limit_bytes, used_bytes, .. } = &*self.windows.0;
+        let ZstdWindowPool { limit_bytes, used_bytes, .. } = &*self.windows.0;
         let used = used_bytes.fetch_add(more, Ordering::Relaxed);
         if used + more > limit_bytes + MAX_OVERHEAD_BYTES {
             used_bytes.fetch_sub(more, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl WindowMemory {
     }
 }
 
-impl Drop for WindowMemory {
+impl Drop for ZstdWindowMemory {
     fn drop(&mut self) {
         self.release();
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn windows_of_clones_share_their_memory_and_give_it_back() {
-        let windows = Windows::default();
+        let windows = ZstdWindowBudget::default();
         let half = windows.limit_bytes() / 2;
         let (mut one, mut other) = (windows.new_window(), windows.clone().new_window());
         assert_eq!(one.grow_to(half + MAX_OVERHEAD_BYTES), Ok(()));

@@ -5,7 +5,7 @@ use std::io::Read;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::window_memory::{WindowMemory, Windows};
+use crate::window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
 use super::compression::CompressedInput;
 use super::error::SourceErrorKind;
@@ -34,7 +34,7 @@ const EXTRA_BLOCKS: u64 = 2;
 
 /// A decompressor that delivers all data before an error, and then the error.
 ///
-/// The windows of all decompressors share a budget ([`Windows`]). Only the filled part of a window counts, because a
+/// The windows of all decompressors share a budget ([`ZstdWindowBudget`]). Only the filled part of a window counts, because a
 /// window takes no memory until it is filled.
 pub(super) struct Zstd {
     input: CompressedInput,
@@ -42,7 +42,7 @@ pub(super) struct Zstd {
     state: ZstdState,
     /// Window size of the current frame, in bytes.
     window: u64,
-    memory: WindowMemory,
+    memory: ZstdWindowMemory,
 }
 
 enum ZstdState {
@@ -53,7 +53,7 @@ enum ZstdState {
 }
 
 impl Zstd {
-    pub(super) fn new(input: CompressedInput, windows: &Windows) -> Self {
+    pub(super) fn new(input: CompressedInput, windows: &ZstdWindowBudget) -> Self {
         Self {
             input,
             decoder: FrameDecoder::new(),

@@ -1,12 +1,12 @@
 //! Findings that are made once per connection and side.
 
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
-use crate::measurement::Measurement;
-use crate::rule::{Rule, RuleCheck, RuleScope};
+use crate::measurement::ViolationValues;
+use crate::rule::{FindingGranularity, Rule, RuleCheck};
 use crate::rules::RULES;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule alone.
@@ -15,7 +15,7 @@ const MAX_FINDINGS: usize = 1 << 16;
 const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// Rule, connection, side and severity.
-pub(crate) type FindingKey = (&'static str, u64, ConnectionRole, SeverityLevel);
+pub(crate) type FindingKey = (&'static str, u64, EndpointRole, SeverityLevel);
 
 /// Numbers of judgements of one rule on one connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,26 +27,26 @@ struct JudgementCounts {
 
 /// Numbers of judgements on one connection, by [`tally_index`].
 #[derive(Debug, Default)]
-pub(crate) struct Judgements(Vec<JudgementCounts>);
+pub(crate) struct ConnectionJudgementCounts(Vec<JudgementCounts>);
 
-impl Judgements {
+impl ConnectionJudgementCounts {
     /// Counts a judgement of a message of this sender, or of a Transaction.
     #[inline]
-    pub(crate) fn count(&mut self, tally_index: usize, sender: Option<ConnectionRole>) {
+    pub(crate) fn count(&mut self, tally_index: usize, sender: Option<EndpointRole>) {
         if self.0.len() <= tally_index {
             self.0.resize(tally_index + 1, JudgementCounts::default());
         }
         let Some(counts) = self.0.get_mut(tally_index) else { return };
         let count = match sender {
             None => &mut counts.of_transactions,
-            Some(ConnectionRole::Client) => &mut counts.of_messages[0],
-            Some(ConnectionRole::Server) => &mut counts.of_messages[1],
+            Some(EndpointRole::Client) => &mut counts.of_messages[0],
+            Some(EndpointRole::Server) => &mut counts.of_messages[1],
         };
         *count = count.saturating_add(1);
     }
 
     /// Returns the number of judgements of Transactions and of the messages of these senders; 0 if it is not known.
-    fn total(&self, tally_index: usize, senders: Senders) -> u64 {
+    fn total(&self, tally_index: usize, senders: ViolationSenders) -> u64 {
         self.0.get(tally_index).map_or(0, |counts| {
             let messages = counts.of_messages.iter().zip(senders.0);
             let of_messages =
@@ -58,18 +58,18 @@ impl Judgements {
 
 /// Senders of the messages that broke a rule: client, and server.
 #[derive(Clone, Copy, Debug, Default)]
-struct Senders([bool; 2]);
+struct ViolationSenders([bool; 2]);
 
-impl Senders {
-    fn add(&mut self, sender: ConnectionRole) {
-        self.0[usize::from(sender == ConnectionRole::Server)] = true;
+impl ViolationSenders {
+    fn add(&mut self, sender: EndpointRole) {
+        self.0[usize::from(sender == EndpointRole::Server)] = true;
     }
 }
 
 /// Returns the index of the judgements of a rule, if its findings are about connections and come from messages.
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
-        rule.scope == RuleScope::Connection
+        rule.scope == FindingGranularity::Connection
             && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)
@@ -78,20 +78,20 @@ pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
 /// Findings by rule, connection, side and severity.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionFindings {
-    findings: FxHashMap<FindingKey, (Finding, Senders)>,
+    findings: FxHashMap<FindingKey, (Finding, ViolationSenders)>,
     /// By the number of the connection.
-    judgements: FxHashMap<u64, Judgements>,
+    judgements: FxHashMap<u64, ConnectionJudgementCounts>,
 }
 
 impl ConnectionFindings {
     /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and severity.
-    pub(crate) fn add(&mut self, finding: Finding, sender: ConnectionRole) -> Option<&Finding> {
+    pub(crate) fn add(&mut self, finding: Finding, sender: EndpointRole) -> Option<&Finding> {
         let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
         if self.add_to_earlier(key, finding.measurement.as_ref(), &finding.frames, sender) {
             return None;
         }
         let has_room = self.findings.len() < MAX_FINDINGS;
-        let mut senders = Senders::default();
+        let mut senders = ViolationSenders::default();
         senders.add(sender);
         has_room.then(|| &self.findings.entry(key).or_insert((finding, senders)).0)
     }
@@ -100,9 +100,9 @@ impl ConnectionFindings {
     pub(crate) fn add_to_earlier(
         &mut self,
         key: FindingKey,
-        measurement: Option<&Measurement>,
+        measurement: Option<&ViolationValues>,
         frames: &[FrameNumber],
-        sender: ConnectionRole,
+        sender: EndpointRole,
     ) -> bool {
         let Some((finding, senders)) = self.findings.get_mut(&key) else { return false };
         senders.add(sender);
@@ -123,12 +123,12 @@ impl ConnectionFindings {
     }
 
     /// Removes and returns the judgements on a connection. Add them again.
-    pub(crate) fn take_judgements(&mut self, connection: u64) -> Judgements {
+    pub(crate) fn take_judgements(&mut self, connection: u64) -> ConnectionJudgementCounts {
         self.judgements.get_mut(&connection).map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds the judgements on a connection.
-    pub(crate) fn put_judgements(&mut self, connection: u64, judgements: Judgements) {
+    pub(crate) fn put_judgements(&mut self, connection: u64, judgements: ConnectionJudgementCounts) {
         if judgements.0.is_empty() {
             return;
         }

@@ -3,51 +3,55 @@
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionRole, RpcMessageKind};
-use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, EndpointRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transport_event::{TransportCheckCounts, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{ConnectionFindings, Judgements};
+use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
 use crate::attachment::AttachedFindings;
-use crate::connection_history::{ConnectionHistories, TransactionFacts};
+use crate::connection_history::{ConnectionHistories, ConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known::find_known;
-use crate::memory_table::MemoryTable;
-use crate::message_view::MessageView;
-use crate::operations::{CompoundOperations, RpcFailure};
+use crate::memory_table::OfferedMemoryTable;
+use crate::message_view::ConformanceMessage;
+use crate::operations::{CompoundOperations, FailedRpcExecution};
 use crate::orphan_replies::OrphanReplies;
-use crate::rule::{Evidence, EvidenceSet, Rule, RuleCheck, RuleScope, Verdict, Violation};
-use crate::rule_plan::{PlanVerdict, PreparedRule, RulePlans};
+use crate::rule::{
+    FindingGranularity, JudgementEvidence, JudgementEvidenceSet, Rule, RuleCheck, RuleVerdict, Violation,
+};
+use crate::rule_plan::{PreparedRule, RulePlanVerdict, RulePlans};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
-use crate::subject::{Subject, SubjectSet};
-use crate::transaction_view::{MessageHeaders, TransactionView};
-use crate::unanswered_memory::UnansweredMemory;
+use crate::subject::{RuleSubject, RuleSubjectSet};
+use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
+use crate::unanswered_memory::UnansweredResultChunks;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;
 
-type MessageCheck = fn(&MessageView<'_>) -> Option<Verdict>;
-type TransactionCheck = fn(&TransactionView<'_>) -> Option<Verdict>;
-type EventCheck = fn(&TransportEvent) -> Option<Verdict>;
-type AbsenceCheck = fn(&TransactionView<'_>) -> bool;
+type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
+type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
+type EventCheck = fn(&TransportEvent) -> Option<RuleVerdict>;
+type AbsenceCheck = fn(&ConformanceTransaction<'_>) -> bool;
 
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
     let other = match kind {
-        RpcMessageKind::Call => Subject::Reply,
-        RpcMessageKind::Reply => Subject::Call,
+        RpcMessageKind::Call => RuleSubject::Reply,
+        RpcMessageKind::Reply => RuleSubject::Call,
     };
     PreparedRule::select(|rule| {
-        let is_kept: MessageCheck = |_| Some(Verdict::Kept);
+        let is_kept: MessageCheck = |_| Some(RuleVerdict::Kept);
         let check = match rule.check {
             RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
             RuleCheck::SuspectMessage(suspects, check)
-            | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => (check, Some(SubjectSet::of(suspects))),
-            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(SubjectSet::IMPOSSIBLE)),
+            | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => {
+                (check, Some(RuleSubjectSet::of(suspects)))
+            }
+            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RuleSubjectSet::IMPOSSIBLE)),
             RuleCheck::Transaction(_)
             | RuleCheck::SuspectTransaction(..)
             | RuleCheck::Event(_)
@@ -62,12 +66,14 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
 /// to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
-        rule.needs.iter().any(|needed| matches!(needed, Evidence::SetUp | Evidence::ChunkLists))
+        rule.needs
+            .iter()
+            .any(|needed| matches!(needed, JudgementEvidence::SetUp | JudgementEvidence::ChunkLists))
     };
     PreparedRule::select(|rule| {
         let check = match rule.check {
             RuleCheck::Transaction(check) => (check, None),
-            RuleCheck::SuspectTransaction(suspects, check) => (check, Some(SubjectSet::of(suspects))),
+            RuleCheck::SuspectTransaction(suspects, check) => (check, Some(RuleSubjectSet::of(suspects))),
             _ => return None,
         };
         (is_rdma || !is_rdma_rule(rule)).then_some(check)
@@ -117,14 +123,14 @@ pub struct RuleTally {
 
 /// Rules by what they judge.
 #[derive(Debug)]
-struct CheckerPlans {
+struct CheckerRulePlans {
     calls: RulePlans<MessageCheck>,
     replies: RulePlans<MessageCheck>,
     rdma_transactions: RulePlans<TransactionCheck>,
     other_transactions: RulePlans<TransactionCheck>,
 }
 
-impl CheckerPlans {
+impl CheckerRulePlans {
     fn new() -> Self {
         Self {
             calls: RulePlans::new(&CALL_RULES),
@@ -149,12 +155,12 @@ impl CheckerPlans {
 pub struct ConformanceChecker {
     /// By the index of the rule in [`RULES`], without the counts of `plans`.
     tallies: Vec<RuleTally>,
-    plans: CheckerPlans,
+    plans: CheckerRulePlans,
     connections: ConnectionHistories,
     sessions: SessionTable,
     orphans: OrphanReplies,
-    memory: MemoryTable,
-    unanswered: UnansweredMemory,
+    memory: OfferedMemoryTable,
+    unanswered: UnansweredResultChunks,
     /// Judgements of events, for Transactions that were not emitted yet.
     pending: FxHashMap<TransactionKey, EventJudgements>,
     /// Findings without a Transaction.
@@ -183,7 +189,7 @@ struct EventJudgements {
 /// Findings of a Transaction with the indices of their rules, and the judgements on its connection.
 struct TransactionFindings {
     findings: Vec<(usize, Finding)>,
-    judgements: Judgements,
+    judgements: ConnectionJudgementCounts,
 }
 
 /// Context of a violation.
@@ -198,12 +204,12 @@ impl ConformanceChecker {
     pub fn new() -> Self {
         Self {
             tallies: vec![RuleTally::default(); RULES.len()],
-            plans: CheckerPlans::new(),
+            plans: CheckerRulePlans::new(),
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
             orphans: OrphanReplies::default(),
-            memory: MemoryTable::default(),
-            unanswered: UnansweredMemory::default(),
+            memory: OfferedMemoryTable::default(),
+            unanswered: UnansweredResultChunks::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
             per_connection: ConnectionFindings::default(),
@@ -213,7 +219,7 @@ impl ConformanceChecker {
     }
 
     /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per connection
-    /// ([`RuleScope::Connection`]). The finding about the connection counts it as well.
+    /// ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
         Self { attached: Some(AttachedFindings::default()), ..self }
@@ -244,9 +250,9 @@ impl ConformanceChecker {
     fn judge_event(&mut self, event: &TransportEvent) {
         for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
-            let lacks_set_up = rule.needs.contains(&Evidence::SetUp) && !event.has_set_up;
+            let lacks_set_up = rule.needs.contains(&JudgementEvidence::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
-            let verdict = if is_unknown { Verdict::Unknown } else { verdict };
+            let verdict = if is_unknown { RuleVerdict::Unknown } else { verdict };
             if !event.is_certain
                 && let Some(key) = event.transaction
                 && self.pending.len() < MAX_PENDING
@@ -266,27 +272,27 @@ impl ConformanceChecker {
                 ..finding(rule, violation, event.sender, event.connection)
             };
             match (rule.scope, event.transaction) {
-                (RuleScope::Connection, _) => {
+                (FindingGranularity::Connection, _) => {
                     if let Some(attached) = &mut self.attached {
                         attached.add(event, finding.clone());
                     }
                     self.add_to_connection(finding, event.sender);
                 }
-                (RuleScope::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
+                (FindingGranularity::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().findings.push(finding);
                 }
-                (RuleScope::Each, _) => self.ready.push(finding),
+                (FindingGranularity::Each, _) => self.ready.push(finding),
             }
         }
     }
 
     /// Counts a verdict. Returns the violation, if it is one.
-    fn count(&mut self, rule: usize, verdict: Verdict) -> Option<Violation> {
+    fn count(&mut self, rule: usize, verdict: RuleVerdict) -> Option<Violation> {
         let tally = self.tallies.get_mut(rule)?;
         match verdict {
-            Verdict::Kept => tally.judged += 1,
-            Verdict::Unknown => tally.not_judged += 1,
-            Verdict::Broken(violation) => {
+            RuleVerdict::Kept => tally.judged += 1,
+            RuleVerdict::Unknown => tally.not_judged += 1,
+            RuleVerdict::Broken(violation) => {
                 tally.judged += 1;
                 tally.findings += 1;
                 return Some(*violation);
@@ -319,12 +325,12 @@ impl ConformanceChecker {
         let findings: Vec<(usize, Finding)> =
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let mut history = self.connections.take(transaction);
-        let failure = summary.rpc_status.and_then(RpcFailure::of);
+        let failure = summary.rpc_status.and_then(FailedRpcExecution::of);
         let operations = CompoundOperations::new(transaction, messages.compound(), failure);
-        let headers = MessageHeaders::decode(transaction);
+        let headers = TransactionRpcRdmaHeaders::decode(transaction);
         let decoded = (&headers, &operations);
         let mut view =
-            TransactionView::new(transaction, messages, summary, decoded, &history, &self.sessions);
+            ConformanceTransaction::new(transaction, messages, summary, decoded, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
@@ -342,7 +348,7 @@ impl ConformanceChecker {
             }
         }
         let is_rdma = transaction.connection.transport.is_rdma();
-        let CheckerPlans { rdma_transactions, other_transactions, .. } = &mut self.plans;
+        let CheckerRulePlans { rdma_transactions, other_transactions, .. } = &mut self.plans;
         let plans = if is_rdma { rdma_transactions } else { other_transactions };
         plans.assert_subjects((subjects, evidence), |check| check(&view));
         let tallies = &mut self.tallies;
@@ -368,14 +374,14 @@ impl ConformanceChecker {
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
-        if is_rdma && subjects.contains(SubjectSet::of(&[Subject::Chunks])) {
+        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
         findings.sort_by_key(|(at, _)| *at);
         self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
-        let facts = TransactionFacts::of(&view);
+        let facts = ConnectionHistoryUpdate::of(&view);
         history.record(transaction, facts);
         self.connections.put(number, history);
         findings
@@ -390,8 +396,8 @@ impl ConformanceChecker {
     /// Judges a message of a Transaction that provides `evidence`. Adds findings with the indices of their rules.
     fn judge_message(
         &mut self,
-        message: &MessageView<'_>,
-        evidence: EvidenceSet,
+        message: &ConformanceMessage<'_>,
+        evidence: JudgementEvidenceSet,
         found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
@@ -420,8 +426,8 @@ impl ConformanceChecker {
     /// events count as not judged.
     fn judge_absences(
         &mut self,
-        view: &TransactionView<'_>,
-        (subjects, evidence): (SubjectSet, EvidenceSet),
+        view: &ConformanceTransaction<'_>,
+        (subjects, evidence): (RuleSubjectSet, JudgementEvidenceSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {
@@ -431,7 +437,7 @@ impl ConformanceChecker {
             };
             if subjects.contains(prepared.subjects) && (prepared.check)(view) && !has_event() {
                 let is_known = evidence.provides(prepared.needs);
-                self.count(prepared.at, if is_known { Verdict::Kept } else { Verdict::Unknown });
+                self.count(prepared.at, if is_known { RuleVerdict::Kept } else { RuleVerdict::Unknown });
             }
         }
     }
@@ -441,7 +447,7 @@ impl ConformanceChecker {
         &mut self,
         rule: &'static Rule,
         violation: Violation,
-        side: ConnectionRole,
+        side: EndpointRole,
         context: &FindingContext<'_>,
     ) -> Option<Finding> {
         let transaction = context.transaction;
@@ -450,7 +456,7 @@ impl ConformanceChecker {
         let culprit = violation.side.unwrap_or(side);
         let known = find_known(rule, culprit, set_up);
         // Most violations of these rules repeat an earlier one: no finding is made for them.
-        if rule.scope == RuleScope::Connection && self.attached.is_none() {
+        if rule.scope == FindingGranularity::Connection && self.attached.is_none() {
             let severity = match known {
                 Some(_) => SeverityLevel::Known,
                 None => violation.severity.unwrap_or(rule.severity).into(),
@@ -473,8 +479,8 @@ impl ConformanceChecker {
             finding.set_known(known);
         }
         match rule.scope {
-            RuleScope::Each => Some(finding),
-            RuleScope::Connection => {
+            FindingGranularity::Each => Some(finding),
+            FindingGranularity::Connection => {
                 let copy = self.attached.is_some().then(|| finding.clone());
                 self.add_to_connection(Finding { transaction: None, xid: None, ..finding }, side);
                 copy
@@ -482,13 +488,13 @@ impl ConformanceChecker {
         }
     }
 
-    fn add_to_connection(&mut self, finding: Finding, sender: ConnectionRole) {
+    fn add_to_connection(&mut self, finding: Finding, sender: EndpointRole) {
         if let (Some(finding), Some(first)) = (self.per_connection.add(finding, sender), &mut self.first) {
             first.push(finding.clone());
         }
     }
 
-    fn record_sessions(&mut self, view: &TransactionView<'_>) {
+    fn record_sessions(&mut self, view: &ConformanceTransaction<'_>) {
         if view.is_unknown_compound() {
             self.sessions.record_gap();
         }
@@ -543,7 +549,7 @@ impl ConformanceChecker {
     /// Iterates over the rules with their tallies. `transport` are the numbers of packets that the flow examined.
     pub fn tallies(
         &self,
-        transport: &TransportChecks,
+        transport: &TransportCheckCounts,
     ) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
         let transport = *transport;
         let mut tallies = self.tallies.clone();
@@ -559,11 +565,11 @@ impl ConformanceChecker {
 }
 
 /// Adds the uses of a plan with one verdict for a rule.
-fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PlanVerdict, uses: u64) {
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: RulePlanVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {
-            PlanVerdict::Kept => tally.judged += uses,
-            PlanVerdict::Unknown => tally.not_judged += uses,
+            RulePlanVerdict::Kept => tally.judged += uses,
+            RulePlanVerdict::Unknown => tally.not_judged += uses,
         }
     }
 }
@@ -571,7 +577,7 @@ fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PlanVerdict, uses: 
 fn finding(
     rule: &'static Rule,
     violation: Violation,
-    side: ConnectionRole,
+    side: EndpointRole,
     connection: ConnectionIdentity,
 ) -> Finding {
     let severity = violation.severity.unwrap_or(rule.severity);

@@ -1,6 +1,6 @@
 //! Facts about a connection from its earlier messages.
 
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::operations::OperationSet;
 use crate::rules::REFUSED;
-use crate::transaction_view::TransactionView;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Maximum number of connections with a history. Beyond it, all histories are forgotten, and rules that need them start
 /// anew.
@@ -69,7 +69,7 @@ pub struct Backchannel {
 
 impl Backchannel {
     /// Updates the state after a Transaction.
-    fn update(&mut self, view: &TransactionView<'_>) {
+    fn update(&mut self, view: &ConformanceTransaction<'_>) {
         if view.transaction.direction == CallDirection::Reverse {
             return;
         }
@@ -101,7 +101,7 @@ impl Backchannel {
 
 /// Facts about a Transaction for the history of its connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TransactionFacts {
+pub(crate) struct ConnectionHistoryUpdate {
     /// `true` if the connection follows RFC 5666.
     is_rfc5666: bool,
     is_nfs4: bool,
@@ -109,9 +109,9 @@ pub(crate) struct TransactionFacts {
     backchannel: Backchannel,
 }
 
-impl TransactionFacts {
+impl ConnectionHistoryUpdate {
     /// Returns the facts about a Transaction.
-    pub(crate) fn of(view: &TransactionView<'_>) -> Self {
+    pub(crate) fn of(view: &ConformanceTransaction<'_>) -> Self {
         let mut backchannel = view.connection.backchannel;
         backchannel.update(view);
         Self { is_rfc5666: view.is_rfc5666(), is_nfs4: view.is_nfs4(), backchannel }
@@ -133,7 +133,7 @@ impl ConnectionHistory {
     }
 
     /// Records a Transaction with these facts.
-    pub(crate) fn record(&mut self, transaction: &Transaction, facts: TransactionFacts) {
+    pub(crate) fn record(&mut self, transaction: &Transaction, facts: ConnectionHistoryUpdate) {
         let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
         let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
         // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.
@@ -180,7 +180,7 @@ impl ConnectionHistory {
 }
 
 /// Addresses of client and server, and their virtual network.
-type HostPair = (Address, Address, Tenant);
+type HostPair = (Address, Address, VirtualNetwork);
 
 /// Histories of all connections by their numbers.
 #[derive(Debug, Default)]

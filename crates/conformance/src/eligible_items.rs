@@ -9,20 +9,20 @@ use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 
-use crate::transaction_view::TransactionView;
+use crate::transaction_view::ConformanceTransaction;
 
 /// DDP-eligible items of a message, in its order.
 #[derive(Clone, Debug, Default)]
-pub struct EligibleItems {
+pub struct DdpEligibleItems {
     /// Items up to the end of the message, or up to the error.
     pub items: Vec<DdpEligibleItem>,
     /// Error that ended decoding, including bytes after the end.
     pub error: Option<XdrError>,
 }
 
-impl EligibleItems {
+impl DdpEligibleItems {
     pub(crate) fn decode((procedure, mut cursor): (Procedure, Cursor<'_>), kind: RpcMessageKind) -> Self {
-        let mut collector = ItemCollector::default();
+        let mut collector = DdpEligibleItemCollector::default();
         let decoded = match kind {
             RpcMessageKind::Call => procedure.arguments(&mut cursor, &mut collector),
             RpcMessageKind::Reply => procedure.results(&mut cursor, &mut collector),
@@ -43,9 +43,9 @@ impl EligibleItems {
 }
 
 #[derive(Default)]
-struct ItemCollector(Vec<DdpEligibleItem>);
+struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
 
-impl<'a> Observer<'a> for ItemCollector {
+impl<'a> Observer<'a> for DdpEligibleItemCollector {
     const ENABLED: bool = false;
 
     fn enter(&mut self, _: &'static Field, _: usize) {}
@@ -59,7 +59,7 @@ impl<'a> Observer<'a> for ItemCollector {
     fn value(&mut self, _: &'static Field, _: Range<usize>, _: FieldValue<'a>) {}
 }
 
-impl TransactionView<'_> {
+impl ConformanceTransaction<'_> {
     /// Returns `true` if the arguments can have a DDP-eligible item; `None` if the Call cannot tell.
     pub fn has_eligible_arguments(&self) -> Option<bool> {
         let (procedure, _) = self.arguments?;

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionRole, Endpoint};
+use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint, EndpointRole};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
 use crate::known::KnownDeviation;
-use crate::measurement::Measurement;
+use crate::measurement::ViolationValues;
 use crate::rule::{Rule, Severity};
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
@@ -62,9 +62,9 @@ pub struct Finding {
     /// Values that broke the rule.
     pub text: String,
     /// Values from which the text is made when all violations are known; `None` afterwards.
-    pub measurement: Option<Measurement>,
+    pub measurement: Option<ViolationValues>,
     /// Side that broke the rule.
-    pub side: ConnectionRole,
+    pub side: EndpointRole,
     /// Connection.
     pub connection: ConnectionIdentity,
     /// Index of the Transaction; `None` for a finding about a connection.
@@ -108,8 +108,8 @@ impl Finding {
     /// Returns the side that broke the rule.
     pub fn endpoint(&self) -> &Endpoint {
         match self.side {
-            ConnectionRole::Client => &self.connection.client,
-            ConnectionRole::Server => &self.connection.server,
+            EndpointRole::Client => &self.connection.client,
+            EndpointRole::Server => &self.connection.server,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Known deviations of implementations.
 
 use nfsrdma_dissectors::flow::NegotiatedParameters;
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::rpcrdma::SidePrivateData;
 
 use crate::rule::Rule;
@@ -14,7 +14,7 @@ pub struct KnownDeviation {
     /// Rule that the implementation breaks.
     pub rule: &'static str,
     /// Side that the implementation is.
-    pub side: ConnectionRole,
+    pub side: EndpointRole,
     /// Name of the implementation.
     pub implementation: &'static str,
     /// Versions in captures of this behavior.
@@ -28,7 +28,7 @@ pub struct KnownDeviation {
 /// All known deviations.
 pub static KNOWN_DEVIATIONS: &[KnownDeviation] = &[KnownDeviation {
     rule: "rpcrdma/inval-not-announced",
-    side: ConnectionRole::Server,
+    side: EndpointRole::Server,
     implementation: "Linux NFS server",
     seen_in: "Linux 7.2",
     text: "clears the R bit in its private data, and invalidates memory of clients that set it",
@@ -42,7 +42,7 @@ pub static KNOWN_DEVIATIONS: &[KnownDeviation] = &[KnownDeviation {
 #[cold]
 pub(crate) fn find_known(
     rule: &Rule,
-    side: ConnectionRole,
+    side: EndpointRole,
     set_up: Option<&NegotiatedParameters>,
 ) -> Option<&'static KnownDeviation> {
     KNOWN_DEVIATIONS.iter().find(|known| {

@@ -32,13 +32,15 @@ mod unanswered_memory;
 mod waiting_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};
-pub use eligible_items::EligibleItems;
+pub use eligible_items::DdpEligibleItems;
 pub use finding::{Finding, SeverityLevel};
 pub use known::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use measurement::Measurement;
-pub use memory_table::MemoryOverlap;
-pub use message_view::MessageView;
-pub use rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict, Violation, find_rule};
+pub use measurement::ViolationValues;
+pub use memory_table::OfferedMemoryOverlap;
+pub use message_view::ConformanceMessage;
+pub use rule::{
+    FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation, find_rule,
+};
 pub use rules::RULES;
-pub use subject::Subject;
-pub use transaction_view::TransactionView;
+pub use subject::RuleSubject;
+pub use transaction_view::ConformanceTransaction;

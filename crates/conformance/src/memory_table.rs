@@ -17,7 +17,7 @@ const MAX_EARLIER: usize = 63;
 
 /// Memory that another Call in flight offered, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryOverlap {
+pub struct OfferedMemoryOverlap {
     /// The other Call.
     pub xid: Xid,
     /// Handle.
@@ -31,7 +31,7 @@ pub struct MemoryOverlap {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct OfferedRange {
+struct OfferedMemoryRange {
     transaction: u64,
     xid: Xid,
     start: u64,
@@ -41,7 +41,7 @@ struct OfferedRange {
     reply_time: Timestamp,
 }
 
-impl OfferedRange {
+impl OfferedMemoryRange {
     /// Returns `true` if this range is common to the other, while both Calls are in flight for more than `min_ns`.
     fn overlaps(&self, other: &Self, min_ns: u64) -> bool {
         let is_common = self.start < other.end && other.start < self.end;
@@ -57,26 +57,26 @@ impl OfferedRange {
 }
 
 /// Connection, direction of the Calls, and handle.
-type MemoryKey = (u64, CallDirection, Handle);
+type OfferedMemoryKey = (u64, CallDirection, Handle);
 
 /// Ranges of one handle that Calls offered.
 #[derive(Debug)]
-struct HandleRanges {
-    last: OfferedRange,
+struct RdmaHandleRanges {
+    last: OfferedMemoryRange,
     /// Ranges before it, of Calls in flight at the same time.
-    earlier: Vec<OfferedRange>,
+    earlier: Vec<OfferedMemoryRange>,
 }
 
-impl HandleRanges {
+impl RdmaHandleRanges {
     /// Returns a range that overlaps, and whether this is certain.
-    fn find_overlap(&self, range: &OfferedRange) -> Option<(&OfferedRange, bool)> {
+    fn find_overlap(&self, range: &OfferedMemoryRange) -> Option<(&OfferedMemoryRange, bool)> {
         let find =
             |min_ns| self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other, min_ns));
         find(MAX_CAPTURE_SKEW_NS).map(|other| (other, true)).or_else(|| Some((find(0)?, false)))
     }
 
-    fn add(&mut self, range: OfferedRange) {
-        let is_over = |other: &OfferedRange| other.reply_time < range.call_time;
+    fn add(&mut self, range: OfferedMemoryRange) {
+        let is_over = |other: &OfferedMemoryRange| other.reply_time < range.call_time;
         // Most handles are used again only after the Reply.
         if is_over(&self.last) && self.earlier.iter().all(is_over) {
             self.earlier.clear();
@@ -92,11 +92,11 @@ impl HandleRanges {
 
 /// Ranges that answered Calls offered.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryTable(FxHashMap<MemoryKey, HandleRanges>);
+pub(crate) struct OfferedMemoryTable(FxHashMap<OfferedMemoryKey, RdmaHandleRanges>);
 
-impl MemoryTable {
+impl OfferedMemoryTable {
     /// Records the memory of a Transaction. Returns memory that another Call in flight at the same time offered.
-    pub(crate) fn record(&mut self, transaction: &Transaction) -> Option<MemoryOverlap> {
+    pub(crate) fn record(&mut self, transaction: &Transaction) -> Option<OfferedMemoryOverlap> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         if call.copies > 1 {
             return None;
@@ -109,7 +109,7 @@ impl MemoryTable {
         let mut found = None;
         for (segment, is_written) in segments.filter(|(segment, _)| segment.length > 0) {
             let ChunkSegment { handle, offset, length, .. } = *segment;
-            let range = OfferedRange {
+            let range = OfferedMemoryRange {
                 transaction: transaction.index,
                 xid: transaction.xid,
                 start: offset,
@@ -123,15 +123,16 @@ impl MemoryTable {
                 if self.0.len() >= MAX_HANDLES {
                     self.0.clear();
                 }
-                self.0.insert(key, HandleRanges { last: range, earlier: Vec::new() });
+                self.0.insert(key, RdmaHandleRanges { last: range, earlier: Vec::new() });
                 continue;
             };
-            if !found.is_some_and(|found: MemoryOverlap| found.is_certain)
+            if !found.is_some_and(|found: OfferedMemoryOverlap| found.is_certain)
                 && let Some((other, is_certain)) = ranges.find_overlap(&range)
             {
                 let start = range.start.max(other.start);
                 let length = range.end.min(other.end) - start;
-                found = Some(MemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
+                found =
+                    Some(OfferedMemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
             }
             ranges.add(range);
         }

@@ -4,28 +4,28 @@ use std::ops::Deref;
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListState, ConnectionRole, HeaderWords, RpcMessageKind,
+    CallDirection, CapturedMessage, ChunkListState, EndpointRole, RpcMessageKind, RpcRdmaHeaderWords,
 };
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{Evidence, EvidenceSet};
-use crate::subject::{Subject, SubjectSet};
-use crate::transaction_view::TransactionView;
+use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
+use crate::subject::{RuleSubject, RuleSubjectSet};
+use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
-pub struct MessageView<'t> {
+pub struct ConformanceMessage<'t> {
     /// The Transaction.
-    pub transaction: &'t TransactionView<'t>,
+    pub transaction: &'t ConformanceTransaction<'t>,
     /// Call or Reply.
     pub kind: RpcMessageKind,
     /// The message.
     pub record: &'t CapturedMessage,
     /// Header words.
-    pub words: HeaderWords,
+    pub words: RpcRdmaHeaderWords,
 }
 
-impl<'t> MessageView<'t> {
+impl<'t> ConformanceMessage<'t> {
     /// Returns `true` if the message has this procedure, in RPC-over-RDMA version 1.
     pub(crate) fn is_proc(&self, proc: RdmaProc) -> bool {
         self.words.message_type == RpcRdmaMessageType::Version1(proc)
@@ -37,13 +37,13 @@ impl<'t> MessageView<'t> {
     }
 
     /// Returns the side that sent the message.
-    pub fn sender(&self) -> ConnectionRole {
+    pub fn sender(&self) -> EndpointRole {
         let requester = self.transaction.requester();
         if self.is_call() { requester } else { requester.peer() }
     }
 
     /// Returns the header words of a version 1 header with a known procedure.
-    pub fn version1(&self) -> Option<HeaderWords> {
+    pub fn version1(&self) -> Option<RpcRdmaHeaderWords> {
         (self.words.dialect.is_version1() && self.record.unknown_header().is_none()).then_some(self.words)
     }
 
@@ -72,38 +72,38 @@ impl<'t> MessageView<'t> {
     }
 
     /// Returns the subjects of the message.
-    pub(crate) fn subjects(&self) -> SubjectSet {
+    pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
-        SubjectSet::default()
-            .with(Subject::Call, self.is_call())
-            .with(Subject::Reply, !self.is_call())
-            .with(Subject::Version1, self.version1().is_some())
-            .with(Subject::RdmaError, self.record.is_rdma_error())
-            .with(Subject::LongMessage, self.record.is_nomsg())
-            .with(Subject::Reverse, self.is_reverse())
-            .with(Subject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
-            .with(Subject::WriteChunks, view.may_have_write_chunks())
-            .with(Subject::Chunks, !self.record.has_no_chunks())
-            .with(Subject::Protected, view.is_protected())
-            .with(Subject::Invalidation, self.record.invalidated_handle.is_some())
-            .with(Subject::UnusualHeader, view.has_unusual_header(self.record))
-            .with(Subject::Undecodable, self.is_undecodable())
-            .with(Subject::NullProcedure, view.summary.procedure == Some(0))
-            .with(Subject::RepeatedCall, view.transaction.retry_of.is_some())
+        RuleSubjectSet::default()
+            .with(RuleSubject::Call, self.is_call())
+            .with(RuleSubject::Reply, !self.is_call())
+            .with(RuleSubject::Version1, self.version1().is_some())
+            .with(RuleSubject::RdmaError, self.record.is_rdma_error())
+            .with(RuleSubject::LongMessage, self.record.is_nomsg())
+            .with(RuleSubject::Reverse, self.is_reverse())
+            .with(RuleSubject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(RuleSubject::WriteChunks, view.may_have_write_chunks())
+            .with(RuleSubject::Chunks, !self.record.has_no_chunks())
+            .with(RuleSubject::Protected, view.is_protected())
+            .with(RuleSubject::Invalidation, self.record.invalidated_handle.is_some())
+            .with(RuleSubject::UnusualHeader, view.has_unusual_header(self.record))
+            .with(RuleSubject::Undecodable, self.is_undecodable())
+            .with(RuleSubject::NullProcedure, view.summary.procedure == Some(0))
+            .with(RuleSubject::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: EvidenceSet) -> EvidenceSet {
+    pub(crate) fn evidence(&self, transaction: JudgementEvidenceSet) -> JudgementEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
-        let has_lists =
-            self.has_complete_lists() && transaction.provides(EvidenceSet::of(&[Evidence::MessageKind]));
+        let has_lists = self.has_complete_lists()
+            && transaction.provides(JudgementEvidenceSet::of(&[JudgementEvidence::MessageKind]));
         transaction
-            .without(Evidence::ChunkLists)
-            .without(Evidence::WholeMessage)
-            .with(Evidence::ChunkLists, has_lists)
-            .with(Evidence::WholeMessage, self.is_whole())
+            .without(JudgementEvidence::ChunkLists)
+            .without(JudgementEvidence::WholeMessage)
+            .with(JudgementEvidence::ChunkLists, has_lists)
+            .with(JudgementEvidence::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.
@@ -128,7 +128,7 @@ impl<'t> MessageView<'t> {
     }
 }
 
-impl<'t> Deref for MessageView<'t> {
+impl<'t> Deref for ConformanceMessage<'t> {
     type Target = CapturedMessage;
 
     fn deref(&self) -> &CapturedMessage {

@@ -7,11 +7,11 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{DecodedCbCompound, DecodedCompound, RpcStatus};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, CbOperation, CbResults, Nfsstat4, Operation, Results};
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode};
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::Text;
 use rustc_hash::FxHasher;
 
-use crate::sequence::{Channel, SequenceArguments, SequenceResult};
+use crate::sequence::{SequenceArguments, SequenceResult, SessionChannelKind};
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl OperationSet {
 #[derive(Debug, Default)]
 pub struct CompoundOperations<'t> {
     /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
-    pub channel: Channel,
+    pub channel: SessionChannelKind,
     /// Minor version.
     pub minor_version: u32,
     /// Tag of the Call; `None` if it cannot be decoded.
@@ -112,7 +112,7 @@ pub struct CompoundOperations<'t> {
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
-    pub failure: Option<RpcFailure>,
+    pub failure: Option<FailedRpcExecution>,
     /// `true` if an operation of COMPOUND is not of its minor version.
     pub has_reserved: bool,
     /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they match in
@@ -124,14 +124,14 @@ pub struct CompoundOperations<'t> {
 
 /// Failure of an RPC without results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RpcFailure {
+pub enum FailedRpcExecution {
     /// The Responder did not execute the Call: it could not read it, or refused its program, procedure or credential.
     NotExecuted,
     /// The Responder may have executed the Call. RFC 8267 section 4: a transport error does not tell.
     MaybeExecuted,
 }
 
-impl RpcFailure {
+impl FailedRpcExecution {
     /// Returns the failure of a Reply with this status, unless it is a success.
     pub(crate) fn of(status: RpcStatus) -> Option<Self> {
         match status {
@@ -143,7 +143,9 @@ impl RpcFailure {
                 | AcceptStat::PROC_UNAVAIL
                 | AcceptStat::GARBAGE_ARGS,
             ))
-            | RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(ErrCode::ERR_VERS)) => Some(Self::NotExecuted),
+            | RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_VERS)) => {
+                Some(Self::NotExecuted)
+            }
             RpcStatus::Rpc(_) | RpcStatus::RdmaError(_) => Some(Self::MaybeExecuted),
         }
     }
@@ -176,7 +178,7 @@ impl<'t> CompoundOperations<'t> {
     pub(crate) fn new(
         transaction: &Transaction,
         compound: &'t DecodedCompound<'t>,
-        failure: Option<RpcFailure>,
+        failure: Option<FailedRpcExecution>,
     ) -> Self {
         let mut all = Self { failure, ..Self::default() };
         if let Some(callback) = &compound.callback {
@@ -242,7 +244,7 @@ impl<'t> CompoundOperations<'t> {
 
     /// Adds the operations of a CB_COMPOUND.
     fn add_callback(&mut self, callback: &'t DecodedCbCompound<'t>) {
-        self.channel = Channel::Back;
+        self.channel = SessionChannelKind::Back;
         if let Some(call) = &callback.call {
             self.minor_version = call.head.minorversion;
             self.tag = Some(call.head.tag);
@@ -320,7 +322,7 @@ impl<'t> CompoundOperations<'t> {
             // Results after a failed SEQUENCE contradict it.
             Some((_, status)) => is_failed(status) && self.result_count == 1,
             None => {
-                self.failure == Some(RpcFailure::NotExecuted)
+                self.failure == Some(FailedRpcExecution::NotExecuted)
                     || (self.result_count == 0 && self.status.is_some_and(is_failed))
             }
         }

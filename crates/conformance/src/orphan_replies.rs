@@ -1,6 +1,6 @@
 //! Replies whose Call was not sent on their connection. RFC 8881 section 2.9.2.
 
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -13,7 +13,7 @@ use crate::connection_history::ConnectionHistory;
 const MAX_REPLIES: usize = 4096;
 
 /// Virtual network, client, server, direction and XID of a Call.
-type CallIdentity = (Tenant, Address, Address, CallDirection, Xid);
+type CallIdentity = (VirtualNetwork, Address, Address, CallDirection, Xid);
 
 fn identity(transaction: &Transaction) -> CallIdentity {
     let connection = &transaction.connection;

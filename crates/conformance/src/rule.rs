@@ -1,14 +1,14 @@
 //! A rule, and the verdict of its judgement.
 
 use nfsrdma_dissectors::flow::SetUpFrame;
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
-use nfsrdma_dissectors::flow::transport_event::{TransportChecks, TransportEvent};
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_dissectors::flow::transport_event::{TransportCheckCounts, TransportEvent};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::measurement::Measurement;
-use crate::message_view::MessageView;
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::measurement::ViolationValues;
+use crate::message_view::ConformanceMessage;
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,7 @@ impl Severity {
 
 /// Evidence that a rule needs. Without it, the rule is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Evidence {
+pub enum JudgementEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
     /// Both the Call and the Reply.
@@ -56,23 +56,23 @@ pub enum Evidence {
 
 /// Evidence that a message or Transaction provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct EvidenceSet(u8);
+pub(crate) struct JudgementEvidenceSet(u8);
 
-impl EvidenceSet {
+impl JudgementEvidenceSet {
     /// Adds evidence if it is provided.
     #[must_use]
-    pub(crate) fn with(self, evidence: Evidence, is_provided: bool) -> Self {
+    pub(crate) fn with(self, evidence: JudgementEvidence, is_provided: bool) -> Self {
         Self(self.0 | u8::from(is_provided) << evidence as u8)
     }
 
     /// Returns the set without this evidence.
     #[must_use]
-    pub(crate) fn without(self, evidence: Evidence) -> Self {
+    pub(crate) fn without(self, evidence: JudgementEvidence) -> Self {
         Self(self.0 & !(1 << evidence as u8))
     }
 
     /// Returns the set of these.
-    pub(crate) fn of(evidence: &[Evidence]) -> Self {
+    pub(crate) fn of(evidence: &[JudgementEvidence]) -> Self {
         evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
     }
 
@@ -82,7 +82,7 @@ impl EvidenceSet {
     }
 }
 
-impl Evidence {
+impl JudgementEvidence {
     /// Returns the description in output.
     pub fn description(self) -> &'static str {
         match self {
@@ -102,36 +102,39 @@ impl Evidence {
 #[derive(Clone, Copy, Debug)]
 pub enum RuleCheck {
     /// Judges each message with an RPC-over-RDMA header.
-    Message(fn(&MessageView<'_>) -> Option<Verdict>),
+    Message(fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each message with an RPC-over-RDMA header and these subjects. Messages without one of them keep the rule.
-    SuspectMessage(&'static [Subject], fn(&MessageView<'_>) -> Option<Verdict>),
+    SuspectMessage(&'static [RuleSubject], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction, on any transport.
-    Transaction(fn(&TransactionView<'_>) -> Option<Verdict>),
+    Transaction(fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
-    SuspectTransaction(&'static [Subject], fn(&TransactionView<'_>) -> Option<Verdict>),
+    SuspectTransaction(&'static [RuleSubject], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each transport event.
-    Event(fn(&TransportEvent) -> Option<Verdict>),
+    Event(fn(&TransportEvent) -> Option<RuleVerdict>),
     /// Judges each transport event, of which there is one only for a violation. The second function says if a Transaction had
     /// what the rule is about, so that the absence of events counts as a judgement.
-    Absence(fn(&TransportEvent) -> Option<Verdict>, fn(&TransactionView<'_>) -> bool),
+    Absence(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
     /// Judges each transport event. The second function returns the number of packets, of all that were examined, to which
     /// the rule applied: without an event, they kept it.
-    Counted(fn(&TransportEvent) -> Option<Verdict>, fn(&TransportChecks) -> u64),
+    Counted(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&TransportCheckCounts) -> u64),
     /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
-    MessageOrEvent(fn(&MessageView<'_>) -> Option<Verdict>, fn(&TransportEvent) -> Option<Verdict>),
+    MessageOrEvent(
+        fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
+        fn(&TransportEvent) -> Option<RuleVerdict>,
+    ),
     /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
     SuspectMessageOrEvent(
-        &'static [Subject],
-        fn(&MessageView<'_>) -> Option<Verdict>,
-        fn(&TransportEvent) -> Option<Verdict>,
+        &'static [RuleSubject],
+        fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
+        fn(&TransportEvent) -> Option<RuleVerdict>,
     ),
     /// Judges each transport event. Each message with an RPC-over-RDMA header keeps the rule.
-    MessageUnlessEvent(fn(&TransportEvent) -> Option<Verdict>),
+    MessageUnlessEvent(fn(&TransportEvent) -> Option<RuleVerdict>),
 }
 
 /// Number of findings that a rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuleScope {
+pub enum FindingGranularity {
     /// One finding per violation.
     Each,
     /// One finding per connection and side, with the number of violations.
@@ -152,11 +155,11 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub subjects: &'static [Subject],
+    pub subjects: &'static [RuleSubject],
     /// Evidence without which the rule is not judged.
-    pub needs: &'static [Evidence],
+    pub needs: &'static [JudgementEvidence],
     /// Number of findings.
-    pub scope: RuleScope,
+    pub scope: FindingGranularity,
     /// Judgement.
     pub check: RuleCheck,
 }
@@ -178,7 +181,7 @@ impl Eq for Rule {}
 
 /// Result of a judgement.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// The requirement is met.
     Kept,
     /// The capture lacks what the judgement needs.
@@ -187,7 +190,7 @@ pub enum Verdict {
     Broken(Box<Violation>),
 }
 
-impl Verdict {
+impl RuleVerdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
     #[inline]
     pub fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
@@ -202,18 +205,22 @@ impl Verdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule with one
     /// finding per connection are common: their text is made once.
     #[inline]
-    pub(crate) fn measured(is_kept: bool, values: [u64; 4], describe: fn(&Measurement) -> String) -> Self {
+    pub(crate) fn measured(
+        is_kept: bool,
+        values: [u64; 4],
+        describe: fn(&ViolationValues) -> String,
+    ) -> Self {
         if is_kept {
             return Self::Kept;
         }
-        let measurement = Some(Measurement::new(values, describe));
+        let measurement = Some(ViolationValues::new(values, describe));
         Self::Broken(Box::new(Violation { measurement, ..Violation::default() }))
     }
 
     /// Sets the side that broke the requirement.
     #[inline]
     #[must_use]
-    pub fn by(self, side: ConnectionRole) -> Self {
+    pub fn by(self, side: EndpointRole) -> Self {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
@@ -264,9 +271,9 @@ pub struct Violation {
     /// Values that broke it, such as `credit 0`; empty if it has a measurement.
     pub text: String,
     /// Values from which the text of all violations on a connection is made.
-    pub measurement: Option<Measurement>,
+    pub measurement: Option<ViolationValues>,
     /// Side that broke it; by default the sender of the message or packet, or of the Reply of a Transaction.
-    pub side: Option<ConnectionRole>,
+    pub side: Option<EndpointRole>,
     /// Frames that show it; by default those of the message or packet, or those that the side sent in a Transaction.
     pub frames: Vec<FrameNumber>,
     /// Time of the first of them, if it is not that of the message, packet or Transaction.

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
-use crate::aggregation::{Judgements, tally_index};
-use crate::rule::{EvidenceSet, Rule, Verdict};
+use crate::aggregation::{ConnectionJudgementCounts, tally_index};
+use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
 use crate::rules::RULES;
-use crate::subject::SubjectSet;
+use crate::subject::RuleSubjectSet;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
 const MAX_PLANS: usize = 1 << 10;
@@ -19,26 +19,26 @@ pub(crate) struct PreparedRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
-    pub(crate) subjects: SubjectSet,
-    pub(crate) needs: EvidenceSet,
+    pub(crate) subjects: RuleSubjectSet,
+    pub(crate) needs: JudgementEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     tally_index: Option<usize>,
     /// Subjects without which messages or Transactions keep the rule; `None` if all must be judged.
-    suspects: Option<SubjectSet>,
+    suspects: Option<RuleSubjectSet>,
     pub(crate) check: F,
 }
 
 impl<F> PreparedRule<F> {
     /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
-    pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<(F, Option<SubjectSet>)>) -> Vec<Self> {
+    pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<(F, Option<RuleSubjectSet>)>) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
             let (check, suspects) = check(rule)?;
             let tally_index = tally_index(rule);
             Some(Self {
                 at,
                 rule,
-                subjects: SubjectSet::of(rule.subjects),
-                needs: EvidenceSet::of(rule.needs),
+                subjects: RuleSubjectSet::of(rule.subjects),
+                needs: JudgementEvidenceSet::of(rule.needs),
                 tally_index,
                 // Judgements on a connection are counted one by one.
                 suspects: suspects.filter(|_| tally_index.is_none()),
@@ -49,7 +49,7 @@ impl<F> PreparedRule<F> {
     }
 
     /// Returns `true` if a message or Transaction with these subjects keeps the rule.
-    fn is_kept_by(&self, subjects: SubjectSet) -> bool {
+    fn is_kept_by(&self, subjects: RuleSubjectSet) -> bool {
         self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
     }
 
@@ -57,11 +57,11 @@ impl<F> PreparedRule<F> {
     #[inline]
     pub(crate) fn count_judgement(
         &self,
-        verdict: &Verdict,
-        sender: Option<ConnectionRole>,
-        judgements: &mut Judgements,
+        verdict: &RuleVerdict,
+        sender: Option<EndpointRole>,
+        judgements: &mut ConnectionJudgementCounts,
     ) {
-        if let Some(at) = self.tally_index.filter(|_| !matches!(verdict, Verdict::Unknown)) {
+        if let Some(at) = self.tally_index.filter(|_| !matches!(verdict, RuleVerdict::Unknown)) {
             judgements.count(at, sender);
         }
     }
@@ -69,13 +69,13 @@ impl<F> PreparedRule<F> {
 
 /// Verdict that a plan has for all its messages or Transactions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum PlanVerdict {
+pub(crate) enum RulePlanVerdict {
     Kept,
     Unknown,
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type Properties = (SubjectSet, EvidenceSet);
+pub(crate) type Properties = (RuleSubjectSet, JudgementEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl<F: Copy> RulePlans<F> {
     pub(crate) fn applicable(
         &mut self,
         properties: Properties,
-        count: impl FnMut(usize, PlanVerdict, u64),
+        count: impl FnMut(usize, RulePlanVerdict, u64),
     ) -> Arc<[PreparedRule<F>]> {
         if let Some(plan) = self.plans.get_mut(&properties) {
             plan.uses += 1;
@@ -122,7 +122,7 @@ impl<F: Copy> RulePlans<F> {
     fn add(
         &mut self,
         properties: Properties,
-        count: impl FnMut(usize, PlanVerdict, u64),
+        count: impl FnMut(usize, RulePlanVerdict, u64),
     ) -> Arc<[PreparedRule<F>]> {
         if self.plans.len() >= MAX_PLANS {
             self.for_each_count(count);
@@ -143,10 +143,10 @@ impl<F: Copy> RulePlans<F> {
 
     /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
     /// verdict and the number of uses.
-    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, PlanVerdict, u64)) {
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, RulePlanVerdict, u64)) {
         for plan in self.plans.values() {
-            plan.kept.iter().for_each(|at| count(*at, PlanVerdict::Kept, plan.uses));
-            plan.not_judged.iter().for_each(|at| count(*at, PlanVerdict::Unknown, plan.uses));
+            plan.kept.iter().for_each(|at| count(*at, RulePlanVerdict::Kept, plan.uses));
+            plan.not_judged.iter().for_each(|at| count(*at, RulePlanVerdict::Unknown, plan.uses));
         }
     }
 
@@ -155,11 +155,11 @@ impl<F: Copy> RulePlans<F> {
     pub(crate) fn assert_subjects(
         &self,
         (subjects, evidence): Properties,
-        judge: impl Fn(F) -> Option<Verdict>,
+        judge: impl Fn(F) -> Option<RuleVerdict>,
     ) {
         if cfg!(debug_assertions) {
             let is_judged = |rule: &&PreparedRule<F>| {
-                evidence.provides(rule.needs) && rule.suspects != Some(SubjectSet::IMPOSSIBLE)
+                evidence.provides(rule.needs) && rule.suspects != Some(RuleSubjectSet::IMPOSSIBLE)
             };
             for rule in self.rules.iter().filter(is_judged) {
                 let id = rule.rule.id;
@@ -167,7 +167,7 @@ impl<F: Copy> RulePlans<F> {
                     assert!(judge(rule.check).is_none(), "{id} applies without its subjects");
                 } else if rule.is_kept_by(subjects) {
                     let verdict = judge(rule.check);
-                    assert!(matches!(verdict, Some(Verdict::Kept)), "{id} without suspects: {verdict:?}");
+                    assert!(matches!(verdict, Some(RuleVerdict::Kept)), "{id} without suspects: {verdict:?}");
                 }
             }
         }

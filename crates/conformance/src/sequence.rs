@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{
 
 /// Channel of a session. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Channel {
+pub enum SessionChannelKind {
     /// Calls of the client: COMPOUND.
     #[default]
     Fore,
@@ -15,7 +15,7 @@ pub enum Channel {
     Back,
 }
 
-impl Channel {
+impl SessionChannelKind {
     /// Returns the prefix of the arguments of SEQUENCE or CB_SEQUENCE.
     pub(crate) fn argument_prefix(self) -> &'static str {
         match self {

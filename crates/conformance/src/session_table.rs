@@ -1,6 +1,6 @@
 //! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
 
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, SiblingConnections};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Result
 use rustc_hash::FxHashMap;
 
 use crate::operations::{CompoundOperations, OperationSet, OperationsDigest};
-use crate::sequence::Channel;
+use crate::sequence::SessionChannelKind;
 use crate::waiting_calls::WaitingCalls;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
@@ -55,7 +55,7 @@ impl ChannelLimits {
 }
 
 /// Addresses of client and server, and their virtual network.
-type HostPair = (Address, Address, Tenant);
+type HostPair = (Address, Address, VirtualNetwork);
 
 fn hosts_of(connection: &ConnectionIdentity) -> HostPair {
     (connection.client.address, connection.server.address, connection.tenant)
@@ -63,7 +63,7 @@ fn hosts_of(connection: &ConnectionIdentity) -> HostPair {
 
 /// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CertainPoint {
+struct ChannelLossSnapshot {
     /// Connection number.
     connection: u64,
     /// Losses on the connection.
@@ -74,7 +74,7 @@ struct CertainPoint {
 
 /// Last use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotUse {
+pub struct LastSessionSlotUse {
     /// Sequence ID.
     pub sequence_id: u32,
     /// sa_cachethis or csa_cachethis.
@@ -97,14 +97,14 @@ pub struct SlotUse {
     pub arguments: Option<OperationsDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
-    certain: CertainPoint,
+    certain: ChannelLossSnapshot,
     /// Number of the Call on its connection.
     call_number: u64,
     /// `true` if the Call may have been sent after a Reply that was captured later.
     may_follow_reply: bool,
 }
 
-impl SlotUse {
+impl LastSessionSlotUse {
     /// Returns the number of the connection of the Call.
     pub fn connection(&self) -> u64 {
         self.certain.connection
@@ -129,7 +129,7 @@ impl SlotUse {
 
 /// Limit of the slots that the replier wants to withdraw. RFC 8881 section 2.10.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TargetSlot {
+pub struct TargetHighestSlot {
     /// sr_target_highest_slotid or csr_target_highest_slotid.
     pub highest_slot: u32,
     /// Time of the first Reply with it.
@@ -148,9 +148,9 @@ pub struct SlotHistory {
     /// Highest slot that the replier ever granted, by ca_maxrequests or in the results of SEQUENCE or CB_SEQUENCE.
     pub highest_granted_slot: u32,
     /// Target of the last results of SEQUENCE or CB_SEQUENCE.
-    pub target: Option<TargetSlot>,
+    pub target: Option<TargetHighestSlot>,
     /// Last use of the slot; `None` before its first.
-    pub last_use: Option<SlotUse>,
+    pub last_use: Option<LastSessionSlotUse>,
     /// `true` if uses of the slot since then may be missing from the capture.
     pub has_gaps: bool,
 }
@@ -160,12 +160,12 @@ pub struct SlotHistory {
 struct SessionChannel {
     minor_version: u32,
     limits: ChannelLimits,
-    slots: FxHashMap<u32, SlotUse>,
+    slots: FxHashMap<u32, LastSessionSlotUse>,
     highest_granted_slot: u32,
     /// Lower one of sr_highest_slotid and sr_target_highest_slotid, or of their csr counterparts, in the last results.
     highest_retained_slot: u32,
-    target: Option<TargetSlot>,
-    created: CertainPoint,
+    target: Option<TargetHighestSlot>,
+    created: ChannelLossSnapshot,
     /// First frame of the Call of CREATE_SESSION.
     created_frame: Option<FrameNumber>,
     /// Hosts of the connection of CREATE_SESSION.
@@ -186,12 +186,12 @@ struct SessionChannel {
 struct AsynchronousCopy {
     stateid: [u8; 12],
     is_reported: bool,
-    started: CertainPoint,
+    started: ChannelLossSnapshot,
 }
 
 /// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedCopies {
+pub struct EndedSessionCopies {
     /// Number of copies of the session.
     pub started: usize,
     /// Number of copies without a reported result.
@@ -211,7 +211,7 @@ impl SessionChannel {
             highest_granted_slot: limits.max_requests.saturating_sub(1),
             highest_retained_slot: limits.max_requests.saturating_sub(1),
             target: None,
-            created: CertainPoint { connection, losses: transaction.credit_use.losses, gaps: 0 },
+            created: ChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps: 0 },
             created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
             hosts: hosts_of(&transaction.connection),
             has_other_hosts: false,
@@ -222,11 +222,11 @@ impl SessionChannel {
         }
     }
 
-    fn certain_point(&self, transaction: &Transaction) -> CertainPoint {
+    fn certain_point(&self, transaction: &Transaction) -> ChannelLossSnapshot {
         let connection = transaction.connection.number;
         // Uses on another connection are not in a certain order with those on this one.
         let gaps = self.gaps + u64::from(connection != self.connection);
-        CertainPoint { connection, losses: transaction.credit_use.losses, gaps }
+        ChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps }
     }
 
     /// Returns `true` if another connection than that of the Transaction may have used the session after this frame. What it
@@ -243,7 +243,7 @@ impl SessionChannel {
 
 /// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access port and a
 /// trunk has each session twice.
-type ChannelKey = (Tenant, Channel, Sessionid4);
+type ChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
 
 /// The channels of all sessions whose creation was captured.
 #[derive(Debug, Default)]
@@ -266,7 +266,7 @@ impl SessionTable {
         let before = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
         // Calls of the server have numbers of their own.
-        let created_by = if operations.channel == Channel::Fore { session.created_by } else { 0 };
+        let created_by = if operations.channel == SessionChannelKind::Fore { session.created_by } else { 0 };
         let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
         Some(SlotHistory {
             minor_version: session.minor_version,
@@ -289,21 +289,23 @@ impl SessionTable {
         &self,
         transaction: &Transaction,
         operations: &CompoundOperations<'_>,
-    ) -> Option<EndedCopies> {
+    ) -> Option<EndedSessionCopies> {
         if !operations.has_any(DESTROY_SESSION) {
             return None;
         }
         let tenant = transaction.connection.tenant;
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| self.channels.get(&(tenant, Channel::Fore, destroyed.dsa_sessionid)))
+                result.ok().and_then(|_| {
+                    self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid))
+                })
             }
             _ => None,
         })?;
         let now = session.certain_point(transaction);
         let unreported = || session.copies.iter().filter(|copy| !copy.is_reported);
         let started = session.copies.len();
-        (started > 0).then(|| EndedCopies {
+        (started > 0).then(|| EndedSessionCopies {
             started,
             unreported: unreported().count(),
             has_gaps: unreported().any(|copy| copy.started != now)
@@ -361,8 +363,8 @@ impl SessionTable {
                         self.channels.clear();
                     }
                     for (channel, attributes) in [
-                        (Channel::Fore, &created.csr_fore_chan_attrs),
-                        (Channel::Back, &created.csr_back_chan_attrs),
+                        (SessionChannelKind::Fore, &created.csr_fore_chan_attrs),
+                        (SessionChannelKind::Back, &created.csr_back_chan_attrs),
                     ] {
                         let id = (tenant, channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
@@ -373,7 +375,7 @@ impl SessionTable {
                     }
                 }
                 (Args::BIND_CONN_TO_SESSION(bound), _) => {
-                    for channel in [Channel::Fore, Channel::Back] {
+                    for channel in [SessionChannelKind::Fore, SessionChannelKind::Back] {
                         if let Some(session) = self.channels.get_mut(&(tenant, channel, bound.bctsa_sessid)) {
                             session.has_other_hosts |= session.hosts != hosts_of(&transaction.connection);
                         }
@@ -382,7 +384,7 @@ impl SessionTable {
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
                     if result.ok().is_some() =>
                 {
-                    for channel in [Channel::Fore, Channel::Back] {
+                    for channel in [SessionChannelKind::Fore, SessionChannelKind::Back] {
                         self.channels.remove(&(tenant, channel, destroyed.dsa_sessionid));
                     }
                 }
@@ -472,7 +474,8 @@ impl SessionTable {
             }
             session.highest_retained_slot = retained;
             if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
-                session.target = Some(TargetSlot { highest_slot, since: reply.end_time, later_calls: 0 });
+                session.target =
+                    Some(TargetHighestSlot { highest_slot, since: reply.end_time, later_calls: 0 });
             }
         }
         if result.is_none() && operations.is_refused() {
@@ -485,8 +488,9 @@ impl SessionTable {
             return;
         }
         let id = sequence.sequence_id;
-        let follows = |known: &SlotUse| id == known.sequence_id || id == known.sequence_id.wrapping_add(1);
-        let used = SlotUse {
+        let follows =
+            |known: &LastSessionSlotUse| id == known.sequence_id || id == known.sequence_id.wrapping_add(1);
+        let used = LastSessionSlotUse {
             sequence_id: id,
             is_misordered: is_known.is_some_and(|known| !follows(known)),
             is_retired: false,
@@ -498,7 +502,7 @@ impl SessionTable {
             arguments: operations.arguments_digest,
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
-            certain: CertainPoint { losses: transaction.credit_use.losses_before, ..certain },
+            certain: ChannelLossSnapshot { losses: transaction.credit_use.losses_before, ..certain },
             call_number: transaction.credit_use.call_number,
             may_follow_reply: transaction.credit_use.may_follow_reply,
         };

@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
+pub enum RuleSubject {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.
@@ -68,9 +68,9 @@ pub enum Subject {
     UnusualCompound,
     /// The slot had no use before the COMPOUND or CB_COMPOUND.
     FirstSlotUse,
-    /// A rule about all uses of a slot may be broken; see [`TransactionView::has_usual_sequence`].
+    /// A rule about all uses of a slot may be broken; see [`ConformanceTransaction::has_usual_sequence`].
     ///
-    /// [`TransactionView::has_usual_sequence`]: crate::transaction_view::TransactionView::has_usual_sequence
+    /// [`ConformanceTransaction::has_usual_sequence`]: crate::transaction_view::ConformanceTransaction::has_usual_sequence
     UnusualSequence,
     /// The Call or Reply may exceed a limit of the channel of its session.
     LargeMessage,
@@ -78,20 +78,20 @@ pub enum Subject {
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SubjectSet(u64);
+pub(crate) struct RuleSubjectSet(u64);
 
-impl SubjectSet {
+impl RuleSubjectSet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
     /// Returns the set of these subjects.
-    pub(crate) fn of(subjects: &[Subject]) -> Self {
+    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
     /// Adds a subject if the condition holds.
     #[must_use]
-    pub(crate) fn with(self, subject: Subject, is_present: bool) -> Self {
+    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 

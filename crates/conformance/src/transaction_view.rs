@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::NegotiatedParameters;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
@@ -15,16 +15,16 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
 use crate::connection_history::ConnectionHistory;
-use crate::eligible_items::EligibleItems;
+use crate::eligible_items::DdpEligibleItems;
 use crate::file_access::FileAccess;
-use crate::memory_table::MemoryOverlap;
-use crate::message_view::MessageView;
+use crate::memory_table::OfferedMemoryOverlap;
+use crate::message_view::ConformanceMessage;
 use crate::operations::{CompoundOperations, OperationSet};
 use crate::orphan_replies::OrphanReply;
-use crate::rule::{Evidence, EvidenceSet};
-use crate::session_table::{EndedCopies, SessionTable, SlotHistory, SlotUse};
-use crate::subject::{Subject, SubjectSet};
-use crate::unanswered_memory::ResultMemory;
+use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
+use crate::session_table::{EndedSessionCopies, LastSessionSlotUse, SessionTable, SlotHistory};
+use crate::subject::{RuleSubject, RuleSubjectSet};
+use crate::unanswered_memory::ResultChunkSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
@@ -34,12 +34,12 @@ const OFFLOAD_OPERATIONS: OperationSet =
     OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_CANCEL, Operation::OFFLOAD_STATUS]);
 
 /// RPC-over-RDMA headers of a Transaction, unless neither message has chunks. They are large: views borrow them.
-pub(crate) struct MessageHeaders<'t> {
+pub(crate) struct TransactionRpcRdmaHeaders<'t> {
     call: Option<AnyDialectHeader<'t>>,
     reply: Option<AnyDialectHeader<'t>>,
 }
 
-impl<'t> MessageHeaders<'t> {
+impl<'t> TransactionRpcRdmaHeaders<'t> {
     #[inline]
     pub(crate) fn decode(transaction: &'t Transaction) -> Self {
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
@@ -50,7 +50,7 @@ impl<'t> MessageHeaders<'t> {
 }
 
 /// A Transaction with its decoded messages and the history of its connection and session.
-pub struct TransactionView<'t> {
+pub struct ConformanceTransaction<'t> {
     /// The Transaction.
     pub transaction: &'t Transaction,
     /// The RPC message of the Call.
@@ -70,22 +70,22 @@ pub struct TransactionView<'t> {
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
-    pub ended_copies: Option<EndedCopies>,
+    pub ended_copies: Option<EndedSessionCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
     pub operations: &'t CompoundOperations<'t>,
-    headers: &'t MessageHeaders<'t>,
+    headers: &'t TransactionRpcRdmaHeaders<'t>,
     file_accesses: OnceCell<Vec<FileAccess>>,
     /// Memory that another Call in flight offered, too.
-    pub overlap: Option<MemoryOverlap>,
+    pub overlap: Option<OfferedMemoryOverlap>,
     /// Memory for results of the Call that this one repeats on another connection, if it is known.
-    pub(crate) earlier_memory: Option<ResultMemory>,
+    pub(crate) earlier_memory: Option<ResultChunkSegments>,
     /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
     pub has_invalid_access: bool,
     /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
-    eligible_items: [OnceCell<Option<EligibleItems>>; 2],
+    eligible_items: [OnceCell<Option<DdpEligibleItems>>; 2],
 }
 
-impl<'t> TransactionView<'t> {
+impl<'t> ConformanceTransaction<'t> {
     /// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids chunks for
     /// others.
     pub(crate) fn is_plain(&self) -> bool {
@@ -96,7 +96,7 @@ impl<'t> TransactionView<'t> {
         transaction: &'t Transaction,
         messages: &'t TransactionMessages<'a>,
         summary: &'t RpcSummary,
-        (headers, operations): (&'t MessageHeaders<'t>, &'t CompoundOperations<'t>),
+        (headers, operations): (&'t TransactionRpcRdmaHeaders<'t>, &'t CompoundOperations<'t>),
         connection: &'t ConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
@@ -130,25 +130,25 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
-    pub fn eligible_items(&self, kind: RpcMessageKind) -> Option<&EligibleItems> {
+    pub fn eligible_items(&self, kind: RpcMessageKind) -> Option<&DdpEligibleItems> {
         let [call, reply] = &self.eligible_items;
         let (cell, body) = match kind {
             RpcMessageKind::Call => (call, self.arguments),
             RpcMessageKind::Reply => (reply, self.results),
         };
-        cell.get_or_init(|| body.map(|body| EligibleItems::decode(body, kind))).as_ref()
+        cell.get_or_init(|| body.map(|body| DdpEligibleItems::decode(body, kind))).as_ref()
     }
 
     /// Returns the side that sent the Call.
-    pub fn requester(&self) -> ConnectionRole {
+    pub fn requester(&self) -> EndpointRole {
         match self.transaction.direction {
-            CallDirection::Forward => ConnectionRole::Client,
-            CallDirection::Reverse => ConnectionRole::Server,
+            CallDirection::Forward => EndpointRole::Client,
+            CallDirection::Reverse => EndpointRole::Server,
         }
     }
 
     /// Returns the side that sent the Reply.
-    pub fn responder(&self) -> ConnectionRole {
+    pub fn responder(&self) -> EndpointRole {
         self.requester().peer()
     }
 
@@ -186,9 +186,9 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns a message, if it has an RPC-over-RDMA header.
-    pub fn message(&self, kind: RpcMessageKind) -> Option<MessageView<'_>> {
+    pub fn message(&self, kind: RpcMessageKind) -> Option<ConformanceMessage<'_>> {
         let record = self.transaction.message(kind)?;
-        Some(MessageView { transaction: self, kind, record, words: record.rpcrdma? })
+        Some(ConformanceMessage { transaction: self, kind, record, words: record.rpcrdma? })
     }
 
     /// Returns `true` if the Call may be a COMPOUND or CB_COMPOUND of which not even the first operation is known.
@@ -264,7 +264,7 @@ impl<'t> TransactionView<'t> {
         else {
             return false;
         };
-        let follows = |last_use: &SlotUse| {
+        let follows = |last_use: &LastSessionSlotUse| {
             sent.sequence_id == last_use.sequence_id.wrapping_add(1)
                 && last_use.is_before(self.transaction, call.time)
                 && last_use.reply_time.is_some_and(|reply_time| reply_time <= call.time)
@@ -295,7 +295,7 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns the subjects of the Transaction.
-    pub(crate) fn subjects(&self) -> SubjectSet {
+    pub(crate) fn subjects(&self) -> RuleSubjectSet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks =
@@ -304,44 +304,44 @@ impl<'t> TransactionView<'t> {
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
-        SubjectSet::default()
-            .with(Subject::Call, call.is_some())
-            .with(Subject::Reply, reply.is_some())
-            .with(Subject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
-            .with(Subject::Reverse, transaction.direction == CallDirection::Reverse)
-            .with(Subject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
-            .with(Subject::WriteChunks, self.may_have_write_chunks())
-            .with(Subject::Chunks, has_chunks(call) || has_chunks(reply))
-            .with(Subject::Protected, self.is_protected())
-            .with(Subject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
-            .with(Subject::Sequence, operations.sequence.is_some())
-            .with(Subject::Compound, operations.tag.is_some() || operations.status.is_some())
-            .with(Subject::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(Subject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
-            .with(Subject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
-            .with(Subject::Failure, operations.failure.is_some())
+        RuleSubjectSet::default()
+            .with(RuleSubject::Call, call.is_some())
+            .with(RuleSubject::Reply, reply.is_some())
+            .with(RuleSubject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
+            .with(RuleSubject::Reverse, transaction.direction == CallDirection::Reverse)
+            .with(RuleSubject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
+            .with(RuleSubject::WriteChunks, self.may_have_write_chunks())
+            .with(RuleSubject::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(RuleSubject::Protected, self.is_protected())
+            .with(RuleSubject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
+            .with(RuleSubject::Sequence, operations.sequence.is_some())
+            .with(RuleSubject::Compound, operations.tag.is_some() || operations.status.is_some())
+            .with(RuleSubject::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(RuleSubject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(RuleSubject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
+            .with(RuleSubject::Failure, operations.failure.is_some())
             .with(
-                Subject::Refusal,
+                RuleSubject::Refusal,
                 !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
-            .with(Subject::NullProcedure, summary.procedure == Some(0))
-            .with(Subject::RepeatedCall, transaction.retry_of.is_some())
-            .with(Subject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(Subject::FileAccess, self.has_file_access())
-            .with(Subject::RepeatedSequence, self.is_repeated_sequence())
-            .with(Subject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
-            .with(Subject::CreateSession, operations.has_any(CREATE_SESSION))
-            .with(Subject::ReadPlus, operations.has_any(READ_PLUS))
-            .with(Subject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(RuleSubject::NullProcedure, summary.procedure == Some(0))
+            .with(RuleSubject::RepeatedCall, transaction.retry_of.is_some())
+            .with(RuleSubject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(RuleSubject::FileAccess, self.has_file_access())
+            .with(RuleSubject::RepeatedSequence, self.is_repeated_sequence())
+            .with(RuleSubject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
+            .with(RuleSubject::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(RuleSubject::ReadPlus, operations.has_any(READ_PLUS))
+            .with(RuleSubject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
             .with(
-                Subject::SessionVersion,
+                RuleSubject::SessionVersion,
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
-            .with(Subject::ReservedOperation, operations.has_reserved)
-            .with(Subject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
-            .with(Subject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
-            .with(Subject::UnusualSequence, !has_usual_sequence)
-            .with(Subject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+            .with(RuleSubject::ReservedOperation, operations.has_reserved)
+            .with(RuleSubject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(RuleSubject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
+            .with(RuleSubject::UnusualSequence, !has_usual_sequence)
+            .with(RuleSubject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.
@@ -353,7 +353,7 @@ impl<'t> TransactionView<'t> {
     }
 
     /// Returns the evidence that the Transaction provides.
-    pub(crate) fn evidence(&self) -> EvidenceSet {
+    pub(crate) fn evidence(&self) -> JudgementEvidenceSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
@@ -362,13 +362,16 @@ impl<'t> TransactionView<'t> {
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        EvidenceSet::default()
-            .with(Evidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
-            .with(Evidence::BothMessages, self.call().is_some() && self.reply().is_some())
-            .with(Evidence::ChunkLists, has_lists)
-            .with(Evidence::NoLoss, self.transaction.credit_use.is_exact)
-            .with(Evidence::MessageKind, are_kinds_known)
-            .with(Evidence::WholeMessage, is_whole)
-            .with(Evidence::Session, has_session)
+        JudgementEvidenceSet::default()
+            .with(
+                JudgementEvidence::SetUp,
+                self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
+            )
+            .with(JudgementEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(JudgementEvidence::ChunkLists, has_lists)
+            .with(JudgementEvidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(JudgementEvidence::MessageKind, are_kinds_known)
+            .with(JudgementEvidence::WholeMessage, is_whole)
+            .with(JudgementEvidence::Session, has_session)
     }
 }

@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 const MAX_CALLS: usize = 4096;
 
 /// Handle and offset of each segment of the Write chunks and the Reply chunk of a Call.
-pub(crate) type ResultMemory = Vec<(Handle, u64)>;
+pub(crate) type ResultChunkSegments = Vec<(Handle, u64)>;
 
 /// Memory for results by the index of the Transaction.
 #[derive(Debug, Default)]
-pub(crate) struct UnansweredMemory(FxHashMap<u64, ResultMemory>);
+pub(crate) struct UnansweredResultChunks(FxHashMap<u64, ResultChunkSegments>);
 
-impl UnansweredMemory {
+impl UnansweredResultChunks {
     /// Records the memory for results of a Call without a Reply.
     pub(crate) fn record(&mut self, transaction: &Transaction) {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.reply.is_none()) else { return };
@@ -32,7 +32,7 @@ impl UnansweredMemory {
     }
 
     /// Removes and returns the memory of the Call that a Transaction repeats.
-    pub(crate) fn take(&mut self, transaction: &Transaction) -> Option<ResultMemory> {
+    pub(crate) fn take(&mut self, transaction: &Transaction) -> Option<ResultChunkSegments> {
         self.0.remove(&transaction.retry_of?)
     }
 }

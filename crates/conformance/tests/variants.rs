@@ -10,7 +10,7 @@ use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionRole, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -666,11 +666,11 @@ const REACTIONS: [&str; 5] = [
 ];
 
 /// Returns the sender of a frame of Ethernet and IPv4.
-fn sender_of(frame: &StoredFrame, client: Address) -> ConnectionRole {
+fn sender_of(frame: &StoredFrame, client: Address) -> EndpointRole {
     let source: [u8; 4] = frame.bytes[26..30].try_into().unwrap();
     match client == Address::Ip(source.into()) {
-        true => ConnectionRole::Client,
-        false => ConnectionRole::Server,
+        true => EndpointRole::Client,
+        false => EndpointRole::Server,
     }
 }
 

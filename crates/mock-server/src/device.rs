@@ -21,7 +21,7 @@ pub(super) enum MockMemoryAccess {
 
 /// An access that a device would refuse with a remote access error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct MockAccessError;
+pub(super) struct MockRemoteAccessError;
 
 /// Registered memory by its handle: an index, and an 8-bit key that changes with each use, like the key of an R_Key. A
 /// late access to released memory has an old key.
@@ -136,12 +136,14 @@ impl MockRdmaDevice {
         offset: u64,
         length: u64,
         access: MockMemoryAccess,
-    ) -> Result<&MockRegisteredMemory, MockAccessError> {
-        let memory = self.memory.get((handle.0 >> 8) as usize).ok_or(MockAccessError)?;
+    ) -> Result<&MockRegisteredMemory, MockRemoteAccessError> {
+        let memory = self.memory.get((handle.0 >> 8) as usize).ok_or(MockRemoteAccessError)?;
         let is_valid = u32::from(memory.key) == handle.0 & 0xff && memory.access == Some(access);
-        let end =
-            offset.checked_sub(BASE).and_then(|start| start.checked_add(length)).ok_or(MockAccessError)?;
-        if is_valid && end <= u64::from(memory.length) { Ok(memory) } else { Err(MockAccessError) }
+        let end = offset
+            .checked_sub(BASE)
+            .and_then(|start| start.checked_add(length))
+            .ok_or(MockRemoteAccessError)?;
+        if is_valid && end <= u64::from(memory.length) { Ok(memory) } else { Err(MockRemoteAccessError) }
     }
 
     /// Performs an RDMA Read: appends the exposed bytes to `to`.
@@ -151,27 +153,35 @@ impl MockRdmaDevice {
         offset: u64,
         length: u32,
         to: &mut Vec<u8>,
-    ) -> Result<(), MockAccessError> {
+    ) -> Result<(), MockRemoteAccessError> {
         let memory = self.checked(handle, offset, length.into(), MockMemoryAccess::Read)?;
         let start = (offset - BASE) as usize;
         let bytes = match &memory.backing {
             MockMemoryBacking::Own(bytes) => bytes.get(start..start + length as usize),
             MockMemoryBacking::Stored(store, at) => self.shared_bytes(*store, at + start, length),
         };
-        to.extend_from_slice(bytes.ok_or(MockAccessError)?);
+        to.extend_from_slice(bytes.ok_or(MockRemoteAccessError)?);
         Ok(())
     }
 
     /// Performs an RDMA Write: stores bytes in exposed memory.
-    pub(super) fn write(&mut self, handle: Handle, offset: u64, bytes: &[u8]) -> Result<(), MockAccessError> {
+    pub(super) fn write(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), MockRemoteAccessError> {
         self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
         let start = (offset - BASE) as usize;
         match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.backing) {
             Some(MockMemoryBacking::Own(place)) => {
-                place.get_mut(start..start + bytes.len()).ok_or(MockAccessError)?.copy_from_slice(bytes);
+                place
+                    .get_mut(start..start + bytes.len())
+                    .ok_or(MockRemoteAccessError)?
+                    .copy_from_slice(bytes);
                 Ok(())
             }
-            _ => Err(MockAccessError),
+            _ => Err(MockRemoteAccessError),
         }
     }
 
@@ -211,11 +221,14 @@ mod tests {
         let mut device = MockRdmaDevice::default();
         let region = device.register(100, MockMemoryAccess::Write).unwrap();
         assert_eq!(device.write(region.handle, region.offset, &[1; 100]), Ok(()));
-        assert_eq!(device.write(region.handle, region.offset + 1, &[1; 100]), Err(MockAccessError));
-        assert_eq!(device.write(region.handle, region.offset - 1, &[1; 2]), Err(MockAccessError));
-        assert_eq!(device.write(region.handle, u64::MAX, &[1; 2]), Err(MockAccessError));
-        assert_eq!(device.read(region.handle, region.offset, 1, &mut Vec::new()), Err(MockAccessError));
-        assert_eq!(device.write(Handle(region.handle.0 + 0x100), region.offset, &[1]), Err(MockAccessError));
+        assert_eq!(device.write(region.handle, region.offset + 1, &[1; 100]), Err(MockRemoteAccessError));
+        assert_eq!(device.write(region.handle, region.offset - 1, &[1; 2]), Err(MockRemoteAccessError));
+        assert_eq!(device.write(region.handle, u64::MAX, &[1; 2]), Err(MockRemoteAccessError));
+        assert_eq!(device.read(region.handle, region.offset, 1, &mut Vec::new()), Err(MockRemoteAccessError));
+        assert_eq!(
+            device.write(Handle(region.handle.0 + 0x100), region.offset, &[1]),
+            Err(MockRemoteAccessError)
+        );
     }
 
     #[test]
@@ -227,7 +240,7 @@ mod tests {
         let second = device.register(128, MockMemoryAccess::Write).unwrap();
         assert_eq!(second.handle.0 >> 8, first.handle.0 >> 8);
         assert_ne!(second.handle, first.handle);
-        assert_eq!(device.write(first.handle, first.offset, &[1]), Err(MockAccessError));
+        assert_eq!(device.write(first.handle, first.offset, &[1]), Err(MockRemoteAccessError));
         assert_ne!(
             device.register(100, MockMemoryAccess::Write).unwrap().handle.0 >> 8,
             second.handle.0 >> 8
@@ -243,7 +256,7 @@ mod tests {
         let mut bytes = Vec::new();
         assert_eq!(device.read(region.handle, region.offset + 1, 4, &mut bytes), Ok(()));
         assert_eq!(bytes, b"3456");
-        assert_eq!(device.read(region.handle, region.offset + 1, 5, &mut bytes), Err(MockAccessError));
+        assert_eq!(device.read(region.handle, region.offset + 1, 5, &mut bytes), Err(MockRemoteAccessError));
         assert!(device.register_stored(store, 8, 3).is_none());
     }
 

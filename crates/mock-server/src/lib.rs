@@ -25,10 +25,10 @@ use nfsrdma_rpc::framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, PayloadSource,
-    RdmaTransportParams, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, SharedMemoryId,
-    SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCall, TransportCall, TransportCounts,
-    TransportCredits, TransportEvent, TransportKind, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, PayloadSource, RdmaTransportParams,
+    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
+    SharedMemoryId, SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
+    TransportCounts, TransportCredits, TransportEvent, TransportKind, TransportParams, TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
@@ -298,17 +298,17 @@ impl MockRdmaDevice {
         header: &RpcRdma1Header<'_>,
         kept: &MockInFlightCall,
         returned: framing::ReturnedChunkLengths,
-    ) -> Result<framing::ReturnedChunkLengths, DiscardReason> {
+    ) -> Result<framing::ReturnedChunkLengths, ReceivedMessageDiscardReason> {
         let Some(region) = kept.reply.filter(|_| matches!(header.rdma_body, RdmaBody::Nomsg(_))) else {
             return Ok(returned);
         };
         let mut words = Cursor::new(self.bytes(region.handle));
         match (words.word(), words.word()) {
-            (Ok(xid), _) if Xid(xid) != header.rdma_xid => Err(DiscardReason::Xid),
+            (Ok(xid), _) if Xid(xid) != header.rdma_xid => Err(ReceivedMessageDiscardReason::Xid),
             (Ok(_), Ok(direction)) if returned.reply >= 8 && MsgType(direction) == MsgType::REPLY => {
                 Ok(returned)
             }
-            _ => Err(DiscardReason::Short),
+            _ => Err(ReceivedMessageDiscardReason::Short),
         }
     }
 }
@@ -411,19 +411,19 @@ impl MockTransport {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
                 Some(kept) => {
                     let is_nomsg = matches!(header.rdma_body, RdmaBody::Nomsg(_));
-                    let returned = header.chunk_lists().ok_or(DiscardReason::Header);
+                    let returned = header.chunk_lists().ok_or(ReceivedMessageDiscardReason::Header);
                     let checked = returned.and_then(|lists| kept.offered.check(lists, is_nomsg));
                     match checked.and_then(|returned| self.device.check_long_reply(&header, kept, returned)) {
                         Ok(returned) => Ok((IncomingMessage::Reply(header, message), returned)),
                         Err(why) => Err((Some(header.rdma_xid), why)),
                     }
                 }
-                None => Err((Some(header.rdma_xid), DiscardReason::UnknownXid)),
+                None => Err((Some(header.rdma_xid), ReceivedMessageDiscardReason::UnknownXid)),
             },
             IncomingMessage::Call(ref header, _)
                 if link.pending_reverse_calls.len() >= link.reverse_credits as usize =>
             {
-                Err((Some(header.rdma_xid), DiscardReason::ReverseCall))
+                Err((Some(header.rdma_xid), ReceivedMessageDiscardReason::ReverseCall))
             }
             IncomingMessage::CallWithChunks(xid) => {
                 if link.pending_reverse_calls.len() < link.reverse_credits as usize {
@@ -431,10 +431,10 @@ impl MockTransport {
                     framing::chunks_refused(xid, link.reverse_credits).encode(&mut encoder);
                     link.answers.push(encoder.finish().0);
                 }
-                Err((Some(xid), DiscardReason::ReverseCall))
+                Err((Some(xid), ReceivedMessageDiscardReason::ReverseCall))
             }
             IncomingMessage::Error(xid, _) if !link.flight.has(xid) => {
-                Err((Some(xid), DiscardReason::UnknownXid))
+                Err((Some(xid), ReceivedMessageDiscardReason::UnknownXid))
             }
             other => Ok((other, framing::ReturnedChunkLengths::default())),
         });
@@ -557,7 +557,7 @@ impl RpcTransport for MockTransport {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
         let link = link

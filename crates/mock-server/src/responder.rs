@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
 
 use super::MockConnectionSettings;
-use super::device::{MockAccessError, MockRdmaDevice};
+use super::device::{MockRdmaDevice, MockRemoteAccessError};
 use super::faults::MockTransportFault;
 use super::server::{MockReply, MockServer};
 use nfsrdma_rpc::framing::SHORTEST_HEADER;
@@ -50,8 +50,8 @@ enum MockResponderError {
     Access,
 }
 
-impl From<MockAccessError> for MockResponderError {
-    fn from(_: MockAccessError) -> Self {
+impl From<MockRemoteAccessError> for MockResponderError {
+    fn from(_: MockRemoteAccessError) -> Self {
         Self::Access
     }
 }

@@ -10,12 +10,12 @@ use nfsrdma_dissectors::nfs::v3::{
 };
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::{self, Program};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaError};
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
 
 use super::*;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm};
+use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ReplySizeLimits, RequestedCallForm};
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =
@@ -110,7 +110,7 @@ fn submit_null(
     transport: &mut MockTransport,
     connection: ConnectionId,
     xid: u32,
-) -> Result<SubmittedCall, SubmitError> {
+) -> Result<SubmittedCallForm, SubmitError> {
     let message = null(xid);
     transport
         .submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
@@ -257,7 +257,7 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     let mut message = encoder.finish().0;
     message[23] = 6; // the procedure
     let call = TransportCall {
-        reply: ExpectedReply { message: 300, payloads: &[5000] },
+        reply: ReplySizeLimits { message: 300, payloads: &[5000] },
         requested_form: RequestedCallForm::Captured(writes),
         ..TransportCall::without_payloads(Xid(77), CallTag(1), &message, 0)
     };
@@ -360,9 +360,10 @@ fn rfc8166_section_4_5_3_a_reply_chunk_that_is_too_short_ends_the_call_with_err_
 
 #[test]
 fn rfc8166_section_4_5_an_rdma_error_ends_its_call_and_gives_its_credit_back() {
-    for (fault, code) in
-        [(MockTransportFault::ErrVers, ErrCode::ERR_VERS), (MockTransportFault::ErrChunk, ErrCode::ERR_CHUNK)]
-    {
+    for (fault, code) in [
+        (MockTransportFault::ErrVers, RpcRdma1ErrCode::ERR_VERS),
+        (MockTransportFault::ErrChunk, RpcRdma1ErrCode::ERR_CHUNK),
+    ] {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let connection = transport.connect(&target(32)).unwrap();
         transport.inject(0, fault);
@@ -406,8 +407,8 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
 #[test]
 fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_stays_in_flight() {
     for (fault, why, xid) in [
-        (MockTransportFault::OtherXid, DiscardReason::Xid, Some(Xid(!1))),
-        (MockTransportFault::CutHeader, DiscardReason::Short, None),
+        (MockTransportFault::OtherXid, ReceivedMessageDiscardReason::Xid, Some(Xid(!1))),
+        (MockTransportFault::CutHeader, ReceivedMessageDiscardReason::Short, None),
     ] {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let connection = transport.connect(&target(32)).unwrap();
@@ -453,7 +454,7 @@ fn a_reply_that_comes_twice_is_one_and_one_that_comes_late_finds_its_call() {
     transport.inject(0, MockTransportFault::Twice);
     submit_null(&mut transport, connection, 1).unwrap();
     expect!(transport, TransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
-    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, DiscardReason::UnknownXid));
+    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::UnknownXid));
     transport.inject(0, MockTransportFault::Late);
     submit_null(&mut transport, connection, 2).unwrap();
     submit_null(&mut transport, connection, 3).unwrap();
@@ -519,7 +520,7 @@ fn rfc8167_section_4_1_calls_beyond_the_credits_that_were_granted_are_not_taken(
     transport.call_back(connection, &null(1));
     transport.call_back(connection, &null(2));
     expect!(transport, TransportEvent::Call(call) => assert_eq!(call.xid, Xid(1)));
-    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, DiscardReason::ReverseCall));
+    expect!(transport, TransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::ReverseCall));
 }
 
 #[test]
@@ -533,7 +534,7 @@ fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
     for (xid, call) in [(7, &with_read_chunk[..]), (8, &with_write_chunk), (9, &long)] {
         transport.send_from_server(connection, words(call));
         expect!(transport, TransportEvent::Discarded { xid: found, reason, .. } => {
-            assert_eq!((found, reason), (Some(Xid(xid)), DiscardReason::ReverseCall));
+            assert_eq!((found, reason), (Some(Xid(xid)), ReceivedMessageDiscardReason::ReverseCall));
         });
         // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 sections 4.1 and 4.2.2; 16 are the credits of the reverse direction.
         assert_eq!(transport.answers(connection), [words(&[xid, 1, 16, 4, 2])]);
@@ -648,7 +649,7 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
     for (xid, (offsets, writes, returned)) in (1..).zip(cases) {
         let message = three_reads(xid, &file, offsets);
         let call = TransportCall {
-            reply: ExpectedReply { message: 400, payloads: &[100; 3] },
+            reply: ReplySizeLimits { message: 400, payloads: &[100; 3] },
             requested_form: RequestedCallForm::Captured(CapturedCallForm {
                 writes: &writes,
                 ..CapturedCallForm::default()

@@ -5,7 +5,7 @@
 //! or the new one, whatever happens in between. A file dropped without a commit is removed. A program that a signal ends
 //! calls [`remove_unfinished`]; SIGKILL and a crash of the machine leave the unfinished file.
 //!
-//! - An input of the command is never replaced: [`InputFiles`] identifies inputs by device and inode, whatever their
+//! - An input of the command is never replaced: [`ProtectedInputFiles`] identifies inputs by device and inode, whatever their
 //!   names.
 //! - A symbolic link is not followed, so that the file that is replaced is the named one.
 //! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
@@ -47,12 +47,12 @@ pub fn is_standard_output(path: &Path) -> bool {
 
 /// Identity of a file, equal for all its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileIdentity {
+enum LocalFileIdentity {
     File { device: u64, inode: u64 },
     BlockDevice { number: u64 },
 }
 
-impl FileIdentity {
+impl LocalFileIdentity {
     /// Returns the identity of a file that writing could destroy or wait for; `None` for a character device.
     fn of(about: &Metadata) -> Option<Self> {
         match about.file_type() {
@@ -65,13 +65,13 @@ impl FileIdentity {
 
 /// Files that a command reads, which none of its outputs may replace.
 #[derive(Clone, Debug, Default)]
-pub struct InputFiles {
-    files: Vec<(FileIdentity, String)>,
+pub struct ProtectedInputFiles {
+    files: Vec<(LocalFileIdentity, String)>,
     /// Directory and name of files that do not exist.
     absent: Vec<(PathBuf, OsString)>,
 }
 
-impl InputFiles {
+impl ProtectedInputFiles {
     /// Creates the set of the files with these names. `-` is standard input. A name without a file is reserved.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Self {
         let mut this = Self::default();
@@ -86,7 +86,7 @@ impl InputFiles {
         } else {
             (fs::metadata(path), path.to_string_lossy().into_owned())
         };
-        let identity = about.ok().as_ref().and_then(FileIdentity::of);
+        let identity = about.ok().as_ref().and_then(LocalFileIdentity::of);
         match identity {
             Some(identity) => self.files.push((identity, name)),
             None if !path.exists() => self.absent.extend(directory_and_name(path)),
@@ -96,7 +96,7 @@ impl InputFiles {
 
     /// Returns the name of the input with this identity.
     fn find(&self, about: &Metadata) -> Option<&str> {
-        let identity = FileIdentity::of(about)?;
+        let identity = LocalFileIdentity::of(about)?;
         self.files.iter().find(|(of, _)| *of == identity).map(|(_, name)| name.as_str())
     }
 
@@ -122,7 +122,7 @@ pub fn check_standard_output<P: AsRef<Path>>(
     arguments: impl IntoIterator<Item = P>,
 ) -> Result<(), OutputError> {
     match descriptor_metadata(io::stdout()) {
-        Ok(about) if about.is_file() => InputFiles::new(arguments).check(Path::new("-"), &about),
+        Ok(about) if about.is_file() => ProtectedInputFiles::new(arguments).check(Path::new("-"), &about),
         _ => Ok(()),
     }
 }
@@ -494,7 +494,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns an error if `path` cannot be replaced or the file cannot be created.
-    pub fn create(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
+    pub fn create(path: &Path, inputs: &ProtectedInputFiles) -> Result<Self, OutputError> {
         Self::open(path, inputs, true)
     }
 
@@ -504,14 +504,14 @@ impl OutputFile {
     /// Returns [`OutputErrorKind::Exists`], [`OutputErrorKind::Special`] for standard output, a device and a FIFO, and the
     /// errors of [`OutputFile::create`].
     pub fn create_new(path: &Path) -> Result<Self, OutputError> {
-        Self::open(path, &InputFiles::default(), false)
+        Self::open(path, &ProtectedInputFiles::default(), false)
     }
 
     /// Creates a file whose header is written last.
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Special`] for an output that cannot seek, and the errors of [`OutputFile::create`].
-    pub fn create_seekable(path: &Path, inputs: &InputFiles) -> Result<Self, OutputError> {
+    pub fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Result<Self, OutputError> {
         let refused = |what| Err(OutputError::new(path, OutputErrorKind::Special(what)));
         if is_standard_output(path) {
             return refused("a stream, while the beginning of this file is written last");
@@ -527,7 +527,7 @@ impl OutputFile {
         Ok(this)
     }
 
-    fn open(path: &Path, inputs: &InputFiles, replaces: bool) -> Result<Self, OutputError> {
+    fn open(path: &Path, inputs: &ProtectedInputFiles, replaces: bool) -> Result<Self, OutputError> {
         let failed = |kind| OutputError::new(path, kind);
         let unmade = |error| failed(OutputErrorKind::Create(error));
         let new = |file, place| {
@@ -663,7 +663,8 @@ impl OutputFile {
 
     /// Returns `true` if this file was published and still has its name.
     fn is_published_as(&self, path: &Path) -> bool {
-        let same = |one: &Metadata, other: &Metadata| FileIdentity::of(one) == FileIdentity::of(other);
+        let same =
+            |one: &Metadata, other: &Metadata| LocalFileIdentity::of(one) == LocalFileIdentity::of(other);
         let mine = self.to.get_ref().file.metadata().ok();
         mine.zip(fs::symlink_metadata(path).ok()).is_some_and(|(mine, there)| same(&mine, &there))
     }
@@ -676,7 +677,7 @@ impl OutputFile {
         self.to.flush()?;
         self.to.get_ref().release_reserve();
         let identity = if self.is_published_as(&self.path) {
-            FileIdentity::of(&self.to.get_ref().file.metadata()?)
+            LocalFileIdentity::of(&self.to.get_ref().file.metadata()?)
         } else {
             None
         };
@@ -731,13 +732,13 @@ impl ClosedOutputFile {
 #[derive(Debug)]
 pub struct WrittenFile {
     path: PathBuf,
-    identity: Option<FileIdentity>,
+    identity: Option<LocalFileIdentity>,
 }
 
 impl WrittenFile {
     /// Removes the file, unless another one has its name now.
     pub fn remove(self) {
-        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(FileIdentity::of);
+        let there = fs::symlink_metadata(&self.path).ok().as_ref().and_then(LocalFileIdentity::of);
         if self.identity.is_some() && there == self.identity {
             // It may have been removed already.
             let _ = fs::remove_file(&self.path);
@@ -749,7 +750,7 @@ impl WrittenFile {
 ///
 /// # Errors
 /// Returns [`OutputErrorKind::Input`] or [`OutputErrorKind::Write`].
-pub fn remove_old(path: &Path, inputs: &InputFiles) -> Result<(), OutputError> {
+pub fn remove_old(path: &Path, inputs: &ProtectedInputFiles) -> Result<(), OutputError> {
     let unwritten = |error| OutputError::write_error(path, error);
     inputs.check(path, &fs::symlink_metadata(path).map_err(unwritten)?)?;
     fs::remove_file(path).map_err(unwritten)

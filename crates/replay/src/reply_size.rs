@@ -34,14 +34,14 @@ const UNLISTED_BYTES: u32 = 16 << 10;
 
 /// Maximum sizes of the parts of a Reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplySize {
+pub struct ReplySizeUpperBound {
     /// Maximum number of bytes of the results, without those in `data_bytes`.
     pub message_bytes: u32,
     /// Maximum number of bytes of each DDP-eligible result to be returned in a Write chunk (file data).
     pub data_bytes: Vec<u32>,
 }
 
-impl ReplySize {
+impl ReplySizeUpperBound {
     /// Computes the sizes for a COMPOUND with these operations.
     pub fn for_compound(operations: &[v4::Args<'_>]) -> Self {
         let mut size = Self { message_bytes: COMPOUND, data_bytes: Vec::new() };
@@ -192,17 +192,17 @@ mod tests {
             v4::Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") }),
             v4::Args::READ(Read4Args { stateid, offset: 0, count: 256 << 10 }),
         ];
-        let size = ReplySize::for_compound(&operations);
+        let size = ReplySizeUpperBound::for_compound(&operations);
         assert_eq!((size.message_bytes, size.data_bytes), (80, vec![256 << 10]));
         let read = v3::Args::READ(v3::Read3Args { file: Opaque(b"fh"), offset: 0, count: 4096 });
-        let size = ReplySize::for_v3(&read);
+        let size = ReplySizeUpperBound::for_v3(&read);
         // Status, attributes, count, eof and length.
         assert_eq!((size.message_bytes, size.data_bytes), (104, vec![4096]));
     }
 
     #[test]
     fn the_text_of_a_link_is_wanted_in_the_message() {
-        let size = ReplySize::for_compound(&[v4::Args::READLINK(Void)]);
+        let size = ReplySizeUpperBound::for_compound(&[v4::Args::READLINK(Void)]);
         assert!(size.message_bytes > 4096 && size.data_bytes.is_empty());
     }
 
@@ -210,7 +210,7 @@ mod tests {
     fn a_getattr_needs_what_its_attributes_need() {
         let of = |words: &[u32]| {
             let getattr = v4::Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(words) });
-            ReplySize::for_compound(&[getattr]).message_bytes
+            ReplySizeUpperBound::for_compound(&[getattr]).message_bytes
         };
         // type, size and mode; then the owner, which is a string.
         assert!(of(&[1 << 1 | 1 << 4, 1 << 1]) < 200);

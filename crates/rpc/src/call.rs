@@ -21,9 +21,9 @@ pub struct TransportCall<'a> {
     pub message: &'a [u8],
     /// DDP-eligible arguments in the order of their positions, at most [`MAX_PAYLOADS`](Self::MAX_PAYLOADS). The
     /// transport decides which are sent in chunks and which inline.
-    pub payloads: &'a [TransportPayload<'a>],
+    pub payloads: &'a [DdpEligibleArgument<'a>],
     /// The limits of the Reply.
-    pub reply: ExpectedReply<'a>,
+    pub reply: ReplySizeLimits<'a>,
     /// The requested form on RDMA.
     pub requested_form: RequestedCallForm<'a>,
 }
@@ -34,28 +34,28 @@ impl<'a> TransportCall<'a> {
 
     /// Returns a Call without payloads, whose Reply has at most `reply` bytes and no DDP-eligible results.
     pub fn without_payloads(xid: Xid, tag: CallTag, message: &'a [u8], reply: u32) -> Self {
-        let reply = ExpectedReply { message: reply, payloads: &[] };
+        let reply = ReplySizeLimits { message: reply, payloads: &[] };
         Self { xid, tag, message, payloads: &[], reply, requested_form: RequestedCallForm::Fitting }
     }
 
     /// Returns the length in bytes of the complete message, with the payloads and their XDR padding (RFC 4506 section
     /// 4.10).
     pub fn length(&self) -> usize {
-        self.message.len() + self.payloads.iter().map(TransportPayload::padded).sum::<usize>()
+        self.message.len() + self.payloads.iter().map(DdpEligibleArgument::padded).sum::<usize>()
     }
 }
 
 /// A DDP-eligible argument.
 #[derive(Clone, Copy, Debug)]
-pub struct TransportPayload<'a> {
+pub struct DdpEligibleArgument<'a> {
     /// Byte offset of the content in the complete message: the Position of its Read chunk (RFC 8166 section 3.4.5), as
-    /// in [`DataItemSplice`](nfsrdma_dissectors::xdr::DataItemSplice).
+    /// in [`ReducedDataItem`](nfsrdma_dissectors::xdr::ReducedDataItem).
     pub position: u32,
     /// The location of the content.
     pub source: PayloadSource<'a>,
 }
 
-impl TransportPayload<'_> {
+impl DdpEligibleArgument<'_> {
     /// Returns the length of the content in bytes, without XDR padding.
     pub fn length(&self) -> usize {
         match self.source {
@@ -89,7 +89,7 @@ pub enum PayloadSource<'a> {
 /// Limits of the Reply of a Call. The transport offers Write chunks and a Reply chunk for results that may not fit
 /// inline.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ExpectedReply<'a> {
+pub struct ReplySizeLimits<'a> {
     /// Maximum length in bytes of the Reply's RPC message, without the DDP-eligible results in `payloads`. If it is too
     /// small, the server fails: RFC 8166 section 4.5.3.
     pub message: u32,
@@ -106,14 +106,14 @@ pub enum RequestedCallForm<'a> {
     /// rest does not fit (RFC 8166 section 3.5).
     #[default]
     Fitting,
-    /// The form in a capture, as far as the connection allows it; [`SubmittedCall::changed`] reports deviations.
+    /// The form in a capture, as far as the connection allows it; [`SubmittedCallForm::changed`] reports deviations.
     Captured(CapturedCallForm<'a>),
 }
 
 /// The form of a Call in a capture: segment lengths in bytes of each of its chunks.
 ///
 /// The last segment is extended if the content is longer, and shortened or omitted if it is shorter. Write and Reply
-/// chunks are never smaller than [`ExpectedReply`] requires, except that an empty Write chunk stays empty.
+/// chunks are never smaller than [`ReplySizeLimits`] requires, except that an empty Write chunk stays empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CapturedCallForm<'a> {
     /// The Position-Zero Read chunk of a Long Call; empty if the message was inline.
@@ -128,7 +128,7 @@ pub struct CapturedCallForm<'a> {
 
 /// The form in which a Call was submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubmittedCall {
+pub struct SubmittedCallForm {
     /// The form of the message.
     pub form: MessageForm,
     /// Number of bytes of the RPC message, without its transport header, in the Send, or in the record on TCP.

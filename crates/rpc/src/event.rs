@@ -44,7 +44,7 @@ pub enum TransportEvent<'a> {
         /// The XID, if the message has one.
         xid: Option<Xid>,
         /// The reason.
-        reason: DiscardReason,
+        reason: ReceivedMessageDiscardReason,
     },
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
@@ -152,7 +152,7 @@ pub struct ReverseCall<'a> {
 
 /// The reason that a message was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiscardReason {
+pub enum ReceivedMessageDiscardReason {
     /// Shorter than the minimum header (RFC 8166 section 4.5), or than the minimum RPC message.
     Short,
     /// The transport header cannot be decoded, or is not valid in a Reply.
@@ -170,7 +170,7 @@ pub enum DiscardReason {
     ReverseCall,
 }
 
-impl DiscardReason {
+impl ReceivedMessageDiscardReason {
     /// Returns `true` if a server that complies with the protocol never sends such a message. A late Reply is no
     /// violation.
     pub fn is_violation(self) -> bool {
@@ -181,7 +181,7 @@ impl DiscardReason {
     }
 }
 
-impl fmt::Display for DiscardReason {
+impl fmt::Display for ReceivedMessageDiscardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Short => "too short for a message",

@@ -70,15 +70,15 @@ use nfsrdma_dissectors::rpc::Xid;
 use url::UrlTransport;
 
 pub use call::{
-    CallTag, CapturedCallForm, ExpectedReply, MessageForm, PayloadSource, RequestedCallForm, SubmittedCall,
-    TransportCall, TransportPayload,
+    CallTag, CapturedCallForm, DdpEligibleArgument, MessageForm, PayloadSource, ReplySizeLimits,
+    RequestedCallForm, SubmittedCallForm, TransportCall,
 };
 pub use error::{
     RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
 };
 pub use event::{
-    DiscardReason, DisconnectReason, ForeignProtocol, ReplyPayloads, ReverseCall, TransportEvent,
-    TransportReply,
+    DisconnectReason, ForeignProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    TransportEvent, TransportReply,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, TransportCounts, TransportCredits,
@@ -147,7 +147,7 @@ pub trait RpcTransport {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError>;
+    ) -> Result<SubmittedCallForm, SubmitError>;
 
     /// Answers a Call of the reverse direction with a complete RPC message, without chunks (RFC 8167 section 5.2).
     ///

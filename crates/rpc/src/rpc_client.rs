@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthNoneVerifier, AuthSys, Flavor, StartTls};
 use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
     RpcReplyStatus, Verifier, Xid,
@@ -19,9 +19,9 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply, PayloadSource,
-    ReconnectionAttempts, RequestedCallForm, RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError,
-    SubmitRefusal, TransportBlame, TransportCall, TransportEvent, TransportPayload,
+    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, PayloadSource,
+    ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportError,
+    SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame, TransportCall, TransportEvent,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses the
@@ -51,7 +51,7 @@ impl Default for AuthSysCredential {
 }
 
 /// An RPC client on one connection of a transport.
-pub struct RpcClient<'t, F = NoCallFilter> {
+pub struct RpcClient<'t, F = NoOutgoingCallCheck> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
     pub connection: ConnectionId,
@@ -70,7 +70,7 @@ pub struct RpcClient<'t, F = NoCallFilter> {
 /// A check that every Call of an [`RpcClient`] must pass, made on the finished Call just before it is sent.
 ///
 /// [`RpcClient::control`] does not ask it: a [`GssControlCall`] has no bytes of a caller.
-pub trait CallFilter {
+pub trait OutgoingCallCheck {
     /// The reason that a Call is refused.
     type Refusal: Error + Send + Sync + 'static;
 
@@ -86,9 +86,9 @@ pub trait CallFilter {
 
 /// The filter that lets every Call pass.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoCallFilter;
+pub struct NoOutgoingCallCheck;
 
-impl CallFilter for NoCallFilter {
+impl OutgoingCallCheck for NoOutgoingCallCheck {
     type Refusal = Infallible;
 
     fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
@@ -139,7 +139,7 @@ pub enum RpcCallError {
     Transport(RpcTransportError),
     /// The Call could not be sent.
     Submit(SubmitError),
-    /// The [`CallFilter`] of the client refused the Call.
+    /// The [`OutgoingCallCheck`] of the client refused the Call.
     Filtered(Box<dyn Error + Send + Sync>),
     /// No Reply arrived within this time.
     Timeout(Duration),
@@ -225,13 +225,13 @@ impl<'t> RpcClient<'t> {
             timeout,
             last_latency: took,
             undecodable_replies: 0,
-            filter: NoCallFilter,
+            filter: NoOutgoingCallCheck,
             target: None,
         }
     }
 
     /// Makes the client check each Call with a filter, and show it each Reply.
-    pub fn with_filter<F: CallFilter>(self, filter: F) -> RpcClient<'t, F> {
+    pub fn with_filter<F: OutgoingCallCheck>(self, filter: F) -> RpcClient<'t, F> {
         RpcClient {
             filter,
             transport: self.transport,
@@ -246,7 +246,7 @@ impl<'t> RpcClient<'t> {
     }
 }
 
-impl<'t, F: CallFilter> RpcClient<'t, F> {
+impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Makes Calls survive connection loss: after a disconnect or a timeout the client opens another connection and
     /// resends the Call unchanged, with the same XID.
     pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
@@ -280,7 +280,7 @@ impl<'t, F: CallFilter> RpcClient<'t, F> {
         let payloads: Vec<_> = splices
             .iter()
             .zip(procedure.data)
-            .map(|(splice, source)| TransportPayload {
+            .map(|(splice, source)| DdpEligibleArgument {
                 position: u32::try_from(splice.position).unwrap_or(u32::MAX),
                 source: *source,
             })
@@ -290,7 +290,7 @@ impl<'t, F: CallFilter> RpcClient<'t, F> {
             tag: CallTag(xid.0.into()),
             message: &message,
             payloads: &payloads,
-            reply: ExpectedReply {
+            reply: ReplySizeLimits {
                 message: procedure.max_result_bytes + MAX_REPLY_HEADER_BYTES,
                 payloads: procedure.max_payload_bytes,
             },
@@ -307,7 +307,7 @@ impl<'t, F: CallFilter> RpcClient<'t, F> {
         xid
     }
 
-    /// Sends an RPCSEC_GSS control message, which no [`CallFilter`] checks. `results` also gets the verifier of the
+    /// Sends an RPCSEC_GSS control message, which no [`OutgoingCallCheck`] checks. `results` also gets the verifier of the
     /// Reply.
     ///
     /// # Errors
@@ -503,7 +503,7 @@ fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<
 }
 
 pub(crate) fn no_verifier<'a>() -> Verifier<'a> {
-    Verifier::None(NoneVerifier { body: StartTls::default() })
+    Verifier::None(AuthNoneVerifier { body: StartTls::default() })
 }
 
 /// Encodes the answer to a Call for a program that is not available here. RFC 5531 section 9.
@@ -577,7 +577,7 @@ mod tests {
     /// Refuses every Call.
     struct ClosedFilter;
 
-    impl CallFilter for ClosedFilter {
+    impl OutgoingCallCheck for ClosedFilter {
         type Refusal = fmt::Error;
 
         fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), fmt::Error> {

@@ -49,7 +49,7 @@ pub struct RegisteredField {
 
 /// Collector of fields from the descriptions of structures.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub struct FieldRegistry {
     fields: BTreeMap<&'static str, Vec<RegisteredField>>,
     /// Names of visited types, so that recursive types end.
     visited_types: FxHashSet<&'static str>,
@@ -57,7 +57,7 @@ pub struct Registry {
     layer: DecodeLayer,
 }
 
-impl Registry {
+impl FieldRegistry {
     /// Sets the layer of the fields added next.
     pub fn set_layer(&mut self, layer: DecodeLayer) -> &mut Self {
         self.layer = layer;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::transaction_table::{SegmentIndex, TransactionKey};
+use super::transaction_table::{ChunkSegmentIndex, TransactionKey};
 
 /// A segment that was advertised under a handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdvertisedSegment {
     pub(super) key: TransactionKey,
-    pub(super) segment_index: SegmentIndex,
+    pub(super) segment_index: ChunkSegmentIndex,
     pub(super) offset: u64,
 }
 
@@ -18,13 +18,13 @@ pub(super) struct AdvertisedSegment {
 pub(super) struct HandleSegments {
     pub(super) latest: AdvertisedSegment,
     /// Allocated on demand.
-    older: Option<Box<OlderSegments>>,
+    older: Option<Box<OlderHandleSegments>>,
 }
 
 /// Segments of a handle other than the latest.
 #[derive(Debug)]
-struct OlderSegments {
-    by_offset: BTreeMap<u64, (TransactionKey, SegmentIndex)>,
+struct OlderHandleSegments {
+    by_offset: BTreeMap<u64, (TransactionKey, ChunkSegmentIndex)>,
     /// Size above which segments of answered Calls are evicted.
     eviction_threshold: usize,
 }
@@ -48,12 +48,16 @@ impl HandleSegments {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
-            let new =
-                || Box::new(OlderSegments { by_offset: BTreeMap::new(), eviction_threshold: MAX_NEIGHBOURS });
+            let new = || {
+                Box::new(OlderHandleSegments {
+                    by_offset: BTreeMap::new(),
+                    eviction_threshold: MAX_NEIGHBOURS,
+                })
+            };
             let others = self.older.get_or_insert_with(new);
             others.by_offset.insert(before.offset, (before.key, before.segment_index));
         }
-        if let Some(OlderSegments { by_offset, eviction_threshold: enough }) = self.older.as_deref_mut()
+        if let Some(OlderHandleSegments { by_offset, eviction_threshold: enough }) = self.older.as_deref_mut()
             && by_offset.len() > *enough
         {
             by_offset.retain(|_, (key, _)| is_open(*key));
@@ -89,7 +93,7 @@ impl HandleSegments {
     pub(super) fn candidates_at(
         &self,
         offset: u64,
-    ) -> impl Iterator<Item = (TransactionKey, SegmentIndex)> + '_ {
+    ) -> impl Iterator<Item = (TransactionKey, ChunkSegmentIndex)> + '_ {
         let others = self.older.iter();
         let before =
             others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));

@@ -5,13 +5,13 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 
-use crate::address::{Address, Tenant};
+use crate::address::{Address, VirtualNetwork};
 use crate::rpc::Xid;
 
 use super::transaction_table::TransactionKey;
 
 /// Virtual network, address of the caller and address of the callee.
-type CallRoute = (Tenant, Address, Address);
+type CallHostPair = (VirtualNetwork, Address, Address);
 
 /// Hash of the RPC message of a Call: a repeated Call has the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) enum EarlierCallCopy {
 /// Calls that may be repeated.
 #[derive(Debug)]
 pub(super) struct CallRetries {
-    calls: FxHashMap<(CallRoute, Xid), EarlierCallCopy>,
+    calls: FxHashMap<(CallHostPair, Xid), EarlierCallCopy>,
     emitted_count: usize,
     max_emitted: usize,
 }
@@ -63,7 +63,7 @@ impl CallRetries {
     /// Records a Call. Returns the Call before on the route with the XID, which it repeats if both have the same bytes.
     pub(super) fn record_call(
         &mut self,
-        route: CallRoute,
+        route: CallHostPair,
         xid: Xid,
         key: TransactionKey,
     ) -> Option<EarlierCallCopy> {
@@ -78,7 +78,7 @@ impl CallRetries {
     /// still be repeated.
     pub(super) fn record_emission(
         &mut self,
-        route: CallRoute,
+        route: CallHostPair,
         xid: Xid,
         key: TransactionKey,
         unanswered: Option<&[u8]>,

@@ -35,12 +35,12 @@ pub struct ChunkSegment {
     /// First and last frame that moved bytes of the range.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// Payload bytes, if a view or a decoder needs them.
-    pub payload: Option<Box<SegmentBytes>>,
+    pub payload: Option<Box<ChunkSegmentBytes>>,
 }
 
 /// Payload bytes of a segment that are retained for a view or a decoder.
 #[derive(Clone, Debug, Default)]
-pub struct SegmentBytes {
+pub struct ChunkSegmentBytes {
     /// Contiguous bytes from the start of the segment.
     prefix: Vec<u8>,
     /// Out-of-order bytes by position. Memory use depends on the bytes alone, because a packet may claim a position at
@@ -59,7 +59,7 @@ const OUT_OF_ORDER_OVERHEAD_BYTES: u64 = 128;
 /// Estimated size of the handle table entry of a segment, in bytes.
 const HANDLE_ENTRY_BYTES: usize = 64;
 
-impl SegmentBytes {
+impl ChunkSegmentBytes {
     fn add(&mut self, at: usize, bytes: &[u8]) {
         self.captured_coverage.add(at as u64..(at + bytes.len()) as u64);
         if at > self.prefix.len() {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port, Tenant};
+use crate::address::{Address, Port, VirtualNetwork};
 use crate::frame::FrameNumber;
 use crate::infiniband::cm::CommunicationId;
 use crate::infiniband::{Psn, Qpn};
@@ -30,14 +30,14 @@ use super::slab_limit;
 use super::transaction::{
     CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint, SiblingConnections,
 };
-use super::transport_event::TransportChecks;
+use super::transport_event::TransportCheckCounts;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct QueuePairPath {
     /// Destination queue pair. Compared first because it differs most often.
     pub(super) qpn: Qpn,
-    pub(super) tenant: Tenant,
+    pub(super) tenant: VirtualNetwork,
     pub(super) source: Address,
     pub(super) destination: Address,
 }
@@ -53,10 +53,10 @@ enum EndpointKind {
 
 /// One end of a connection.
 #[derive(Debug)]
-pub(super) struct ConnectionEnd {
+pub(super) struct ConnectionEndpointState {
     pub(super) address: Address,
     /// Virtual network of the packets that it sends.
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     kind: EndpointKind,
     /// Requests that a queue pair sends in its own PSN sequence.
     pub(super) requests: RequestPackets,
@@ -68,8 +68,8 @@ pub(super) struct ConnectionEnd {
     pub(super) packet_order: Option<Box<PacketOrder>>,
 }
 
-impl ConnectionEnd {
-    fn new(address: Address, tenant: Tenant, mouth: EndpointKind) -> Self {
+impl ConnectionEndpointState {
+    fn new(address: Address, tenant: VirtualNetwork, mouth: EndpointKind) -> Self {
         Self {
             address,
             tenant,
@@ -81,7 +81,7 @@ impl ConnectionEnd {
         }
     }
 
-    fn for_queue_pair(address: Address, tenant: Tenant, qpn: Option<Qpn>) -> Self {
+    fn for_queue_pair(address: Address, tenant: VirtualNetwork, qpn: Option<Qpn>) -> Self {
         Self::new(address, tenant, EndpointKind::Queue(qpn))
     }
 
@@ -109,7 +109,7 @@ impl ConnectionEnd {
 /// Two endpoints with ports; `a` is the sender of the first packet seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PortPair {
-    pub(super) tenant: Tenant,
+    pub(super) tenant: VirtualNetwork,
     pub(super) a: (Address, Port),
     pub(super) b: (Address, Port),
 }
@@ -155,8 +155,8 @@ pub struct ConnectionState {
 pub(super) struct FlowConnection {
     pub(super) transport: ConnectionTransport,
     serial: u64,
-    pub(super) a: ConnectionEnd,
-    pub(super) b: ConnectionEnd,
+    pub(super) a: ConnectionEndpointState,
+    pub(super) b: ConnectionEndpointState,
     pub(super) path_mtu: ObservedPathMtu,
     /// Side that opened the connection, if that was seen.
     pub(super) opened_by: Option<ConnectionSide>,
@@ -210,7 +210,7 @@ impl FlowConnection {
             client: client.endpoint(),
             server: server.endpoint(),
             // A mirror port may keep the VLAN tags of one direction only.
-            tenant: if client.tenant == Tenant::NONE { server.tenant } else { client.tenant },
+            tenant: if client.tenant == VirtualNetwork::NONE { server.tenant } else { client.tenant },
         }
     }
 
@@ -242,7 +242,7 @@ impl FlowConnection {
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
-    pub(super) fn route(&self, caller: ConnectionSide) -> (Tenant, Address, Address) {
+    pub(super) fn route(&self, caller: ConnectionSide) -> (VirtualNetwork, Address, Address) {
         let own = self.end(caller);
         (own.tenant, own.address, self.end(caller.peer()).address)
     }
@@ -263,14 +263,14 @@ impl FlowConnection {
         self.a.has_known_port() && self.b.has_known_port()
     }
 
-    pub(super) fn end(&self, side: ConnectionSide) -> &ConnectionEnd {
+    pub(super) fn end(&self, side: ConnectionSide) -> &ConnectionEndpointState {
         match side {
             ConnectionSide::A => &self.a,
             ConnectionSide::B => &self.b,
         }
     }
 
-    fn end_mut(&mut self, side: ConnectionSide) -> &mut ConnectionEnd {
+    fn end_mut(&mut self, side: ConnectionSide) -> &mut ConnectionEndpointState {
         match side {
             ConnectionSide::A => &mut self.a,
             ConnectionSide::B => &mut self.b,
@@ -279,7 +279,7 @@ impl FlowConnection {
 
     /// Returns the known paths of both directions, with the side that sends on each.
     fn paths(&self) -> impl Iterator<Item = (QueuePairPath, ConnectionSide)> {
-        let path = |from: &ConnectionEnd, to: &ConnectionEnd| {
+        let path = |from: &ConnectionEndpointState, to: &ConnectionEndpointState| {
             let (source, destination) = (from.address, to.address);
             to.qpn().map(|qpn| QueuePairPath { tenant: from.tenant, source, destination, qpn })
         };
@@ -297,14 +297,14 @@ const CONNECTION_BYTES: usize =
 /// direction was not captured at all, every packet is checked.
 const MAX_PAIRING_CANDIDATES: usize = 256;
 
-/// Number of paths in [`RecentLookups`]: both directions of several connections.
+/// Number of paths in [`ConnectionLookupCache`]: both directions of several connections.
 const RECENT_LOOKUPS: usize = 16;
 
 /// Paths that were found recently, with their connections and the sides that send on them: one at each place.
 #[derive(Debug, Default)]
-struct RecentLookups([Option<(QueuePairPath, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
+struct ConnectionLookupCache([Option<(QueuePairPath, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
 
-impl RecentLookups {
+impl ConnectionLookupCache {
     /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a connection
     /// often have the same number, so that only the address distinguishes its directions.
     #[inline]
@@ -355,7 +355,7 @@ pub(super) struct ConnectionTable {
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
     /// Connections that did not end, by their addresses.
     open: FxHashMap<(Address, Address), OpenConnections>,
-    lookups: RecentLookups,
+    lookups: ConnectionLookupCache,
     max_connections: usize,
     /// Memory of all connections, in bytes.
     accounted_bytes: usize,
@@ -384,7 +384,7 @@ impl ConnectionTable {
             serial: 0,
             unpaired: FxHashMap::default(),
             open: FxHashMap::default(),
-            lookups: RecentLookups::default(),
+            lookups: ConnectionLookupCache::default(),
             max_connections: bound.max(1),
             accounted_bytes: 0,
         }
@@ -405,7 +405,7 @@ impl ConnectionTable {
     }
 
     /// Returns the numbers of packets examined on the connections that have a number.
-    pub(super) fn checks(&self) -> impl Iterator<Item = &TransportChecks> {
+    pub(super) fn checks(&self) -> impl Iterator<Item = &TransportCheckCounts> {
         { self.slots.iter() }
             .filter(|(_, connection)| connection.number.is_some())
             .map(|(_, connection)| connection.conversation.checks())
@@ -485,7 +485,7 @@ impl ConnectionTable {
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
     ) -> (usize, ConnectionSide, ConnectionLookup) {
         let own = self.paths.get(&path).copied();
-        let find = |is_alike: fn(Tenant, Tenant) -> bool| {
+        let find = |is_alike: fn(VirtualNetwork, VirtualNetwork) -> bool| {
             let mut candidates = self
                 .unpaired
                 .get(&ordered_addresses(path.source, path.destination))
@@ -510,7 +510,7 @@ impl ConnectionTable {
             found.map(|found| (found, candidates.next().is_none()))
         };
         // A mirror port may keep the VLAN tags of one direction and remove those of the other.
-        let found = find(|one, other| one == other).or_else(|| find(Tenant::may_match));
+        let found = find(|one, other| one == other).or_else(|| find(VirtualNetwork::may_match));
         match (found.filter(|(_, is_certain)| *is_certain).map(|(found, _)| found), own) {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
@@ -520,8 +520,12 @@ impl ConnectionTable {
             (None, Some((at, side))) => (at, side, ConnectionLookup::Known),
             (None, None) => {
                 let (a, b) = (
-                    ConnectionEnd::for_queue_pair(path.source, path.tenant, None),
-                    ConnectionEnd::for_queue_pair(path.destination, Tenant::NONE, Some(path.qpn)),
+                    ConnectionEndpointState::for_queue_pair(path.source, path.tenant, None),
+                    ConnectionEndpointState::for_queue_pair(
+                        path.destination,
+                        VirtualNetwork::NONE,
+                        Some(path.qpn),
+                    ),
                 );
                 let at = self.add(a, b, transport);
                 (at, ConnectionSide::A, ConnectionLookup::New)
@@ -529,7 +533,12 @@ impl ConnectionTable {
         }
     }
 
-    fn add(&mut self, a: ConnectionEnd, b: ConnectionEnd, transport: ConnectionTransport) -> usize {
+    fn add(
+        &mut self,
+        a: ConnectionEndpointState,
+        b: ConnectionEndpointState,
+        transport: ConnectionTransport,
+    ) -> usize {
         let addresses = ordered_addresses(a.address, b.address);
         self.serial += 1;
         let connection = FlowConnection {
@@ -568,8 +577,9 @@ impl ConnectionTable {
         ports: PortPair,
         transport: ConnectionTransport,
     ) -> ConnectionKey {
-        let [a, b] = [ports.a, ports.b]
-            .map(|(address, port)| ConnectionEnd::new(address, ports.tenant, EndpointKind::Port(port)));
+        let [a, b] = [ports.a, ports.b].map(|(address, port)| {
+            ConnectionEndpointState::new(address, ports.tenant, EndpointKind::Port(port))
+        });
         let at = self.add(a, b, transport);
         if transport == ConnectionTransport::Udp {
             self.udp_connections.insert(ports.in_canonical_order().0, at);
@@ -723,7 +733,9 @@ impl ConnectionTable {
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &SetUpPeer| ConnectionEnd::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn));
+        let end = |peer: &SetUpPeer| {
+            ConnectionEndpointState::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn))
+        };
         let at = self.add(end(client), end(server), transport);
         self.lookups.clear();
         if let Some(connection) = self.slots.get_mut(at) {

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port, Tenant};
+use crate::address::{Address, Port, VirtualNetwork};
 use crate::field::NullObserver;
 use crate::fixed_header::PartialHeader;
 use crate::frame::CapturedSlice;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::cm::{
-    self, Attribute, CmMessage, CommunicationId, IpEnds, PathMtu, PortSpace, ServiceId,
+    self, Attribute, CmMessage, CmRequestIpEndpoints, CommunicationId, PathMtu, PortSpace, ServiceId,
 };
 use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
@@ -23,7 +23,7 @@ pub const NFS_RDMA_PORT: Port = Port(20049);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectedService {
     /// A service of InfiniBand, and its IP addresses and ports (annex A11).
-    Id(ServiceId, Option<IpEnds>),
+    Id(ServiceId, Option<CmRequestIpEndpoints>),
     /// A TCP port.
     Port(Port),
 }
@@ -111,7 +111,7 @@ impl NegotiatedParameters {
 /// One end of a connection, from its set-up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetUpPeer {
-    pub(super) tenant: Tenant,
+    pub(super) tenant: VirtualNetwork,
     pub(super) address: Address,
     pub(super) qpn: Qpn,
 }
@@ -133,8 +133,8 @@ pub(super) struct ConnectionSetUp {
 
 /// Sender and receiver of a message of the connection manager.
 #[derive(Clone, Copy, Debug)]
-struct SetUpEnds {
-    tenant: Tenant,
+struct CmMessageEndpoints {
+    tenant: VirtualNetwork,
     source: Address,
     destination: Address,
 }
@@ -143,7 +143,7 @@ struct SetUpEnds {
 #[derive(Debug)]
 struct PendingConnectRequest {
     /// Virtual network of the REQ.
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     qpn: Qpn,
     /// First PSN of the server, if captured.
     starting_psn: Option<Psn>,
@@ -154,14 +154,14 @@ struct PendingConnectRequest {
 }
 
 /// Address of the client, address of the server, communication ID of the client, and virtual network.
-type ConnectRequestKey = (Address, Address, CommunicationId, Tenant);
+type ConnectRequestKey = (Address, Address, CommunicationId, VirtualNetwork);
 
 /// Connection set-ups that wait for their answer.
 #[derive(Debug)]
 pub(super) struct PendingSetUps {
     pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
     /// Number of pending requests per queue pair of a client; normally one.
-    requests_per_client: FxHashMap<(Tenant, Address, Address, Qpn), usize>,
+    requests_per_client: FxHashMap<(VirtualNetwork, Address, Address, Qpn), usize>,
     order: VecDeque<ConnectRequestKey>,
     max_pending: usize,
 }
@@ -201,13 +201,13 @@ impl PendingSetUps {
     /// evicted unanswered.
     pub(super) fn process_message(
         &mut self,
-        tenant: Tenant,
+        tenant: VirtualNetwork,
         (source, destination): (Address, Address),
         message: &CmMessage<'_>,
         frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
     ) -> Option<ConnectionSetUp> {
-        let ends = SetUpEnds { tenant, source, destination };
+        let ends = CmMessageEndpoints { tenant, source, destination };
         match message {
             CmMessage::Request(request, ip, private) => {
                 let request = PartialHeader::new(*request, *request);
@@ -239,9 +239,9 @@ impl PendingSetUps {
     /// Processes a REQ, or its beginning. One without a queue pair is dropped.
     fn process_request(
         &mut self,
-        SetUpEnds { tenant, source, destination }: SetUpEnds,
+        CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
         request: &PartialHeader<cm::Request>,
-        ip: Option<IpEnds>,
+        ip: Option<CmRequestIpEndpoints>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
         gave_up: &mut impl FnMut(),
@@ -295,7 +295,7 @@ impl PendingSetUps {
     /// dropped.
     fn process_reply(
         &mut self,
-        SetUpEnds { tenant, source, destination }: SetUpEnds,
+        CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
         reply: &PartialHeader<cm::Reply>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
@@ -305,7 +305,7 @@ impl PendingSetUps {
         let qpn = reply.field(|reply| reply.local_qpn)?;
         let asked = |tenant| (destination, source, asker, tenant);
         // A mirror may show the VLAN tags of one direction only.
-        let question = [tenant, Tenant::NONE].map(asked);
+        let question = [tenant, VirtualNetwork::NONE].map(asked);
         let known = question.iter().find(|question| self.pending.contains_key(question))?;
         let pending = self.pending.get_mut(known)?;
         let is_anew = !std::mem::replace(&mut pending.is_answered, true);
@@ -339,7 +339,7 @@ impl PendingSetUps {
     /// Returns `true` if the queue pair is that of a client whose set-up was requested.
     pub(super) fn has_request_from(
         &self,
-        tenant: Tenant,
+        tenant: VirtualNetwork,
         client: Address,
         server: Address,
         qpn: Qpn,

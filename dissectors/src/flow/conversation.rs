@@ -34,16 +34,16 @@ use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
 use super::message_continuation::MessageContinuations;
 use super::packet_delivery::RetransmissionStall;
-use super::reliable_connection::NoOperationReason;
+use super::reliable_connection::NoRdmaOperationReason;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, SiblingConnections,
     Transaction,
 };
 use super::transaction_table::{
-    SegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
+    ChunkSegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
 };
-use super::transport_event::{MemoryAccess, MessageFault, TransportChecks};
+use super::transport_event::{MemoryAccess, TransportCheckCounts, UnexpectedMessageReason};
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
@@ -73,7 +73,7 @@ impl ConversationContext<'_> {
 }
 
 /// State of the XID of a new Call.
-enum XidMatch {
+enum CallXidState {
     /// The Call is a copy of this Transaction's Call.
     Copy(TransactionKey),
     /// The Reply in this Transaction was captured before the Call.
@@ -86,7 +86,7 @@ enum XidMatch {
 
 /// A captured Call, to detect a Reply that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
-struct CapturedCall {
+struct CallCaptureOrder {
     key: TransactionKey,
     frame: FrameNumber,
     time: Timestamp,
@@ -94,7 +94,7 @@ struct CapturedCall {
 
 /// The first frame of a captured Reply, to detect a Call that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
-struct CapturedReply {
+struct ReplyCaptureOrder {
     requester: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
@@ -149,13 +149,13 @@ pub(super) struct RpcConversation {
     /// Messages that look invalid, if transport events are recorded.
     suspected_messages: SuspectedMessages,
     /// Numbers of packets examined, if transport events are recorded.
-    checks: Option<Box<TransportChecks>>,
+    checks: Option<Box<TransportCheckCounts>>,
     /// The Calls captured last, in a ring.
-    last_calls: [Option<CapturedCall>; MAX_CALLS_BEFORE_REPLY],
+    last_calls: [Option<CallCaptureOrder>; MAX_CALLS_BEFORE_REPLY],
     /// Index of the oldest of them.
     oldest_call: usize,
     /// The Reply captured last.
-    last_reply: Option<CapturedReply>,
+    last_reply: Option<ReplyCaptureOrder>,
     /// End time of the last captured message.
     last_message_time: Option<Timestamp>,
 }
@@ -195,13 +195,13 @@ impl RpcConversation {
     }
 
     /// Returns the numbers of packets examined.
-    pub(super) fn checks(&self) -> &TransportChecks {
-        const NONE: &TransportChecks = &TransportChecks::NONE;
+    pub(super) fn checks(&self) -> &TransportCheckCounts {
+        const NONE: &TransportCheckCounts = &TransportCheckCounts::NONE;
         self.checks.as_deref().unwrap_or(NONE)
     }
 
     /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
-    pub(super) fn checks_mut(&mut self) -> &mut TransportChecks {
+    pub(super) fn checks_mut(&mut self) -> &mut TransportCheckCounts {
         self.checks.get_or_insert_default()
     }
 
@@ -344,16 +344,16 @@ impl RpcConversation {
     pub(super) fn handle_no_operation(
         &mut self,
         context: &mut ConversationContext<'_>,
-        reason: NoOperationReason,
+        reason: NoRdmaOperationReason,
     ) -> FrameKind {
         let undecoded = match reason {
-            NoOperationReason::Control => return FrameKind::Control,
-            NoOperationReason::Part => return FrameKind::PartialMessage,
-            NoOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
-            NoOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
-            NoOperationReason::Cut => UndecodedReason::CutFrame,
-            NoOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
-            NoOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
+            NoRdmaOperationReason::Control => return FrameKind::Control,
+            NoRdmaOperationReason::Part => return FrameKind::PartialMessage,
+            NoRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
+            NoRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
+            NoRdmaOperationReason::Cut => UndecodedReason::CutFrame,
+            NoRdmaOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
+            NoRdmaOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
         };
         // It may have been a message, or data that a rule would miss.
         self.record_loss(context.packet_meta.time);
@@ -372,7 +372,7 @@ impl RpcConversation {
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
         let answered = match self.match_call_xid(context, sender, xid, &call) {
-            XidMatch::Copy(key) => {
+            CallXidState::Copy(key) => {
                 let moved = |entry: &TransactionEntry| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
                 };
@@ -381,12 +381,12 @@ impl RpcConversation {
                 }
                 return key;
             }
-            XidMatch::Reply(key) => Some(key),
-            XidMatch::InUse(key) => {
+            CallXidState::Reply(key) => Some(key),
+            CallXidState::InUse(key) => {
                 is_xid_in_use = self.is_other_call(context, key, &call);
                 None
             }
-            XidMatch::NoMatch => None,
+            CallXidState::NoMatch => None,
         };
         let mut transaction = empty_transaction(xid);
         transaction.quiet_ns = quiet_ns;
@@ -398,7 +398,7 @@ impl RpcConversation {
         store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, sender, transaction, answered);
         if is_xid_in_use {
-            self.suspect_message(context, sender, key, MessageFault::XidInUse);
+            self.suspect_message(context, sender, key, UnexpectedMessageReason::XidInUse);
         }
         key
     }
@@ -416,12 +416,12 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         copy: &CapturedMessage,
-    ) -> XidMatch {
-        let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return XidMatch::NoMatch };
-        let Some(entry) = context.transaction_table.get_mut(key) else { return XidMatch::NoMatch };
+    ) -> CallXidState {
+        let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return CallXidState::NoMatch };
+        let Some(entry) = context.transaction_table.get_mut(key) else { return CallXidState::NoMatch };
         let may_be_copy = !entry.has_delivered_reply() || context.packet_meta.is_duplicate();
         // Captured after its Reply: a capture of several queues may reorder packets.
-        let Some(call) = &mut entry.transaction.call else { return XidMatch::Reply(key) };
+        let Some(call) = &mut entry.transaction.call else { return CallXidState::Reply(key) };
         if may_be_copy && call.is_copy_of(copy) {
             if !context.packet_meta.is_captured_twice() {
                 call.copies += 1;
@@ -430,15 +430,15 @@ impl RpcConversation {
             let listed_bytes = append_frames(&mut call.frames, &copy.frames, context.stats);
             call.adopt_longer_copy(copy);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
-            return XidMatch::Copy(key);
+            return CallXidState::Copy(key);
         }
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
             context.transaction_table.close(key, *context.packet_meta);
             self.suspected_messages.record_forgotten_call();
-            return XidMatch::InUse(key);
+            return CallXidState::InUse(key);
         }
-        XidMatch::NoMatch
+        CallXidState::NoMatch
     }
 
     /// Records which side sends Calls of NFS, MOUNT or NFSACL, if this Call is the first of them.
@@ -513,7 +513,7 @@ impl RpcConversation {
                 };
             }
             if let Some(place) = self.last_calls.get_mut(self.oldest_call) {
-                *place = Some(CapturedCall { key, frame: context.packet_meta.last_frame(), time });
+                *place = Some(CallCaptureOrder { key, frame: context.packet_meta.last_frame(), time });
                 self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
             }
         }
@@ -572,7 +572,7 @@ impl RpcConversation {
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
         self.mark_calls_before_reply(context, known);
-        self.last_reply = { reply.frames.first() }.map(|frame| CapturedReply {
+        self.last_reply = { reply.frames.first() }.map(|frame| ReplyCaptureOrder {
             requester,
             frame: *frame,
             time: reply.time,
@@ -656,7 +656,7 @@ impl RpcConversation {
         context.transaction_table.close(key, *context.packet_meta);
         credits.record_grant(granted);
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
-        self.advertise(context.transaction_table, key, SegmentIndex::is_reply_segment);
+        self.advertise(context.transaction_table, key, ChunkSegmentIndex::is_reply_segment);
         key
     }
 
@@ -684,7 +684,7 @@ impl RpcConversation {
             return;
         }
         for place in &mut self.last_calls {
-            let Some(CapturedCall { key, frame, time }) = *place else { continue };
+            let Some(CallCaptureOrder { key, frame, time }) = *place else { continue };
             let is_near = packet_meta.last_frame().0 <= frame.0 + 1
                 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
@@ -875,7 +875,7 @@ pub(super) fn record_retransmission(
         return context.count_undecoded(unknown);
     };
     let packet_meta = context.packet_meta;
-    if at == SegmentIndex::PART || at == SegmentIndex::CONTROL {
+    if at == ChunkSegmentIndex::PART || at == ChunkSegmentIndex::CONTROL {
         return FrameKind::PartialMessage;
     }
     let Some(entry) = context.transaction_table.get_mut(key) else {
@@ -887,8 +887,8 @@ pub(super) fn record_retransmission(
     // A Call was delivered if the Responder works on it.
     let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
     let (which, message) = match at {
-        SegmentIndex::DONE => return FrameKind::Done { key },
-        SegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
+        ChunkSegmentIndex::DONE => return FrameKind::Done { key },
+        ChunkSegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
     let Some(message) = message else { return FrameKind::Retransmission { key, which } };

@@ -745,7 +745,7 @@ fn open_payload<'a, O: Observer<'a>>(
         GssPayload::Integrity => {
             gss::IntegrityBody::open(cursor, observer).map(|protected| Some(protected.body))
         }
-        GssPayload::Privacy => gss::PrivData::read(cursor, observer).map(|_| None),
+        GssPayload::Privacy => gss::RpcGssPrivData::read(cursor, observer).map(|_| None),
         GssPayload::Control(_) => Ok(None),
     }
 }

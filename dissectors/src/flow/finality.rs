@@ -14,7 +14,7 @@ use super::reliable_connection::{ExtendedPsn, RequestPackets};
 use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
-use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
+use super::transaction_table::{ChunkSegmentIndex, TransactionKey, TransactionTable};
 
 /// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
 /// after it closed. Missing parts may have been captured late.
@@ -40,8 +40,8 @@ pub(super) fn handle_acknowledgement(
             .filter_map(TransactionKey::from_attribution)
         {
             match at {
-                SegmentIndex::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
-                SegmentIndex::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
+                ChunkSegmentIndex::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
+                ChunkSegmentIndex::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
                 _ => {}
             }
         }

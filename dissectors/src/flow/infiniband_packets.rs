@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::address::{Address, Tenant};
+use crate::address::{Address, VirtualNetwork};
 use crate::field::NullObserver;
 use crate::infiniband::mad::Mad;
 use crate::infiniband::{
@@ -18,8 +18,8 @@ use super::finality;
 use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
 use super::recent_frames::{self, FrameFingerprint};
-use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UnseenWriteRange};
-use super::reorder_buffer::ExpectedReplies;
+use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UncapturedRdmaWriteRange};
+use super::reorder_buffer::RdmaWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
 use super::transport_event::TransportEventKind;
@@ -84,7 +84,7 @@ impl Flow {
     /// Ends the connection whose queue pair a REQ or a REP assigns to another one.
     fn end_connection_before_set_up(
         &mut self,
-        tenant: Tenant,
+        tenant: VirtualNetwork,
         (source, destination): (Address, Address),
         message: &cm::CmMessage<'_>,
     ) {
@@ -651,7 +651,7 @@ impl Flow {
         let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
         reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
             let own = if writer == ConnectionSide::A { &a.requests } else { &b.requests };
-            ExpectedReplies {
+            RdmaWriteWaitReason {
                 oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
                 newest: own.highest_sequence().unwrap_or_default(),
             }
@@ -763,7 +763,7 @@ fn sequence_of(
 }
 
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
-fn unseen_write_ranges(transaction: &Transaction) -> Vec<UnseenWriteRange> {
+fn unseen_write_ranges(transaction: &Transaction) -> Vec<UncapturedRdmaWriteRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
     let missing = segments.flat_map(|segment| {
@@ -771,7 +771,7 @@ fn unseen_write_ranges(transaction: &Transaction) -> Vec<UnseenWriteRange> {
         missing.into_iter().map(move |range| (segment, range))
     });
     missing
-        .map(|(segment, range)| UnseenWriteRange {
+        .map(|(segment, range)| UncapturedRdmaWriteRange {
             handle: segment.handle,
             offset: segment.offset.wrapping_add(range.start),
             length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),

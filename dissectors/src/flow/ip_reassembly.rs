@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Tenant};
+use crate::address::{Address, VirtualNetwork};
 use crate::field::Observer;
 use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
 use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
@@ -39,7 +39,7 @@ pub struct ReassembledDatagram {
     /// Destination address.
     pub destination: Address,
     /// Virtual network of the datagram.
-    pub tenant: Tenant,
+    pub tenant: VirtualNetwork,
     /// Protocol of the payload.
     pub protocol: IpProtocol,
     /// Captured payload, up to the first byte removed by a snap length.
@@ -63,7 +63,7 @@ impl ReassembledDatagram {
 struct FragmentKey {
     source: Address,
     destination: Address,
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     /// `None` for IPv6, where only the first fragment has it.
     protocol: Option<IpProtocol>,
     identification: Identification,

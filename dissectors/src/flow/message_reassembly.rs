@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::infiniband::PacketPosition;
+use crate::infiniband::PacketPositionInMessage;
 use crate::rdma::{Handle, PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
@@ -24,7 +24,7 @@ const MAX_PACKET_FRAMES: usize = 64;
 #[derive(Debug)]
 struct MessagePacket {
     sequence: ExtendedPsn,
-    position: PacketPosition,
+    position: PacketPositionInMessage,
     frames: Vec<FrameNumber>,
     /// Time of its first copy.
     time: Timestamp,
@@ -73,7 +73,7 @@ impl MessageReassembly {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPosition, PacketPayload<'_>, Option<Handle>),
+        (place, data, invalidated_handle): (PacketPositionInMessage, PacketPayload<'_>, Option<Handle>),
         packet_meta: PacketMeta<'_>,
     ) {
         let part = MessagePacket {
@@ -120,15 +120,15 @@ impl MessageReassembly {
         let at = self.packets.partition_point(|part| part.sequence < sequence);
         let follows = |before: &MessagePacket, part: &MessagePacket| before.sequence + 1 == part.sequence;
         let mut start = at;
-        while self.packets.get(start)?.position != PacketPosition::First {
+        while self.packets.get(start)?.position != PacketPositionInMessage::First {
             let before = start.checked_sub(1)?;
             follows(self.packets.get(before)?, self.packets.get(start)?).then_some(())?;
             start = before;
         }
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
-            && before.position != PacketPosition::Last
-            && part.position != PacketPosition::First
+            && before.position != PacketPositionInMessage::Last
+            && part.position != PacketPositionInMessage::First
             && follows(before, part)
         {
             end += 1;
@@ -141,7 +141,7 @@ impl MessageReassembly {
             .packets
             .get(..parts.end)
             .and_then(<[_]>::last)
-            .is_some_and(|part| part.position == PacketPosition::Last);
+            .is_some_and(|part| part.position == PacketPositionInMessage::Last);
         PacketRun { packets: parts, is_complete: ends }
     }
 
@@ -151,8 +151,8 @@ impl MessageReassembly {
     fn partial_run(&self, start: usize) -> PacketRun {
         let mut end = start + 1;
         while let (Some(before), Some(part)) = (self.packets.get(end - 1), self.packets.get(end))
-            && before.position != PacketPosition::Last
-            && part.position != PacketPosition::First
+            && before.position != PacketPositionInMessage::Last
+            && part.position != PacketPositionInMessage::First
             && part.sequence - before.sequence <= 2
         {
             end += 1;
@@ -237,7 +237,8 @@ impl MessageReassembly {
 
     /// Returns the packets of the first message whose First packet `wanted` accepts.
     pub(super) fn find_incomplete(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Option<PacketRun> {
-        let begins = |part: &MessagePacket| part.position == PacketPosition::First && wanted(&part.bytes);
+        let begins =
+            |part: &MessagePacket| part.position == PacketPositionInMessage::First && wanted(&part.bytes);
         let Some(first) = self.packets.iter().position(begins) else {
             // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {
@@ -253,8 +254,8 @@ impl MessageReassembly {
     pub(super) fn boundaries_until(&self, sequence: ExtendedPsn) -> impl Iterator<Item = ExtendedPsn> + '_ {
         let parts = self.packets.iter().filter(move |part| part.sequence <= sequence);
         parts.filter_map(|part| match part.position {
-            PacketPosition::First => Some(part.sequence),
-            PacketPosition::Last => Some(part.sequence + 1),
+            PacketPositionInMessage::First => Some(part.sequence),
+            PacketPositionInMessage::Last => Some(part.sequence + 1),
             _ => None,
         })
     }
@@ -271,14 +272,14 @@ impl MessageReassembly {
             && part.sequence < over
         {
             let run = match part.position {
-                PacketPosition::First => self.partial_run(0),
+                PacketPositionInMessage::First => self.partial_run(0),
                 _ => self.packet_run(0..1),
             };
             let is_old = |part: &MessagePacket| now.abs_diff_ns(part.time) > MAX_AGE_NS;
             if !is_ended && !self.packets.get(run.packets.clone())?.iter().all(is_old) {
                 return None;
             }
-            if part.position == PacketPosition::First {
+            if part.position == PacketPositionInMessage::First {
                 return Some(run);
             }
             self.drop_first_packet();

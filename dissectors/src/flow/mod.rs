@@ -88,7 +88,7 @@ use crate::field::{NullObserver, Observer};
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, UnreadFrameReason};
+use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, UndecodableFrameReason};
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
@@ -99,7 +99,7 @@ use connection_setup::PendingSetUps;
 use conversation::ConversationContext;
 use ip_reassembly::IpReassembler;
 pub use packet_delivery::RetransmissionStall;
-use recent_frames::RecentFrames;
+use recent_frames::DuplicateFrameDetector;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
@@ -285,7 +285,7 @@ pub struct Flow {
     retries: CallRetries,
     stats: FlowStats,
     icrc_counts: IcrcCounts,
-    recent_frames: RecentFrames,
+    recent_frames: DuplicateFrameDetector,
     /// Bytes of incomplete messages.
     partial_message_bytes: usize,
     streams: TcpConversationTable,
@@ -318,7 +318,7 @@ impl Flow {
             retries: CallRetries::new(limits.open_transactions),
             stats: FlowStats::default(),
             icrc_counts: IcrcCounts::default(),
-            recent_frames: RecentFrames::default(),
+            recent_frames: DuplicateFrameDetector::default(),
             partial_message_bytes: 0,
             streams: TcpConversationTable::new(limits.streams),
             stream_bytes: 0,
@@ -383,13 +383,13 @@ impl Flow {
                 self.stats.count_ignored(IgnoredTraffic::Fragment);
                 self.process_fragment(frame, datagram, fragment)
             }
-            DatagramPayload::Other(UnreadFrameReason::Infiniband(error))
+            DatagramPayload::Other(UndecodableFrameReason::Infiniband(error))
                 if error.kind == PacketErrorKind::Cut =>
             {
                 self.stats.count_undecoded(UndecodedReason::CutFrame)
             }
             DatagramPayload::Other(
-                UnreadFrameReason::Infiniband(_) | UnreadFrameReason::Malformed { .. },
+                UndecodableFrameReason::Infiniband(_) | UndecodableFrameReason::Malformed { .. },
             ) => self.stats.count_undecoded(UndecodedReason::Malformed),
             DatagramPayload::Tcp(segment) => self.process_segment(packet_meta, datagram, segment),
             DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),

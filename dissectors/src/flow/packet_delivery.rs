@@ -59,7 +59,7 @@ pub(super) enum PacketOutcome {
 
 /// Retransmission of everything that was not acknowledged, after an ACK timeout.
 #[derive(Clone, Copy, Debug)]
-struct AckTimeout {
+struct AckTimeoutRetransmission {
     /// Time of the last packet before it.
     since: Timestamp,
     /// PSN after the packets that were retransmitted so far.
@@ -70,7 +70,7 @@ struct AckTimeout {
 
 /// A gap that is not closed, or whose packets are being retransmitted.
 #[derive(Clone, Copy, Debug)]
-struct Gap {
+struct PsnGap {
     since: Timestamp,
     /// Lowest PSN that was refused.
     first_refused: ExtendedPsn,
@@ -99,8 +99,8 @@ const MAX_SKIPPED: usize = 8;
 /// Losses and retransmissions of one direction.
 #[derive(Debug, Default)]
 struct Losses {
-    gap: Option<Gap>,
-    timeout: Option<AckTimeout>,
+    gap: Option<PsnGap>,
+    timeout: Option<AckTimeoutRetransmission>,
     /// Time of the last refusal by the receiver.
     last_refusal: Option<Timestamp>,
     /// Time of the last retransmission.
@@ -154,7 +154,7 @@ impl PacketDelivery {
     }
 
     #[inline]
-    fn gap(&self) -> Option<&Gap> {
+    fn gap(&self) -> Option<&PsnGap> {
         self.losses.as_ref().and_then(|losses| losses.gap.as_ref())
     }
 
@@ -195,7 +195,8 @@ impl PacketDelivery {
             return PacketOutcome::Accepted;
         }
         if sequence > expected {
-            let seen = Gap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
+            let seen =
+                PsnGap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
             let gap = self.losses().gap.get_or_insert(seen);
             gap.first_refused = gap.first_refused.min(sequence);
             gap.last_affected = gap.last_affected.max(sequence);
@@ -221,10 +222,12 @@ impl PacketDelivery {
         if let Some(gap) = &mut losses.gap {
             gap.is_proven = true;
         }
-        let is_next = |timeout: &AckTimeout| (timeout.repeated_until..timeout.sent_until).contains(&sequence);
+        let is_next = |timeout: &AckTimeoutRetransmission| {
+            (timeout.repeated_until..timeout.sent_until).contains(&sequence)
+        };
         let since = losses.timeout.filter(is_next).map_or(last, |timeout| timeout.since);
         let repeated_until = sequence + count.unwrap_or(1);
-        losses.timeout = Some(AckTimeout { since, repeated_until, sent_until });
+        losses.timeout = Some(AckTimeoutRetransmission { since, repeated_until, sent_until });
         RetransmissionStall { since, until: now }
     }
 
@@ -319,7 +322,7 @@ impl PacketDelivery {
             None if next < expected => {
                 let newest = expected - 1;
                 losses.gap =
-                    Some(Gap { since: now, first_refused: next, last_affected: newest, is_proven: true });
+                    Some(PsnGap { since: now, first_refused: next, last_affected: newest, is_proven: true });
             }
             None => {}
         }

@@ -3,7 +3,7 @@
 //!
 //! Only packets with consecutive PSNs are compared, so that lost, repeated and reordered packets need no treatment.
 
-use crate::infiniband::{self, BthOpcode, InfinibandPacket, PacketOperation, PacketPosition, Psn};
+use crate::infiniband::{self, BthOpcode, InfinibandPacket, PacketOperation, PacketPositionInMessage, Psn};
 
 /// Deviation of a packet from the packet with the PSN before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum PacketOrderFault {
 
 /// An RDMA Write whose packets were all captured so far.
 #[derive(Clone, Copy, Debug)]
-struct WriteProgress {
+struct RdmaWriteProgress {
     announced: u32,
     length: u64,
 }
@@ -44,7 +44,7 @@ struct PrecedingPacket {
     psn: Psn,
     opcode: BthOpcode,
     operation: PacketOperation,
-    position: PacketPosition,
+    position: PacketPositionInMessage,
     length: u32,
 }
 
@@ -53,7 +53,7 @@ struct PrecedingPacket {
 pub(super) struct PacketOrder {
     request: Option<PrecedingPacket>,
     response: Option<PrecedingPacket>,
-    write: Option<WriteProgress>,
+    write: Option<RdmaWriteProgress>,
 }
 
 impl PacketOrder {
@@ -101,11 +101,11 @@ impl PacketOrder {
             return None;
         }
         let before = match position.begins() {
-            true => WriteProgress { announced: packet.reth?.dmalen, length: 0 },
+            true => RdmaWriteProgress { announced: packet.reth?.dmalen, length: 0 },
             false => before.filter(|_| follows)?,
         };
-        let write = WriteProgress { length: before.length + packet.payload.length as u64, ..before };
-        let WriteProgress { announced, length } = write;
+        let write = RdmaWriteProgress { length: before.length + packet.payload.length as u64, ..before };
+        let RdmaWriteProgress { announced, length } = write;
         let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
         if !is_right {
             return Some(PacketOrderFault::WriteLength { announced, length });

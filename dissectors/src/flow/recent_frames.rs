@@ -80,7 +80,7 @@ impl IpIdVariation {
 
 /// Ring of the frames captured last.
 #[derive(Debug)]
-pub(super) struct RecentFrames {
+pub(super) struct DuplicateFrameDetector {
     headers: Box<[u64; MAX_FRAMES]>,
     icrcs: Box<[u32; MAX_FRAMES]>,
     times: Box<[Timestamp; MAX_FRAMES]>,
@@ -88,7 +88,7 @@ pub(super) struct RecentFrames {
     next_index: usize,
 }
 
-impl Default for RecentFrames {
+impl Default for DuplicateFrameDetector {
     fn default() -> Self {
         Self {
             headers: Box::new([0; MAX_FRAMES]),
@@ -99,7 +99,7 @@ impl Default for RecentFrames {
     }
 }
 
-impl RecentFrames {
+impl DuplicateFrameDetector {
     /// Records a frame.
     #[inline]
     pub(super) fn record(&mut self, frame: impl Into<FrameFingerprint>, time: Timestamp) {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_copy_comes_soon_or_under_its_identification() {
-        let mut recent = RecentFrames::default();
+        let mut recent = DuplicateFrameDetector::default();
         recent.record(1, Timestamp(100));
         (2..200).for_each(|mark| recent.record(mark, Timestamp(200)));
         let soon = Timestamp(100 + MAX_DISTANCE_WITHOUT_IP_ID_NS as i64);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn frames_with_other_icrcs_are_no_copies() {
-        let mut recent = RecentFrames::default();
+        let mut recent = DuplicateFrameDetector::default();
         let frame = |icrc| FrameFingerprint { headers: 1, icrc };
         recent.record(frame(7), Timestamp(100));
         let is_copy = |icrc| recent.contains_copy(frame(icrc), Timestamp(100), true, None);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_lies_behind_many_frames_is_forgotten() {
-        let mut recent = RecentFrames::default();
+        let mut recent = DuplicateFrameDetector::default();
         recent.record(u64::MAX, Timestamp(0));
         (0..MAX_FRAMES as u64 - 1).for_each(|mark| recent.record(mark, Timestamp(0)));
         assert!(recent.contains_copy(u64::MAX, Timestamp(0), true, None));
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_begins_another_capture() {
-        let mut recent = RecentFrames::default();
+        let mut recent = DuplicateFrameDetector::default();
         recent.record(1, Timestamp(0));
         recent.record(2, Timestamp(2 * MAX_CLOCK_STEP_BACK_NS));
         recent.clear();

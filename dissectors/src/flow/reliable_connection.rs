@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use crate::frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
-use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPosition, Psn, Syndrome};
+use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
 use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
 
 use super::PacketMeta;
@@ -20,7 +20,7 @@ use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoOperationReason {
+pub(super) enum NoRdmaOperationReason {
     /// It carries none: an acknowledgement.
     Control,
     /// It is part of a message whose other parts are still to come.
@@ -63,7 +63,7 @@ struct RdmaRequestSpan {
 
 /// A memory range that a Reply reports as written but for which no RDMA Write was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UnseenWriteRange {
+pub(super) struct UncapturedRdmaWriteRange {
     /// Handle of the memory.
     pub(super) handle: Handle,
     /// Start of the range.
@@ -74,7 +74,7 @@ pub(super) struct UnseenWriteRange {
 
 /// A range of a Read segment of which no byte was captured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UnreadRange {
+pub(super) struct UncapturedRdmaReadRange {
     pub(super) handle: Handle,
     pub(super) offset: u64,
     pub(super) length: u32,
@@ -164,8 +164,8 @@ impl ObservedPathMtu {
         }
     }
 
-    fn record_packet_length(&mut self, place: PacketPosition, length: u32) {
-        if matches!(place, PacketPosition::First | PacketPosition::Middle) && length > 0 {
+    fn record_packet_length(&mut self, place: PacketPositionInMessage, length: u32) {
+        if matches!(place, PacketPositionInMessage::First | PacketPositionInMessage::Middle) && length > 0 {
             self.0 = Some(length);
         }
     }
@@ -184,7 +184,7 @@ impl ObservedPathMtu {
     fn offset(
         self,
         packets: u64,
-        place: PacketPosition,
+        place: PacketPositionInMessage,
         data: &PacketPayload<'_>,
         message: u32,
     ) -> Option<u64> {
@@ -192,7 +192,7 @@ impl ObservedPathMtu {
             (0, ..) => 0,
             (_, _, Some(mtu)) => packets.checked_mul(u64::from(mtu))?,
             // The end of a message is known even if the path MTU is not, provided that a valid path MTU fits.
-            (_, PacketPosition::Last, None) => {
+            (_, PacketPositionInMessage::Last, None) => {
                 let before = u64::from(message).checked_sub(u64::from(data.length))?;
                 let is_end = Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(before));
                 is_end.then_some(before)?
@@ -414,7 +414,7 @@ impl RequestPackets {
     pub(super) fn infer_lost_writes(
         &self,
         orphans: impl Iterator<Item = OrphanWritePacket>,
-        holes: Vec<UnseenWriteRange>,
+        holes: Vec<UncapturedRdmaWriteRange>,
         path_mtu: ObservedPathMtu,
     ) -> Vec<OrphanWriteTarget> {
         // If the path MTU is unknown, complete operations were single packets.
@@ -452,11 +452,11 @@ impl RequestPackets {
                 continue;
             };
             let lost = before.unwrap_or(u64::MAX);
-            let fits = |hole: &UnseenWriteRange| {
+            let fits = |hole: &UncapturedRdmaWriteRange| {
                 hole.length > seen && path_mtu.can_hold(lost, hole.length - seen, length)
             };
             let mut behind = holes.clone();
-            if let Some(UnseenWriteRange { handle, offset, length }) = behind.find(fits) {
+            if let Some(UncapturedRdmaWriteRange { handle, offset, length }) = behind.find(fits) {
                 let offset = offset.wrapping_add(u64::from(length - seen));
                 found.push(OrphanWriteTarget { first, handle, offset, length: seen });
                 holes = behind;
@@ -471,7 +471,7 @@ impl RequestPackets {
     fn extend_inferred_write(
         &self,
         orphans: &[(ExtendedPsn, bool, u32)],
-        holes: &[UnseenWriteRange],
+        holes: &[UncapturedRdmaWriteRange],
         mtu: u32,
     ) -> Vec<OrphanWriteTarget> {
         let mut found = Vec::new();
@@ -482,7 +482,7 @@ impl RequestPackets {
             });
             let count = run.count() as u32;
             let length = count.saturating_mul(mtu);
-            let fits = |hole: &UnseenWriteRange| {
+            let fits = |hole: &UncapturedRdmaWriteRange| {
                 hole.handle == span.handle
                     && hole.length >= length
                     && hole.offset.wrapping_add(hole.length.into()) == span.offset
@@ -502,9 +502,9 @@ impl RequestPackets {
     pub(super) fn infer_lost_reads(
         &mut self,
         responses: &[OrphanReadResponse],
-        mut unread: Vec<UnreadRange>,
+        mut unread: Vec<UncapturedRdmaReadRange>,
         path_mtu: ObservedPathMtu,
-        attribute: impl Fn(&UnreadRange) -> RdmaAttribution,
+        attribute: impl Fn(&UncapturedRdmaReadRange) -> RdmaAttribution,
     ) -> bool {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
@@ -523,16 +523,18 @@ impl RequestPackets {
             let end = first + u64::from(response.packets);
             let is_gap = self.ends_before(first, mtu) == Some(first) && self.begins_at(end);
             let is_only = responses.iter().filter(|other| other.length == response.length).count() == 1;
-            let is_long_enough =
-                |range: &UnreadRange| range.length >= response.length && range.offered <= response.time;
+            let is_long_enough = |range: &UncapturedRdmaReadRange| {
+                range.length >= response.length && range.offered <= response.time
+            };
             let mut fitting = (0..).zip(&unread).filter(|(_, range)| is_long_enough(range)).map(|(at, _)| at);
             let (Some(at), None) = (fitting.next(), fitting.next()) else { continue };
-            let is_it = |range: &UnreadRange| range.is_answered && range.length == response.length;
+            let is_it =
+                |range: &UncapturedRdmaReadRange| range.is_answered && range.length == response.length;
             if !is_gap || !is_only || !unread.get(at).is_some_and(is_it) {
                 continue;
             }
             let range = unread.swap_remove(at);
-            let UnreadRange { handle, offset, length, .. } = range;
+            let UncapturedRdmaReadRange { handle, offset, length, .. } = range;
             let attribution = attribute(&range);
             self.find_or_add_span(RdmaRequestSpan {
                 first,
@@ -549,21 +551,24 @@ impl RequestPackets {
     }
 
     /// Subtracts the known RDMA Writes from unseen ranges: some of their packets were lost.
-    fn subtract_spans(&self, mut holes: Vec<UnseenWriteRange>) -> Vec<UnseenWriteRange> {
+    fn subtract_spans(&self, mut holes: Vec<UncapturedRdmaWriteRange>) -> Vec<UncapturedRdmaWriteRange> {
         for span in self.spans.iter().filter(|span| !span.is_read) {
-            let touches = |hole: &UnseenWriteRange| {
+            let touches = |hole: &UncapturedRdmaWriteRange| {
                 hole.handle == span.handle
                     && hole.offset < span.offset.saturating_add(span.length.into())
                     && span.offset < hole.offset.saturating_add(hole.length.into())
             };
             let Some(at) = holes.iter().position(touches) else { continue };
-            let UnseenWriteRange { handle, offset, length } = holes.remove(at);
+            let UncapturedRdmaWriteRange { handle, offset, length } = holes.remove(at);
             let (end, span_end) =
                 (offset.saturating_add(length.into()), span.offset.saturating_add(span.length.into()));
             let parts = [(offset, span.offset.min(end)), (span_end.max(offset), end)];
             let parts = parts.into_iter().filter(|(from, to)| from < to);
-            let parts =
-                parts.map(|(from, to)| UnseenWriteRange { handle, offset: from, length: (to - from) as u32 });
+            let parts = parts.map(|(from, to)| UncapturedRdmaWriteRange {
+                handle,
+                offset: from,
+                length: (to - from) as u32,
+            });
             holes.splice(at..at, parts);
         }
         holes
@@ -571,9 +576,9 @@ impl RequestPackets {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn record_cut_request(&mut self) -> NoOperationReason {
+    fn record_cut_request(&mut self) -> NoRdmaOperationReason {
         self.has_cut_request = true;
-        NoOperationReason::Cut
+        NoRdmaOperationReason::Cut
     }
 
     /// Processes a request packet of this side with the number `sequence`.
@@ -584,19 +589,19 @@ impl RequestPackets {
         sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, NoOperationReason> {
+    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
-            true => NoOperationReason::WriteOfCutFirst,
-            false => NoOperationReason::WriteWithoutFirst,
+            true => NoRdmaOperationReason::WriteOfCutFirst,
+            false => NoRdmaOperationReason::WriteWithoutFirst,
         };
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
             infiniband::PacketOperation::Write => {
                 path_mtu.record_packet_length(place, data.length);
                 let span = match place {
-                    PacketPosition::First | PacketPosition::Only => {
+                    PacketPositionInMessage::First | PacketPositionInMessage::Only => {
                         let reth = packet.reth.ok_or_else(|| self.record_cut_request())?;
                         self.find_or_add_span(RdmaRequestSpan {
                             first: sequence,
@@ -642,7 +647,7 @@ impl RequestPackets {
                 path_mtu.record_packet_length(place, data.length);
                 self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
-            _ => Err(NoOperationReason::Control),
+            _ => Err(NoRdmaOperationReason::Control),
         }
     }
 
@@ -653,21 +658,21 @@ impl RequestPackets {
         packet: &InfinibandPacket<'a>,
         sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, NoOperationReason> {
+    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
                 self.record_acknowledgment(sequence);
             }
-            return Err(NoOperationReason::Control);
+            return Err(NoRdmaOperationReason::Control);
         }
         let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
-            true => NoOperationReason::ResponseToCutRequest,
-            false => NoOperationReason::ResponseWithoutRequest,
+            true => NoRdmaOperationReason::ResponseToCutRequest,
+            false => NoRdmaOperationReason::ResponseWithoutRequest,
         };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
@@ -682,9 +687,9 @@ impl RequestPackets {
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPosition, PacketPayload<'a>, Option<Handle>),
+        (place, data, invalidated_handle): (PacketPositionInMessage, PacketPayload<'a>, Option<Handle>),
         packet_meta: PacketMeta<'a>,
-    ) -> Result<RdmaOperation<'a>, NoOperationReason> {
+    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
@@ -698,7 +703,7 @@ impl RequestPackets {
             }
             return Ok(RdmaOperation::SendRetransmission { attribution: sent.attribution, ends });
         }
-        if place == PacketPosition::Only {
+        if place == PacketPositionInMessage::Only {
             let owner = record_sent(&mut self.sent_messages, sequence, sequence, packet_meta.is_refused());
             let message = RdmaMessage {
                 bytes: data.bytes,
@@ -715,9 +720,11 @@ impl RequestPackets {
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
-            Some(run) if run.is_complete => self.deliver(run).ok_or(NoOperationReason::Part),
-            _ if assembly.is_full() => self.take_incomplete_message(|_| true).ok_or(NoOperationReason::Part),
-            _ => Err(NoOperationReason::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(NoRdmaOperationReason::Part),
+            _ if assembly.is_full() => {
+                self.take_incomplete_message(|_| true).ok_or(NoRdmaOperationReason::Part)
+            }
+            _ => Err(NoRdmaOperationReason::Part),
         }
     }
 

@@ -79,7 +79,7 @@ struct EarlyPacket {
 
 /// Reason for which packets of RDMA Writes of one side may still wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ExpectedReplies {
+pub(super) struct RdmaWriteWaitReason {
     /// Time of the oldest Call in flight that offers memory to write to.
     pub(super) oldest_call: Option<Timestamp>,
     /// Highest sequence number of the side.
@@ -109,7 +109,7 @@ impl EarlyPacket {
     }
 
     /// Returns `true` if a packet of an RDMA Write belongs to a Call in flight.
-    fn may_be_placed(&self, expected: ExpectedReplies) -> bool {
+    fn may_be_placed(&self, expected: RdmaWriteWaitReason) -> bool {
         expected.oldest_call.is_some_and(|call| call <= self.time)
             && expected.newest.saturating_sub(self.sequence) < MAX_WRITE_DISTANCE
     }
@@ -257,7 +257,7 @@ impl ReorderBuffer {
         &mut self,
         now: Timestamp,
         account: &mut FlowStats,
-        expected: impl Fn(ConnectionSide) -> ExpectedReplies,
+        expected: impl Fn(ConnectionSide) -> RdmaWriteWaitReason,
     ) {
         let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.

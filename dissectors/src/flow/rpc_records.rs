@@ -19,7 +19,7 @@ use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
-use super::transaction_table::{SegmentIndex, TransactionKey, TransactionTable};
+use super::transaction_table::{ChunkSegmentIndex, TransactionKey, TransactionTable};
 use super::{FrameKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
@@ -39,7 +39,7 @@ const MAX_RECORD_FRAMES: usize = 1 << 16;
 
 /// Parser state of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RecordState {
+enum RpcRecordParserState {
     /// Before or in a record mark.
     Mark,
     /// In a fragment.
@@ -51,7 +51,7 @@ enum RecordState {
 
 /// A message that is not complete yet.
 #[derive(Debug)]
-struct PartialRecord {
+struct PartialRpcRecord {
     /// Stream position of its first record mark.
     start: StreamPosition,
     /// Number of fragments so far.
@@ -63,7 +63,7 @@ struct PartialRecord {
 
 /// A message that was delivered.
 #[derive(Debug)]
-struct SentRecord {
+struct SentRpcRecord {
     range: Range<StreamPosition>,
     /// `true` if it was a single fragment, so that its bytes are contiguous in the stream.
     is_single_fragment: bool,
@@ -73,23 +73,23 @@ struct SentRecord {
 /// Record parser of one direction.
 #[derive(Debug, Default)]
 pub(super) struct RpcRecordReader {
-    state: RecordState,
+    state: RpcRecordParserState,
     /// Captured bytes of an incomplete record mark.
     mark_bytes: Vec<u8>,
-    partial_record: Option<PartialRecord>,
+    partial_record: Option<PartialRpcRecord>,
     /// Sorted by stream position.
-    sent_records: VecDeque<SentRecord>,
+    sent_records: VecDeque<SentRpcRecord>,
 }
 
 impl RpcRecordReader {
     /// Expects a record at the next byte.
     pub(super) fn expect_record(&mut self) {
-        self.state = RecordState::Mark;
+        self.state = RpcRecordParserState::Mark;
     }
 
     /// Returns the memory in bytes, without the incomplete message.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.sent_records.capacity() * size_of::<SentRecord>()
+        size_of::<Self>() + self.sent_records.capacity() * size_of::<SentRpcRecord>()
     }
 
     /// Returns the memory of the incomplete message in bytes.
@@ -109,11 +109,11 @@ impl RpcRecordReader {
                 return Some((next, piece));
             }
             piece = match self.state {
-                RecordState::Mark => self.process_mark(piece, stream_context),
-                RecordState::Fragment { left, is_last } => {
+                RpcRecordParserState::Mark => self.process_mark(piece, stream_context),
+                RpcRecordParserState::Fragment { left, is_last } => {
                     self.process_fragment(piece, left, is_last, stream_context)
                 }
-                RecordState::Lost => self.search(piece, first, stream_context),
+                RpcRecordParserState::Lost => self.search(piece, first, stream_context),
             };
         }
         None
@@ -129,7 +129,7 @@ impl RpcRecordReader {
             return Some(ProtocolSwitch::Mpa);
         }
         // The signature of TLS is too short to be searched for anywhere.
-        (self.state == RecordState::Mark && tls::begins_record(bytes)).then_some(ProtocolSwitch::Tls)
+        (self.state == RpcRecordParserState::Mark && tls::begins_record(bytes)).then_some(ProtocolSwitch::Tls)
     }
 
     fn process_mark<'p>(
@@ -139,7 +139,7 @@ impl RpcRecordReader {
     ) -> StreamBytes<'p> {
         if piece.data.bytes.is_empty() && self.mark_bytes.is_empty() && self.partial_record.is_none() {
             // The record that would begin here was not captured.
-            self.state = RecordState::Lost;
+            self.state = RpcRecordParserState::Lost;
             return piece;
         }
         let start = piece.at - self.mark_bytes.len() as u64;
@@ -148,7 +148,7 @@ impl RpcRecordReader {
         self.mark_bytes.extend_from_slice(there);
         let rest = piece.after(there.len() as u32);
         let unfinished =
-            self.partial_record.get_or_insert_with(|| PartialRecord::new(start, piece.meta.time));
+            self.partial_record.get_or_insert_with(|| PartialRpcRecord::new(start, piece.meta.time));
         unfinished.record_frame(&piece.meta);
         if there.len() < wanted {
             if rest.data.length > 0 {
@@ -168,7 +168,7 @@ impl RpcRecordReader {
             return rest;
         };
         unfinished.fragments += 1;
-        self.state = RecordState::Fragment { left: mark.length, is_last: mark.is_last };
+        self.state = RpcRecordParserState::Fragment { left: mark.length, is_last: mark.is_last };
         if mark.length == 0 {
             self.end_fragment(rest.at, mark.is_last, stream_context);
         } else if rest.data.length == 0 {
@@ -196,7 +196,7 @@ impl RpcRecordReader {
                 return rest;
             }
         }
-        self.state = RecordState::Fragment { left, is_last };
+        self.state = RpcRecordParserState::Fragment { left, is_last };
         if left == 0 {
             self.end_fragment(rest.at, is_last, stream_context);
         } else if !piece.meta.frames.is_empty() {
@@ -206,7 +206,7 @@ impl RpcRecordReader {
     }
 
     fn end_fragment(&mut self, end: StreamPosition, is_last: bool, stream_context: &mut StreamContext<'_>) {
-        self.state = RecordState::Mark;
+        self.state = RpcRecordParserState::Mark;
         if is_last {
             self.deliver(end, stream_context);
         } else {
@@ -231,7 +231,11 @@ impl RpcRecordReader {
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
         }
-        self.sent_records.push_back(SentRecord { range, is_single_fragment: is_whole, attribution: owner });
+        self.sent_records.push_back(SentRpcRecord {
+            range,
+            is_single_fragment: is_whole,
+            attribution: owner,
+        });
     }
 
     /// Enters the search state: the start of the next record is unknown.
@@ -240,10 +244,10 @@ impl RpcRecordReader {
         let state = std::mem::take(&mut self.state);
         if let Some(unfinished) = &mut self.partial_record {
             let missing = match state {
-                RecordState::Fragment { left, is_last: true } => u64::from(left),
+                RpcRecordParserState::Fragment { left, is_last: true } => u64::from(left),
                 // At least one byte of the following fragments; their length is unknown.
-                RecordState::Fragment { left, is_last: false } => u64::from(left) + 1,
-                RecordState::Mark | RecordState::Lost => 1,
+                RpcRecordParserState::Fragment { left, is_last: false } => u64::from(left) + 1,
+                RpcRecordParserState::Mark | RpcRecordParserState::Lost => 1,
             };
             unfinished.add_gap(missing);
             let end = unfinished.start + unfinished.record.length as u64;
@@ -290,7 +294,7 @@ impl RpcRecordReader {
         let found = (0..bytes.len()).find(begins);
         let skipped = found.map_or(piece.data.length, |at| at as u32);
         if found.is_some() {
-            self.state = RecordState::Mark;
+            self.state = RpcRecordParserState::Mark;
         }
         if skipped > 0 {
             stream_context.count_skipped(
@@ -339,7 +343,7 @@ impl RpcRecordReader {
     }
 }
 
-impl SentRecord {
+impl SentRpcRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
     fn differs_from_copy(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
         let Some((key, at)) =
@@ -347,7 +351,7 @@ impl SentRecord {
         else {
             return false;
         };
-        let which = if at == SegmentIndex::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
+        let which = if at == ChunkSegmentIndex::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         let message = ledger.get(key).and_then(|entry| entry.transaction.message(which));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;
@@ -357,7 +361,7 @@ impl SentRecord {
     }
 }
 
-impl PartialRecord {
+impl PartialRpcRecord {
     fn new(start: StreamPosition, time: Timestamp) -> Self {
         let record = CapturedMessage {
             frames: Vec::new(),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::address::{Address, Tenant};
+use crate::address::{Address, VirtualNetwork};
 use crate::field::NullObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, Handle};
@@ -85,7 +85,7 @@ pub struct ConnectionIdentity {
     /// The other side.
     pub server: Endpoint,
     /// Virtual network of the connection.
-    pub tenant: Tenant,
+    pub tenant: VirtualNetwork,
 }
 
 impl ConnectionIdentity {
@@ -95,7 +95,7 @@ impl ConnectionIdentity {
         transport: ConnectionTransport::RoceV2,
         client: Endpoint { address: Address::Unknown, port: None },
         server: Endpoint { address: Address::Unknown, port: None },
-        tenant: Tenant::NONE,
+        tenant: VirtualNetwork::NONE,
     };
 }
 
@@ -110,14 +110,14 @@ pub enum CallDirection {
 
 /// Role of an endpoint on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ConnectionRole {
+pub enum EndpointRole {
     /// The side that opened the connection; see [`ConnectionIdentity::client`].
     Client,
     /// The other side.
     Server,
 }
 
-impl ConnectionRole {
+impl EndpointRole {
     pub(super) fn from_sides(side: ConnectionSide, client: ConnectionSide) -> Self {
         if side == client { Self::Client } else { Self::Server }
     }
@@ -139,7 +139,7 @@ impl ConnectionRole {
     }
 }
 
-impl fmt::Display for ConnectionRole {
+impl fmt::Display for EndpointRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -147,7 +147,7 @@ impl fmt::Display for ConnectionRole {
 
 /// Header words of RPC-over-RDMA that every version has (RFC 8166 section 4.2), with their interpretation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeaderWords {
+pub struct RpcRdmaHeaderWords {
     /// Dialect in which the header was decoded.
     pub dialect: Dialect,
     /// `rdma_proc`, or `rdma_htype` of version 2.
@@ -160,7 +160,7 @@ pub struct HeaderWords {
     pub credits: u32,
 }
 
-impl HeaderWords {
+impl RpcRdmaHeaderWords {
     /// Length in bytes of these words in a header of version 1 or 2.
     pub(super) const LENGTH: usize = 16;
 
@@ -258,7 +258,7 @@ pub struct CapturedMessage {
     /// Time lost to retransmissions of its packets.
     pub stall: Option<RetransmissionStall>,
     /// RPC-over-RDMA header, of the last Send if there were several; `None` on other transports.
-    pub rpcrdma: Option<HeaderWords>,
+    pub rpcrdma: Option<RpcRdmaHeaderWords>,
     /// Number of Sends that carried it: more than one with message continuation
     /// (draft-ietf-nfsv4-rpcrdma-version-two section 6.6.2). `bytes` has only the header of the last Send.
     pub sends: u32,
@@ -298,8 +298,9 @@ impl CapturedMessage {
     /// Returns `true` if all three chunk lists of an RDMA_MSG are empty: its header has the minimum length of
     /// seven words (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
-        let is_msg =
-            |words: HeaderWords| words.message_type == RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
+        let is_msg = |words: RpcRdmaHeaderWords| {
+            words.message_type == RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG)
+        };
         self.rpc_offset == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
@@ -319,7 +320,7 @@ impl CapturedMessage {
     }
 
     #[cold]
-    fn unknown_words(words: HeaderWords) -> Option<XdrError> {
+    fn unknown_words(words: RpcRdmaHeaderWords) -> Option<XdrError> {
         let unknown = |what, number| Some(XdrError::Unknown { at: 0, what, number });
         let known = match words.message_type {
             RpcRdmaMessageType::Prototype(_) => words.version,
@@ -513,7 +514,7 @@ const MAX_STALLS: usize = 64;
 /// Evidence that a Call was sent before its first captured copy, and that this earlier copy was lost before
 /// the capture point. The time since then is in no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostCopy {
+pub enum LostCallCopy {
     /// A packet that its sender sent after the Call, by PSN or sequence number, was captured `ns` nanoseconds
     /// before it.
     Certain {
@@ -528,7 +529,7 @@ pub enum LostCopy {
     },
 }
 
-impl LostCopy {
+impl LostCallCopy {
     /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
     /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 9.9.2.1.
@@ -700,7 +701,7 @@ impl Transaction {
     }
 
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
-    pub fn lost_copy(&self) -> Option<LostCopy> {
+    pub fn lost_copy(&self) -> Option<LostCallCopy> {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
@@ -708,9 +709,11 @@ impl Transaction {
             recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
-            (timeout..=timeout.saturating_mul(LostCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
+            (timeout..=timeout.saturating_mul(LostCallCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
         };
-        behind.map(|ns| LostCopy::Certain { ns }).or_else(|| quiet().map(|ns| LostCopy::Possible { ns }))
+        behind
+            .map(|ns| LostCallCopy::Certain { ns })
+            .or_else(|| quiet().map(|ns| LostCallCopy::Possible { ns }))
     }
 
     /// Records a stall. Merges it with those that it overlaps.

@@ -32,21 +32,21 @@ impl TransactionKey {
     }
 
     /// Returns the key with one of the Transaction's segments in the form that a transport stores.
-    pub(super) fn to_attribution(self, segment: SegmentIndex) -> RdmaAttribution {
+    pub(super) fn to_attribution(self, segment: ChunkSegmentIndex) -> RdmaAttribution {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
     /// Returns the key and segment that a transport stored.
-    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionKey, SegmentIndex)> {
-        owner.0.map(|(key, segment)| (TransactionKey(key.get()), SegmentIndex(segment)))
+    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionKey, ChunkSegmentIndex)> {
+        owner.0.map(|(key, segment)| (TransactionKey(key.get()), ChunkSegmentIndex(segment)))
     }
 }
 
 /// Index of a segment of a chunk of a Transaction, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SegmentIndex(u32);
+pub(super) struct ChunkSegmentIndex(u32);
 
-impl SegmentIndex {
+impl ChunkSegmentIndex {
     const REPLY_READ: u32 = 3;
     const NONE: u32 = 4;
 
@@ -164,50 +164,50 @@ impl TransactionEntry {
     }
 
     /// Returns the chunk of a segment and the index of the segment in it.
-    pub(super) fn segment(&mut self, at: SegmentIndex) -> Option<(&mut Chunk, usize)> {
+    pub(super) fn segment(&mut self, at: ChunkSegmentIndex) -> Option<(&mut Chunk, usize)> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get_mut(at.chunk()),
             1 => self.transaction.write_chunks.get_mut(at.chunk()),
             2 => self.transaction.reply_chunk.as_mut(),
-            SegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
+            ChunkSegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
             _ => None,
         }?;
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
     /// Returns a segment.
-    pub(super) fn segment_at(&self, at: SegmentIndex) -> Option<&ChunkSegment> {
+    pub(super) fn segment_at(&self, at: ChunkSegmentIndex) -> Option<&ChunkSegment> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
             1 => self.transaction.write_chunks.get(at.chunk()),
             2 => self.transaction.reply_chunk.as_ref(),
-            SegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
+            ChunkSegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
             _ => None,
         }?;
         chunk.segments.get(at.segment())
     }
 
     /// Returns the side that owns the memory of a segment.
-    pub(super) fn memory_side(&self, at: SegmentIndex) -> ConnectionSide {
+    pub(super) fn memory_side(&self, at: ChunkSegmentIndex) -> ConnectionSide {
         if at.is_reply_segment() { self.requester.peer() } else { self.requester }
     }
 
     /// Iterates over the segments of all chunks with their indexes.
-    pub(super) fn segments(&self) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = (ChunkSegmentIndex, &ChunkSegment)> {
         fn segments_of_kind(
             kind: u32,
             chunks: &[Chunk],
-        ) -> impl Iterator<Item = (SegmentIndex, &ChunkSegment)> {
+        ) -> impl Iterator<Item = (ChunkSegmentIndex, &ChunkSegment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
                 let segments = content.segments.iter().enumerate();
-                segments.map(move |(index, segment)| (SegmentIndex::new(kind, chunk, index), segment))
+                segments.map(move |(index, segment)| (ChunkSegmentIndex::new(kind, chunk, index), segment))
             })
         }
         let transaction = &self.transaction;
         segments_of_kind(0, &transaction.read_chunks)
             .chain(segments_of_kind(1, &transaction.write_chunks))
             .chain(segments_of_kind(2, transaction.reply_chunk.as_slice()))
-            .chain(segments_of_kind(SegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
+            .chain(segments_of_kind(ChunkSegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
     }
 }
 

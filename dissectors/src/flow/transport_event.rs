@@ -15,7 +15,7 @@ use crate::xdr::XdrError;
 use super::connection::{ConnectionKey, FlowConnection};
 use super::frame_kind::FrameKind;
 use super::statistics::UndecodedReason;
-use super::transaction::{ConnectionIdentity, ConnectionRole};
+use super::transaction::{ConnectionIdentity, EndpointRole};
 use super::transaction_table::TransactionKey;
 use super::{Flow, PacketMeta, PacketOrderFault};
 
@@ -29,7 +29,7 @@ pub struct TransportEvent {
     /// Connection of the packet.
     pub connection: ConnectionIdentity,
     /// Sender of the packet.
-    pub sender: ConnectionRole,
+    pub sender: EndpointRole,
     /// `true` if the set-up of the connection was captured.
     pub has_set_up: bool,
     /// Transaction that the packet belongs to, if it was identified. It may have been emitted already.
@@ -105,7 +105,7 @@ pub enum TransportEventKind {
         has_read_list: Option<bool>,
     },
     /// A message that the state of its connection does not permit.
-    UnexpectedMessage(MessageFault),
+    UnexpectedMessage(UnexpectedMessageReason),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate(RdmapTerminate),
 }
@@ -311,7 +311,7 @@ pub enum RpcRdmaHeaderFault {
 
 /// Reason why the state of a connection does not permit a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MessageFault {
+pub enum UnexpectedMessageReason {
     /// The Requester of a Call in flight sent RDMA_ERROR with its XID. RFC 8166 section 4.2.4.
     ErrorByRequester,
     /// RDMA_ERROR, but no Call in flight has its XID. RFC 8166 section 4.5.
@@ -336,7 +336,7 @@ pub enum MessageFault {
 
 /// Event before its connection is named.
 #[derive(Clone, Copy, Debug)]
-struct RecordedEvent {
+struct UnattributedTransportEvent {
     frame: FrameNumber,
     time: Timestamp,
     connection: usize,
@@ -346,7 +346,7 @@ struct RecordedEvent {
     kind: TransportEventKind,
 }
 
-impl RecordedEvent {
+impl UnattributedTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
     fn named(&self, connection: &FlowConnection) -> Option<TransportEvent> {
         connection.number?;
@@ -355,7 +355,7 @@ impl RecordedEvent {
             frame: self.frame,
             time: self.time,
             connection: connection.name(client),
-            sender: ConnectionRole::from_sides(self.sender, client),
+            sender: EndpointRole::from_sides(self.sender, client),
             has_set_up: connection.parameters.as_ref().is_some_and(|parameters| !parameters.is_cut),
             transaction: self.transaction,
             is_certain: self.is_certain,
@@ -367,7 +367,7 @@ impl RecordedEvent {
 /// Numbers of packets and segments that were examined for events: without events, they show that nothing happened.
 /// Connections whose events are not reported do not count: they have not carried RPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TransportChecks {
+pub struct TransportCheckCounts {
     /// Packets of reliable connections, without duplicates made by the capture.
     pub packets: u64,
     /// Those of them that are RDMA Read requests.
@@ -392,7 +392,7 @@ pub struct TransportChecks {
     pub segments: u64,
 }
 
-impl TransportChecks {
+impl TransportCheckCounts {
     /// No packets.
     pub(super) const NONE: Self = Self {
         packets: 0,
@@ -456,9 +456,9 @@ const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(super) struct TransportEvents {
     is_enabled: bool,
-    events: Vec<RecordedEvent>,
+    events: Vec<UnattributedTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
-    early: Vec<(ConnectionKey, RecordedEvent)>,
+    early: Vec<(ConnectionKey, UnattributedTransportEvent)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.
@@ -470,7 +470,7 @@ pub(super) struct TransportEvents {
     /// `true` if the ICRC of the last frame was checked.
     pub(super) has_checked_icrc: bool,
     /// Numbers of packets examined on connections that were removed.
-    checks: TransportChecks,
+    checks: TransportCheckCounts,
 }
 
 impl TransportEvents {
@@ -511,7 +511,15 @@ impl TransportEvents {
         transaction: Option<TransactionKey>,
         (kind, is_certain): (TransportEventKind, bool),
     ) {
-        self.events.push(RecordedEvent { frame, time, connection, sender, transaction, is_certain, kind });
+        self.events.push(UnattributedTransportEvent {
+            frame,
+            time,
+            connection,
+            sender,
+            transaction,
+            is_certain,
+            kind,
+        });
     }
 }
 
@@ -539,7 +547,7 @@ const CONGESTION_EXPERIENCED: u8 = 0b11;
 impl Flow {
     /// Returns the numbers of packets that were examined for events so far, on connections whose events are reported. Zero
     /// unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
-    pub fn transport_checks(&self) -> TransportChecks {
+    pub fn transport_checks(&self) -> TransportCheckCounts {
         let mut checks = self.transaction_table.transport_events.checks;
         self.connections.checks().for_each(|of| checks.add(of));
         checks
@@ -651,7 +659,7 @@ impl Flow {
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named = |event: &RecordedEvent| event.named(self.connections.get(event.connection)?);
+        let named = |event: &UnattributedTransportEvent| event.named(self.connections.get(event.connection)?);
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

@@ -10,13 +10,13 @@ use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageTy
 use crate::xdr::Cursor;
 
 use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{CapturedMessage, HeaderWords, Transaction};
+use super::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 
 /// The decoded fields of a transport header.
 #[derive(Debug)]
 pub(super) struct TransportHeaderSummary {
     pub(super) xid: Xid,
-    pub(super) words: HeaderWords,
+    pub(super) words: RpcRdmaHeaderWords,
     pub(super) read_chunks: Vec<Chunk>,
     pub(super) write_chunks: Vec<Chunk>,
     pub(super) reply_chunk: Option<Chunk>,
@@ -170,7 +170,10 @@ impl TransportHeaderSummary {
         let credits = u32::from_be_bytes(*credits);
         dialect.is_version1().then(|| Self {
             xid: Xid(u32::from_be_bytes(*xid)),
-            words: HeaderWords { dialect, ..HeaderWords::version1(RdmaProc::RDMA_MSG, credits) },
+            words: RpcRdmaHeaderWords {
+                dialect,
+                ..RpcRdmaHeaderWords::version1(RdmaProc::RDMA_MSG, credits)
+            },
             read_chunks: Vec::new(),
             write_chunks: Vec::new(),
             reply_chunk: None,
@@ -193,7 +196,7 @@ impl TransportHeaderSummary {
         let message_type = RpcRdmaMessageType::from_number(dialect, collector.message_type?);
         let is_long = collector.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
         let transfer_mode = message_type.transfer_mode(collector.version, is_long);
-        let words = HeaderWords {
+        let words = RpcRdmaHeaderWords {
             dialect,
             message_type,
             transfer_mode,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::mad::{AttributeId, Class, Mad};
 use super::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::address::{Lid, Port};
-use crate::field::registry::{Registry, describe_headers};
+use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer, ObserverRef};
 use crate::frame::CapturedSlice;
 
@@ -39,7 +39,7 @@ crate::named! {
     }
 
     /// Reason of a connection reject. Section 12.6.7.2.
-    pub struct RejectReason(u16) {
+    pub struct CmRejectReason(u16) {
         NO_QP = 1 "No QP available",
         NO_EEC = 2 "No EEC available",
         NO_RESOURCES = 3 "No resources available",
@@ -77,14 +77,14 @@ crate::named! {
     }
 
     /// Message that a REJ or MRA refers to. Sections 12.6.6 and 12.6.7.
-    pub struct CmMessageKind(u8) {
+    pub struct ReferencedCmMessage(u8) {
         REQ = 0 "REQ",
         REP = 1 "REP",
         OTHER = 2 "other",
     }
 
     /// Status of an alternate path request. Section 12.8.2.
-    pub struct PathStatus(u8) {
+    pub struct AlternatePathStatus(u8) {
         LOADED = 0 "Alternate path information loaded",
         INVALID_COMM_INSTANCE = 1 "Invalid communication instance",
         NOT_SUPPORTED = 2 "Alternate paths not supported",
@@ -96,7 +96,7 @@ crate::named! {
     }
 
     /// Status of a service ID resolution request. Section 12.11.2.
-    pub struct ServiceStatus(u8) {
+    pub struct ServiceIdResolutionStatus(u8) {
         VALID = 0 "QPN and QKey valid",
         NOT_SUPPORTED = 1 "Service ID not supported",
         REJECTED = 2 "Rejected by service provider",
@@ -194,7 +194,7 @@ crate::header! {
     }
 
     /// IP addresses in front of the private data of a REQ: versions. Annex A11.
-    pub struct IpVersions [4] "infiniband.cm.req.ip_cm" {
+    pub struct CmRequestIpVersions [4] "infiniband.cm.req.ip_cm" {
         0..4 major: u8 => "infiniband.cm.req.ip_cm.majv",
         4..8 minor: u8 => "infiniband.cm.req.ip_cm.minv",
         /// IP version, 4 or 6.
@@ -203,13 +203,13 @@ crate::header! {
     }
 
     /// IPv4 addresses after the versions, in the last four bytes of each 16-byte address. Annex A11.
-    pub struct Ip4Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct CmRequestIpv4Addresses [32] "infiniband.cm.req.ip_cm" {
         96..128 source: Ipv4Addr => "infiniband.cm.req.ip_cm.sip4",
         224..256 destination: Ipv4Addr => "infiniband.cm.req.ip_cm.dip4",
     }
 
     /// IPv6 addresses after the versions. Annex A11.
-    pub struct Ip6Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct CmRequestIpv6Addresses [32] "infiniband.cm.req.ip_cm" {
         0..128 source: Ipv6Addr => "infiniband.cm.req.ip_cm.sip6",
         128..256 destination: Ipv6Addr => "infiniband.cm.req.ip_cm.dip6",
     }
@@ -218,7 +218,7 @@ crate::header! {
     pub struct ReceiptAck [10] "infiniband.cm.mra" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.mra.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.mra.remotecommid",
-        64..66 message: CmMessageKind => "infiniband.cm.mra.msgmraed",
+        64..66 message: ReferencedCmMessage => "infiniband.cm.mra.msgmraed",
         72..77 service_timeout: u8 => "infiniband.cm.mra.svctimeout",
     }
 
@@ -226,10 +226,10 @@ crate::header! {
     pub struct Reject [12] "infiniband.cm.rej" {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rej.localcommid",
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rej.remotecommid",
-        64..66 message: CmMessageKind => "infiniband.cm.rej.msgrej",
+        64..66 message: ReferencedCmMessage => "infiniband.cm.rej.msgrej",
         /// Number of valid bytes of the additional information.
         72..79 info_length: u8 => "infiniband.cm.rej.rejinfolen",
-        80..96 reason: RejectReason => "infiniband.cm.rej.reason",
+        80..96 reason: CmRejectReason => "infiniband.cm.rej.reason",
     }
 
     /// REP: connection reply, up to its private data. Section 12.6.8.
@@ -299,7 +299,7 @@ crate::header! {
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.apr.remotecommid",
         /// Number of valid bytes of the additional information.
         64..72 info_length: u8 => "infiniband.cm.apr.infolen",
-        72..80 status: PathStatus => "infiniband.cm.apr.status",
+        72..80 status: AlternatePathStatus => "infiniband.cm.apr.status",
     }
 
     /// SIDR_REQ: service ID resolution request. Section 12.11.1.
@@ -312,7 +312,7 @@ crate::header! {
     /// SIDR_REP: service ID resolution response, up to its additional information. Section 12.11.2.
     pub struct ServiceReply [24] "infiniband.cm.sidrrep" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrrep.requestid",
-        32..40 status: ServiceStatus => "infiniband.cm.sidrrep.status",
+        32..40 status: ServiceIdResolutionStatus => "infiniband.cm.sidrrep.status",
         /// Number of valid bytes of the additional information.
         40..48 info_length: u8 => "infiniband.cm.sidrrep.infolen",
         64..88 qpn: Qpn => "infiniband.cm.sidrrep.qpn",
@@ -323,7 +323,7 @@ crate::header! {
 
 /// IP addresses and ports of a connection request. Annex A11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IpEnds {
+pub struct CmRequestIpEndpoints {
     /// Port space of both ports.
     pub space: PortSpace,
     /// Client address.
@@ -343,7 +343,7 @@ pub struct IpEnds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmMessage<'a> {
     /// REQ. The private data begins after the IP addresses, if there are any.
-    Request(Request, Option<IpEnds>, CapturedSlice<'a>),
+    Request(Request, Option<CmRequestIpEndpoints>, CapturedSlice<'a>),
     /// MRA.
     ReceiptAck(ReceiptAck, CapturedSlice<'a>),
     /// REJ.
@@ -375,7 +375,7 @@ pub enum CmMessage<'a> {
 const ADDITIONAL_INFO_BYTES: usize = 72;
 
 /// Length of the IP addresses in front of the private data in bytes. Annex A11.
-const IP_ADDRESSES_BYTES: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
+const IP_ADDRESSES_BYTES: usize = CmRequestIpVersions::LENGTH + CmRequestIpv4Addresses::LENGTH;
 
 /// Offset of the service ID in a REQ.
 const SERVICE_ID_OFFSET: usize = 8;
@@ -412,8 +412,8 @@ static SIDR_REP_INFORMATION: Field =
     bytes_field("infiniband.cm.sidrrep.info", "AdditionalInfo", "Additional information. Section 12.11.2.");
 
 /// Adds the fields of communication management to a registry.
-pub(super) fn describe(registry: &mut Registry) {
-    describe_headers!(registry; Request, IpServiceId, IpVersions, Ip4Addresses, Ip6Addresses, ReceiptAck);
+pub(super) fn describe(registry: &mut FieldRegistry) {
+    describe_headers!(registry; Request, IpServiceId, CmRequestIpVersions, CmRequestIpv4Addresses, CmRequestIpv6Addresses, ReceiptAck);
     describe_headers!(registry; Reject, Reply, ReadyToUse, DisconnectRequest, DisconnectReply, LoadPath);
     describe_headers!(registry; PathReply, ServiceRequest, ServiceReply);
     for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
@@ -548,24 +548,24 @@ fn decode_ip_ends<'a, O: Observer<'a>>(
     service_id: CapturedSlice<'a>,
     private: CapturedSlice<'a>,
     observer: &mut O,
-) -> Option<IpEnds> {
-    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullObserver)?;
+) -> Option<CmRequestIpEndpoints> {
+    let (versions, _) = CmRequestIpVersions::decode(private.bytes, 0, &mut NullObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
     if O::ENABLED {
         IpServiceId::decode(service_id.bytes, service_id.at, observer);
-        IpVersions::decode(private.bytes, private.at, observer);
+        CmRequestIpVersions::decode(private.bytes, private.at, observer);
     }
-    let rest = private.skip_bytes(IpVersions::LENGTH);
+    let rest = private.skip_bytes(CmRequestIpVersions::LENGTH);
     let (source, destination) = if versions.ip == 4 {
-        let (ends, _) = Ip4Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmRequestIpv4Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
     } else {
-        let (ends, _) = Ip6Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = CmRequestIpv6Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
     };
-    Some(IpEnds { space, source, source_port: versions.sport, destination, destination_port })
+    Some(CmRequestIpEndpoints { space, source, source_port: versions.sport, destination, destination_port })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub mod mad;
 mod opcode;
 mod packet;
 
-use crate::field::registry::{Registry, describe_headers};
+use crate::field::registry::{FieldRegistry, describe_headers};
 
 pub use bth::{Bth, PartitionKey, Psn, Qpn};
 pub use headers::{
@@ -17,19 +17,19 @@ pub use headers::{
 };
 pub use opcode::{
     BthOpcode, ExtensionHeader, ExtensionHeaders, OpcodeProperties, OpcodeService, PacketOperation,
-    PacketPosition,
+    PacketPositionInMessage,
 };
 pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
 
 /// Adds the fields of packets to a registry.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     describe_headers!(registry; Lrh, Grh, Bth, Rdeth, Deth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth);
     describe_headers!(registry; XrcEth, Feth);
     packet::describe(registry);
 }
 
 /// Adds the fields of management datagrams to a registry.
-pub(crate) fn describe_management(registry: &mut Registry) {
+pub(crate) fn describe_management(registry: &mut FieldRegistry) {
     use mad::MadHeader;
     describe_headers!(registry; MadHeader);
     cm::describe(registry);

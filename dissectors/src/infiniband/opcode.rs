@@ -59,7 +59,7 @@ pub enum PacketOperation {
 
 /// Position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PacketPosition {
+pub enum PacketPositionInMessage {
     /// The first of several.
     First,
     /// Neither the first nor the last.
@@ -70,7 +70,7 @@ pub enum PacketPosition {
     Only,
 }
 
-impl PacketPosition {
+impl PacketPositionInMessage {
     /// Returns `true` if the packet begins a message.
     pub const fn begins(self) -> bool {
         matches!(self, Self::First | Self::Only)
@@ -181,7 +181,7 @@ pub struct OpcodeProperties {
     /// Operation.
     pub operation: PacketOperation,
     /// Position in the message.
-    pub position: PacketPosition,
+    pub position: PacketPositionInMessage,
     /// Extension headers after the Base Transport Header.
     pub headers: ExtensionHeaders,
     /// Length of the extension headers in bytes.
@@ -226,7 +226,7 @@ macro_rules! opcodes {
                 forms[$code] = Some(OpcodeProperties {
                     service: OpcodeService::$service,
                     operation: PacketOperation::$operation,
-                    position: PacketPosition::$place,
+                    position: PacketPositionInMessage::$place,
                     headers,
                     headers_length: headers.length() as u8,
                 });

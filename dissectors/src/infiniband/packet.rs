@@ -6,7 +6,7 @@ use super::{
     Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionHeader, Feth, Ieth, ImmDt, ImmediateData,
     OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
 };
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
@@ -96,7 +96,7 @@ static INFINIBAND: Field =
     Field::group("infiniband", "InfiniBand", "A packet of the InfiniBand transport. Chapter 9.");
 
 /// Adds the packet fields that are in no header to a registry.
-pub(super) fn describe(registry: &mut Registry) {
+pub(super) fn describe(registry: &mut FieldRegistry) {
     for field in [&INFINIBAND, &ICRC, &CREDIT_COUNT, &TIMER] {
         registry.field(field);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::Observer;
-use crate::field::registry::{Registry, describe_headers};
+use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::frame::CapturedSlice;
 use crate::infiniband::ImmediateData;
 use crate::rdma::Handle;
@@ -72,7 +72,7 @@ crate::named! {
     }
 
     /// Error codes of DDP for tagged segments. RFC 5041 section 7.2.
-    pub struct TaggedError(u8) {
+    pub struct DdpTaggedBufferError(u8) {
         INVALID_STAG = 0 "Invalid STag",
         BOUNDS = 1 "Base or bounds violation",
         STAG_OF_OTHER_STREAM = 2 "STag not associated with DDP Stream",
@@ -81,7 +81,7 @@ crate::named! {
     }
 
     /// Error codes of DDP for untagged segments. RFC 5041 section 7.2.
-    pub struct UntaggedError(u8) {
+    pub struct DdpUntaggedBufferError(u8) {
         QUEUE = 1 "Invalid QN",
         NO_BUFFER = 2 "Invalid MSN - no buffer available",
         NUMBER_RANGE = 3 "Invalid MSN - MSN range is not valid",
@@ -126,7 +126,7 @@ crate::header! {
     }
 
     /// Reserved field after the control bytes of all other untagged segments. RFC 5040 section 4.1.
-    pub struct NothingInvalidated [4] "iwarp_rdma.not_invalidate" {
+    pub struct ReservedInvalidateStag [4] "iwarp_rdma.not_invalidate" {
         /// Reserved.
         0..32 reserved: u32 => "iwarp_rdma.reserved",
     }
@@ -182,7 +182,7 @@ crate::header! {
     }
 
     /// Length of the message at fault that a Terminate includes. RFC 5040 section 4.8.
-    pub struct TerminatedLength [2] "iwarp_rdma.terminate" {
+    pub struct TerminatedSegmentLength [2] "iwarp_rdma.terminate" {
         /// Length of the DDP segment in bytes.
         0..16 length: u16 => "iwarp_rdma.term_ddp_seg_len",
     }
@@ -219,11 +219,11 @@ terminate_control! {
     }
     /// Terminate Control of an error detected by DDP in a tagged segment. RFC 5041 section 7.2.
     TaggedTerminate {
-        DdpErrorType => "iwarp_rdma.term_etype_ddp", TaggedError => "iwarp_rdma.term_errcode_ddp_tagged"
+        DdpErrorType => "iwarp_rdma.term_etype_ddp", DdpTaggedBufferError => "iwarp_rdma.term_errcode_ddp_tagged"
     }
     /// Terminate Control of an error detected by DDP in an untagged segment. RFC 5041 section 7.2.
     UntaggedTerminate {
-        DdpErrorType => "iwarp_rdma.term_etype_ddp", UntaggedError => "iwarp_rdma.term_errcode_ddp_untagged"
+        DdpErrorType => "iwarp_rdma.term_etype_ddp", DdpUntaggedBufferError => "iwarp_rdma.term_errcode_ddp_untagged"
     }
     /// Terminate Control of an error detected by MPA. RFC 5044 section 8.
     LlpTerminate {
@@ -236,9 +236,9 @@ terminate_control! {
 }
 
 /// Adds the fields of Terminate to a registry.
-pub(super) fn describe_terminate(registry: &mut Registry) {
+pub(super) fn describe_terminate(registry: &mut FieldRegistry) {
     describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
-    describe_headers!(registry; TerminatedLength);
+    describe_headers!(registry; TerminatedSegmentLength);
 }
 
 impl RdmapOpcode {
@@ -311,8 +311,8 @@ impl RdmapTerminate {
             };
             if control.has_ddp {
                 let fault = part.skip_bytes(OtherTerminate::LENGTH);
-                TerminatedLength::decode(fault.bytes, fault.at, observer);
-                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedLength::LENGTH), observer);
+                TerminatedSegmentLength::decode(fault.bytes, fault.at, observer);
+                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedSegmentLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {
@@ -331,10 +331,10 @@ impl RdmapTerminate {
                 (RdmapErrorType(self.error_type).name(), error.and_then(|code| RdmapError(code).name()))
             }
             (TerminateLayer::DDP, kind @ DdpErrorType::TAGGED) => {
-                (kind.name(), TaggedError(self.code).name())
+                (kind.name(), DdpTaggedBufferError(self.code).name())
             }
             (TerminateLayer::DDP, kind @ DdpErrorType::UNTAGGED) => {
-                (kind.name(), UntaggedError(self.code).name())
+                (kind.name(), DdpUntaggedBufferError(self.code).name())
             }
             (TerminateLayer::DDP, kind) => (kind.name(), None),
             (TerminateLayer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpError(self.code).name()),

@@ -1,7 +1,7 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
 use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner, incomplete_header};
-use super::{Datagram, HeaderDefect, UnreadFrameReason};
+use super::{Datagram, HeaderDefect, UndecodableFrameReason};
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
 
@@ -39,7 +39,7 @@ crate::header! {
         64..80 sgt: u16 => "erspan.sgt",
         80..81 p: bool => "erspan.p",
         /// Type of the mirrored frame.
-        81..86 ft: FrameType => "erspan.ft",
+        81..86 ft: ErspanFrameType => "erspan.ft",
         86..92 hw: u8 => "erspan.hw",
         /// Direction: egress (true) or ingress of the mirrored port.
         92..93 direction: bool => "erspan.direction",
@@ -58,7 +58,7 @@ crate::header! {
 
 crate::named! {
     /// Type of a mirrored frame, 5 bits.
-    pub struct FrameType(u8) {
+    pub struct ErspanFrameType(u8) {
         ETHERNET = 0 "Ethernet",
         IP = 2 "IP",
     }
@@ -78,7 +78,10 @@ pub(super) fn decode_type_2<'a, O: Observer<'a>>(
     match Erspan2::decode(part.bytes, part.at, observer) {
         None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
-            way.into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at })
+            way.into_unread(UndecodableFrameReason::Malformed {
+                what: HeaderDefect::ErspanVersion,
+                at: part.at,
+            })
         }
         Some(_) => decode_inner(TunnelPayload::Ethernet, part.skip_bytes(Erspan2::LENGTH), way, observer),
     }
@@ -94,8 +97,10 @@ pub(super) fn decode_type_3<'a, O: Observer<'a>>(
         return way.into_unread(incomplete_header(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
     };
     if header.version != TYPE_3_VERSION {
-        return way
-            .into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::ErspanVersion, at: part.at });
+        return way.into_unread(UndecodableFrameReason::Malformed {
+            what: HeaderDefect::ErspanVersion,
+            at: part.at,
+        });
     }
     let mut rest = part.skip_bytes(Erspan3::LENGTH);
     if header.o {
@@ -109,9 +114,9 @@ pub(super) fn decode_type_3<'a, O: Observer<'a>>(
         rest = rest.skip_bytes(ErspanPlatform::LENGTH);
     }
     match header.ft {
-        FrameType::ETHERNET => decode_inner(TunnelPayload::Ethernet, rest, way, observer),
-        FrameType::IP => decode_inner(TunnelPayload::Ip, rest, way, observer),
-        _ => way.into_unread(UnreadFrameReason::Malformed {
+        ErspanFrameType::ETHERNET => decode_inner(TunnelPayload::Ethernet, rest, way, observer),
+        ErspanFrameType::IP => decode_inner(TunnelPayload::Ip, rest, way, observer),
+        _ => way.into_unread(UndecodableFrameReason::Malformed {
             what: HeaderDefect::ErspanFrameType,
             at: part.at + 10,
         }),

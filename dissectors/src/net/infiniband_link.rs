@@ -3,9 +3,9 @@
 
 use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
-use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, ip};
-use crate::address::{Address, Tenant};
-use crate::field::registry::Registry;
+use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, ip};
+use crate::address::{Address, VirtualNetwork};
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
 use crate::infiniband::{Grh, InfinibandPacket, LinkNextHeader, Lrh, RdmaEncapsulation};
@@ -27,7 +27,7 @@ static VARIANT_CRC: Field = Field {
 };
 
 /// Adds the fields of this module to a registry.
-pub(super) fn describe(registry: &mut Registry) {
+pub(super) fn describe(registry: &mut FieldRegistry) {
     RawHeader::describe(registry);
     registry.field(&VARIANT_CRC);
 }
@@ -54,7 +54,7 @@ pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observe
             destination: Address::Lid(lrh.dlid),
             network_offset: part.at,
             identification: 0,
-            tenant: Tenant::NONE,
+            tenant: VirtualNetwork::NONE,
             payload: decode_packet(rest, RdmaEncapsulation::InfiniBand, observer),
         },
         LinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
@@ -84,7 +84,7 @@ pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observe
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
 pub(super) fn decode_global<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     observer: &mut O,
 ) -> Datagram<'a> {
     Datagram { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
@@ -112,7 +112,7 @@ fn decode_routed<'a, O: Observer<'a>>(
         destination: Address::from_gid(grh.dgid),
         network_offset: part.at,
         identification: 0,
-        tenant: Tenant::NONE,
+        tenant: VirtualNetwork::NONE,
         payload: carried,
     }
 }
@@ -126,6 +126,6 @@ pub(super) fn decode_packet<'a, O: Observer<'a>>(
 ) -> DatagramPayload<'a> {
     match InfinibandPacket::decode(part, wire, observer) {
         Ok(packet) => DatagramPayload::Infiniband(packet),
-        Err(error) => DatagramPayload::Other(UnreadFrameReason::Infiniband(error)),
+        Err(error) => DatagramPayload::Other(UndecodableFrameReason::Infiniband(error)),
     }
 }

@@ -1,7 +1,7 @@
 //! Link layers, up to the EtherType of a frame.
 
 use super::tunnel::TunnelNesting;
-use super::{Datagram, UnreadFrameReason, infiniband_link, ip, mpls};
+use super::{Datagram, UndecodableFrameReason, infiniband_link, ip, mpls};
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
 
@@ -164,7 +164,7 @@ pub(super) fn decode_network<'a, O: Observer<'a>>(
                 continue;
             }
             EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(part, depth, observer),
-            other => Datagram::from_unread_reason(UnreadFrameReason::EtherType(other)),
+            other => Datagram::from_unread_reason(UndecodableFrameReason::EtherType(other)),
         };
     }
 }
@@ -205,7 +205,7 @@ pub(super) fn decode_loopback<'a, O: Observer<'a>>(
         Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
             ip::decode_ipv6(rest, TunnelNesting::NONE, observer)
         }
-        Some(other) => Datagram::from_unread_reason(UnreadFrameReason::Family(other)),
+        Some(other) => Datagram::from_unread_reason(UndecodableFrameReason::Family(other)),
     }
 }
 
@@ -230,6 +230,6 @@ pub(super) fn decode_erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer:
             decode_ethernet(rest.skip_bytes(ERF_ETHERNET_PADDING_BYTES), TunnelNesting::NONE, observer)
         }
         ErfType::INFINIBAND => infiniband_link::decode_local(rest, observer),
-        other => Datagram::from_unread_reason(UnreadFrameReason::ErfRecord(other)),
+        other => Datagram::from_unread_reason(UndecodableFrameReason::ErfRecord(other)),
     }
 }

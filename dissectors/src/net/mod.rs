@@ -16,7 +16,7 @@ mod vxlan;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-pub use erspan::{Erspan2, Erspan3, ErspanPlatform, FrameType};
+pub use erspan::{Erspan2, Erspan3, ErspanFrameType, ErspanPlatform};
 pub use infiniband_link::RawHeader;
 pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
 pub use link::{
@@ -28,15 +28,15 @@ pub use vxlan::Vxlan;
 
 use tunnel::{FrameDecodeContext, TunnelNesting};
 
-use crate::address::{Address, Tenant};
-use crate::field::registry::{Registry, describe_headers};
+use crate::address::{Address, VirtualNetwork};
+use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, InfinibandPacket};
 
 /// Adds the fields of this module to a registry.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     describe_headers!(registry; Ethernet, Vlan, Sll, Sll2, Loopback, SwappedLoopback, Erf, ErfExtension);
     describe_headers!(registry; Ipv4, Ipv6, Ipv6Fragment, Udp, Tcp, TcpFlagBits);
     registry.field(&transport::TCP_OPTIONS);
@@ -57,7 +57,7 @@ pub struct Datagram<'a> {
     /// Identification of the IPv4 datagram (RFC 791 section 3.1); 0 if there is none.
     pub identification: u16,
     /// Virtual network.
-    pub tenant: Tenant,
+    pub tenant: VirtualNetwork,
     /// Payload.
     pub payload: DatagramPayload<'a>,
 }
@@ -74,12 +74,12 @@ pub enum DatagramPayload<'a> {
     /// A fragment of an IP datagram.
     Fragment(IpFragment<'a>),
     /// Nothing that is decoded.
-    Other(UnreadFrameReason),
+    Other(UndecodableFrameReason),
 }
 
 /// Reason that a frame has no decodable payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnreadFrameReason {
+pub enum UndecodableFrameReason {
     /// Unsupported link type.
     LinkType(LinkType),
     /// Unsupported network protocol, such as ARP; below 0x0600 the length of an IEEE 802.3 frame.
@@ -166,7 +166,7 @@ impl fmt::Display for HeaderDefect {
     }
 }
 
-impl fmt::Display for UnreadFrameReason {
+impl fmt::Display for UndecodableFrameReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkType(link) => write!(f, "link type {} is not known here", link.0),
@@ -182,23 +182,23 @@ impl fmt::Display for UnreadFrameReason {
 }
 
 impl<'a> Datagram<'a> {
-    fn from_unread_reason(reason: UnreadFrameReason) -> Self {
+    fn from_unread_reason(reason: UndecodableFrameReason) -> Self {
         Self {
             source: Address::Unknown,
             destination: Address::Unknown,
             network_offset: 0,
             identification: 0,
-            tenant: Tenant::NONE,
+            tenant: VirtualNetwork::NONE,
             payload: DatagramPayload::Other(reason),
         }
     }
 
     fn cut(at: usize) -> Self {
-        Self::from_unread_reason(UnreadFrameReason::Cut { at })
+        Self::from_unread_reason(UndecodableFrameReason::Cut { at })
     }
 
     fn malformed(what: HeaderDefect, at: usize) -> Self {
-        Self::from_unread_reason(UnreadFrameReason::Malformed { what, at })
+        Self::from_unread_reason(UndecodableFrameReason::Malformed { what, at })
     }
 
     /// Returns a hash of virtual network, source and destination. It depends on the direction.
@@ -236,11 +236,11 @@ impl DatagramPayload<'_> {
     }
 
     fn cut(at: usize) -> Self {
-        Self::Other(UnreadFrameReason::Cut { at })
+        Self::Other(UndecodableFrameReason::Cut { at })
     }
 
     fn malformed(what: HeaderDefect, at: usize) -> Self {
-        Self::Other(UnreadFrameReason::Malformed { what, at })
+        Self::Other(UndecodableFrameReason::Malformed { what, at })
     }
 }
 
@@ -275,7 +275,7 @@ fn decode_with<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Data
         }
         LinkType::ERF => link::decode_erf(part, observer),
         LinkType::INFINIBAND => infiniband_link::decode_local(part, observer),
-        other => Datagram::from_unread_reason(UnreadFrameReason::LinkType(other)),
+        other => Datagram::from_unread_reason(UndecodableFrameReason::LinkType(other)),
     }
 }
 
@@ -283,7 +283,7 @@ fn decode_with<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Data
 pub fn decode_payload<'a, O: Observer<'a>>(
     source: Address,
     destination: Address,
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
     observer: &mut O,

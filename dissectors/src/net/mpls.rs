@@ -7,7 +7,7 @@
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
 use super::tunnel::{FrameDecodeContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
-use super::{Datagram, HeaderDefect, UnreadFrameReason};
+use super::{Datagram, HeaderDefect, UndecodableFrameReason};
 use crate::field::{NullObserver, Observer};
 use crate::frame::CapturedSlice;
 
@@ -73,8 +73,8 @@ pub(super) fn decode_label_stack<'a, O: Observer<'a>>(
                 PseudowireChannel::decode(part.bytes, part.at, observer);
             }
             way.into_unread(match first {
-                None if part.length > 0 => UnreadFrameReason::Cut { at: part.at },
-                _ => UnreadFrameReason::EtherType(EtherType::MPLS),
+                None if part.length > 0 => UndecodableFrameReason::Cut { at: part.at },
+                _ => UndecodableFrameReason::EtherType(EtherType::MPLS),
             })
         }
     }

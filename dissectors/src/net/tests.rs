@@ -238,7 +238,7 @@ fn a_snap_length_changes_no_length() {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
         assert_eq!(
             decode(&frame, &mut NullObserver).payload,
-            DatagramPayload::Other(UnreadFrameReason::Cut { at })
+            DatagramPayload::Other(UndecodableFrameReason::Cut { at })
         );
     }
 }
@@ -251,23 +251,26 @@ fn what_is_not_read_tells_why() {
     };
     let mut arp = ACK.to_vec();
     arp[13] = 6;
-    assert_eq!(reason(LinkType::ETHERNET, &arp), UnreadFrameReason::EtherType(EtherType::ARP));
-    assert_eq!(UnreadFrameReason::EtherType(EtherType(0x88e5)).to_string(), "ether type 0x88e5");
+    assert_eq!(reason(LinkType::ETHERNET, &arp), UndecodableFrameReason::EtherType(EtherType::ARP));
+    assert_eq!(UndecodableFrameReason::EtherType(EtherType(0x88e5)).to_string(), "ether type 0x88e5");
     let mut icmp = ACK.to_vec();
     icmp[23] = 1;
-    assert_eq!(reason(LinkType::ETHERNET, &icmp), UnreadFrameReason::IpProtocol(IpProtocol::ICMP));
-    assert_eq!(reason(LinkType(147), &ACK), UnreadFrameReason::LinkType(LinkType(147)));
+    assert_eq!(reason(LinkType::ETHERNET, &icmp), UndecodableFrameReason::IpProtocol(IpProtocol::ICMP));
+    assert_eq!(reason(LinkType(147), &ACK), UndecodableFrameReason::LinkType(LinkType(147)));
     let mut version = ACK.to_vec();
     version[14] = 0x55;
     assert_eq!(
         reason(LinkType::ETHERNET, &version),
-        UnreadFrameReason::Malformed { what: HeaderDefect::IpVersion, at: 14 }
+        UndecodableFrameReason::Malformed { what: HeaderDefect::IpVersion, at: 14 }
     );
     let mut length = ACK.to_vec();
     length[39] = 0x1d;
     assert_eq!(reason(LinkType::ETHERNET, &length).to_string(), "bad UDP length at byte 38");
     let flow_control = [0, 0, 0, 0, 0, 0, 0, 0, 25, 4, 0, 24, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(reason(LinkType::ERF, &flow_control), UnreadFrameReason::ErfRecord(ErfType::INFINIBAND_LINK));
+    assert_eq!(
+        reason(LinkType::ERF, &flow_control),
+        UndecodableFrameReason::ErfRecord(ErfType::INFINIBAND_LINK)
+    );
 }
 
 #[test]
@@ -317,7 +320,7 @@ fn fragments_are_handed_on() {
     let datagram = decode_payload(
         address("10.9.0.1"),
         address("10.9.0.2"),
-        crate::address::Tenant::NONE,
+        crate::address::VirtualNetwork::NONE,
         IpProtocol::UDP,
         CapturedSlice::new(whole, whole.len(), 0),
         &mut NullObserver,
@@ -383,7 +386,7 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
         let is_read =
-            !matches!(read(link, &[]).payload, DatagramPayload::Other(UnreadFrameReason::LinkType(_)));
+            !matches!(read(link, &[]).payload, DatagramPayload::Other(UndecodableFrameReason::LinkType(_)));
         assert_eq!(link.is_known(), is_read, "{}", link.0);
     }
 }

@@ -3,7 +3,7 @@
 use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
 use super::tunnel::{self, FrameDecodeContext, TunnelPayload};
-use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, gre, infiniband_link, vxlan};
+use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, gre, infiniband_link, vxlan};
 use crate::address::Port;
 use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 use crate::fixed_header::BitFieldValue;
@@ -189,7 +189,7 @@ pub(super) fn decode<'a, O: Observer<'a>>(
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
-        other => return way.into_datagram(DatagramPayload::Other(UnreadFrameReason::IpProtocol(other))),
+        other => return way.into_datagram(DatagramPayload::Other(UndecodableFrameReason::IpProtocol(other))),
     };
     tunnel::decode_inner(TunnelPayload::Network(ether_type), payload, way, observer)
 }

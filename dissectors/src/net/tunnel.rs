@@ -4,8 +4,8 @@
 //! addresses of a [`Datagram`] are those of the innermost one.
 
 use super::link::{self, EtherType};
-use super::{Datagram, DatagramPayload, HeaderDefect, UnreadFrameReason, ip};
-use crate::address::{Address, Tenant};
+use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, ip};
+use crate::address::{Address, VirtualNetwork};
 use crate::field::Observer;
 use crate::frame::CapturedSlice;
 
@@ -14,21 +14,21 @@ use crate::frame::CapturedSlice;
 pub(super) struct TunnelNesting {
     tunnels: u8,
     /// Virtual network of the innermost tunnel.
-    pub(super) tenant: Tenant,
+    pub(super) tenant: VirtualNetwork,
 }
 
 impl TunnelNesting {
     /// No tunnel: directly in the link layer of the capture.
-    pub(super) const NONE: Self = Self { tunnels: 0, tenant: Tenant::NONE };
+    pub(super) const NONE: Self = Self { tunnels: 0, tenant: VirtualNetwork::NONE };
     /// Maximum number of nested tunnels. A mirrored overlay network has two or three.
     const MAX_TUNNELS: u8 = 8;
 
     /// Returns a nesting without tunnels in this virtual network.
-    pub(super) fn in_tenant(tenant: Tenant) -> Self {
+    pub(super) fn in_tenant(tenant: VirtualNetwork) -> Self {
         Self { tenant, ..Self::NONE }
     }
 
-    fn nested(self, tenant: Tenant) -> Option<Self> {
+    fn nested(self, tenant: VirtualNetwork) -> Option<Self> {
         (self.tunnels < Self::MAX_TUNNELS).then_some(Self { tunnels: self.tunnels + 1, tenant })
     }
 }
@@ -75,7 +75,7 @@ impl FrameDecodeContext {
     }
 
     /// Returns the datagram with the reason that it has no decodable payload.
-    pub(super) fn into_unread<'a>(self, reason: UnreadFrameReason) -> Datagram<'a> {
+    pub(super) fn into_unread<'a>(self, reason: UndecodableFrameReason) -> Datagram<'a> {
         self.into_datagram(DatagramPayload::Other(reason))
     }
 }
@@ -86,11 +86,11 @@ pub(super) fn incomplete_header(
     part: CapturedSlice<'_>,
     length: usize,
     what: HeaderDefect,
-) -> UnreadFrameReason {
+) -> UndecodableFrameReason {
     if part.length < length {
-        UnreadFrameReason::Malformed { what, at: part.at }
+        UndecodableFrameReason::Malformed { what, at: part.at }
     } else {
-        UnreadFrameReason::Cut { at: part.at }
+        UndecodableFrameReason::Cut { at: part.at }
     }
 }
 
@@ -112,7 +112,7 @@ pub(super) fn decode_inner<'a, O: Observer<'a>>(
     way: FrameDecodeContext,
     observer: &mut O,
 ) -> Datagram<'a> {
-    decode_inner_network(inside, part, way, Tenant::NONE, observer)
+    decode_inner_network(inside, part, way, VirtualNetwork::NONE, observer)
 }
 
 /// Same as [`decode_inner`] for a tunnel with a virtual network.
@@ -121,12 +121,12 @@ pub(super) fn decode_inner_network<'a, O: Observer<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
     way: FrameDecodeContext,
-    tenant: Tenant,
+    tenant: VirtualNetwork,
     observer: &mut O,
 ) -> Datagram<'a> {
     let Some(depth) = way.nesting.nested(tenant) else {
         return way
-            .into_unread(UnreadFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
+            .into_unread(UndecodableFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
     };
     let datagram = match inside {
         TunnelPayload::Ethernet => link::decode_ethernet(part, depth, observer),

@@ -3,7 +3,7 @@
 use super::transport::UdpDatagram;
 use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner_network};
 use super::{Datagram, DatagramPayload};
-use crate::address::{Port, Tenant};
+use crate::address::{Port, VirtualNetwork};
 use crate::field::Observer;
 
 crate::header! {
@@ -37,7 +37,7 @@ pub(super) fn decode_datagram<'a, O: Observer<'a>>(
     }
     match Vxlan::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
-            let tenant = Tenant::network(header.vni);
+            let tenant = VirtualNetwork::network(header.vni);
             decode_inner_network(
                 TunnelPayload::Ethernet,
                 part.skip_bytes(Vxlan::LENGTH),

@@ -4,7 +4,7 @@
 //! of NFS. The other modules contain the auxiliary programs of NFSv2 and NFSv3: mounting ([`mount`]), locking ([`nlm`],
 //! [`nsm`]), access control lists ([`nfsacl`]), quotas ([`rquota`]) and port mapping ([`rpcbind`]).
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 
 #[cfg(test)]
 mod example_messages;
@@ -27,7 +27,7 @@ pub use procedure::{LinkTextChunks, Procedure, link_text_chunks, procedure_name}
 pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};
 
 /// Adds the fields of this module to a registry.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     Procedure::describe(registry);
     v4::describe(registry);
 }

@@ -1,6 +1,6 @@
 //! Procedures of all programs, by program, version and number.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{NullObserver, Observer, ObserverRef};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
@@ -28,7 +28,7 @@ macro_rules! programs {
             pub const PROGRAMS: &'static [(Program, u32)] = &[$((Program::$program, $version)),*];
 
             /// Adds the fields of all tables to a registry.
-            pub(super) fn describe(registry: &mut Registry) {
+            pub(super) fn describe(registry: &mut FieldRegistry) {
                 $($($room)::+::Args::describe(registry);
                 $($room)::+::Results::describe(registry);)*
             }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
@@ -31,7 +31,7 @@ impl ProcedureStatus {
     /// # Errors
     /// Returns an error if the message ends before the status.
     pub fn read<S: ResultStatus>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
-        let mut heard = StatusCollector::default();
+        let mut heard = EnumValueObserver::default();
         let status = S::decode(cursor, S::FIELD, &mut heard)?;
         Ok(Self { number: heard.number, name: heard.name, is_ok: status == S::OK })
     }
@@ -39,12 +39,12 @@ impl ProcedureStatus {
 
 /// Observer that collects number and name of an enumeration value.
 #[derive(Default)]
-struct StatusCollector {
+struct EnumValueObserver {
     number: u32,
     name: Option<&'static str>,
 }
 
-impl<'a> Observer<'a> for StatusCollector {
+impl<'a> Observer<'a> for EnumValueObserver {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -87,7 +87,7 @@ impl<'a, S: ResultStatus, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusUnion<S, T, 
     const KIND: FieldKind = FieldKind::Group;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE || E::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         registry.xdr::<S>(S::FIELD, "");
         T::describe(registry);
         E::describe(registry);

@@ -50,7 +50,7 @@ crate::xdr! { "rpc.auth";
 
     /// The verifier of a Call or a Reply. RFC 5531 section 8.2.
     union Verifier<'a> switch (flavor: Flavor) {
-        AUTH_NONE => None(NoneVerifier<'a>),
+        AUTH_NONE => None(AuthNoneVerifier<'a>),
         RPCSEC_GSS => Gss(GssVerifier<'a>),
         default => Other(AuthBody<'a>),
     }
@@ -62,7 +62,7 @@ crate::xdr! { "rpc.auth";
     struct GssVerifier<'a> { checksum: GssVerifierBody<'a> => "rpc.authgss.token" }
 
     /// The verifier of AUTH_NONE: empty, or the reply to AUTH_TLS of a server that supports TLS. RFC 9289 section 4.1.
-    struct NoneVerifier<'a> { body: StartTls<'a> }
+    struct AuthNoneVerifier<'a> { body: StartTls<'a> }
 }
 
 impl<'a> Credential<'a> {

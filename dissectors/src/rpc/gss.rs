@@ -2,23 +2,23 @@
 //! version 3: RFC 7861.
 //!
 //! With the integrity service, the arguments are inside an opaque item. [`IntegrityBody::open`] returns a cursor over
-//! them, and moves the message's cursor to the following [`IntegrityChecksum`]:
+//! them, and moves the message's cursor to the following [`GssIntegrityChecksum`]:
 //!
 //! ```
 //! use nfsrdma_dissectors::field::NullObserver;
-//! use nfsrdma_dissectors::rpc::gss::{IntegrityChecksum, IntegrityBody};
+//! use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, IntegrityBody};
 //! use nfsrdma_dissectors::xdr::Cursor;
 //! let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\x2aargs\0\0\0\x03mic\0");
 //! let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
 //! assert_eq!((protected.seq_num, protected.body.take(4)), (42, Ok(&b"args"[..])));
-//! assert_eq!(IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic");
+//! assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic");
 //! ```
 
 mod control;
 
 pub use control::*;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
@@ -55,10 +55,10 @@ crate::xdr! { "rpc.authgss";
     }
 
     /// rpc_gss_priv_data: encrypted arguments or results. RFC 2203 section 5.3.2.3.
-    struct PrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
+    struct RpcGssPrivData<'a> { databody_priv: Opaque<'a> => "rpc.authgss.data" }
 
     /// The checksum at the end of rpc_gss_integ_data. RFC 2203 section 5.3.2.2.
-    struct IntegrityChecksum<'a> { checksum: Opaque<'a> }
+    struct GssIntegrityChecksum<'a> { checksum: Opaque<'a> }
 }
 
 /// Content of a message in place of the procedure's arguments or results.
@@ -66,9 +66,9 @@ crate::xdr! { "rpc.authgss";
 pub enum GssPayload {
     /// Unprotected arguments or results.
     Plain,
-    /// Arguments or results inside rpc_gss_integ_data: [`IntegrityBody`], then [`IntegrityChecksum`].
+    /// Arguments or results inside rpc_gss_integ_data: [`IntegrityBody`], then [`GssIntegrityChecksum`].
     Integrity,
-    /// Encrypted arguments or results: [`PrivData`].
+    /// Encrypted arguments or results: [`RpcGssPrivData`].
     Privacy,
     /// A control message: arguments or results of RPCSEC_GSS itself.
     Control(GssControlMessage),
@@ -113,11 +113,11 @@ static INTEG_DATA: Field =
 static PRIV_DATA: Field =
     Field::group("rpc.authgss.priv", "rpc_gss_priv_data", "Encrypted data. RFC 2203 section 5.3.2.3");
 /// Adds the RPCSEC_GSS fields outside the credential to a registry.
-pub(super) fn describe(registry: &mut Registry) {
+pub(super) fn describe(registry: &mut FieldRegistry) {
     registry.field(&DATABODY_INTEG);
     registry.field(&SEQ_NUM);
-    registry.xdr::<IntegrityChecksum<'_>>(&INTEG_DATA, "");
-    registry.xdr::<PrivData<'_>>(&PRIV_DATA, "");
+    registry.xdr::<GssIntegrityChecksum<'_>>(&INTEG_DATA, "");
+    registry.xdr::<RpcGssPrivData<'_>>(&PRIV_DATA, "");
     control::describe(registry);
 }
 
@@ -159,8 +159,8 @@ macro_rules! read {
     )*};
 }
 read! {
-    IntegrityChecksum, INTEG_DATA;
-    PrivData, PRIV_DATA;
+    GssIntegrityChecksum, INTEG_DATA;
+    RpcGssPrivData, PRIV_DATA;
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((protected.seq_num, protected.body.position()), (9, 1008));
         assert_eq!((protected.body.word(), protected.body.word()), (Ok(1), Ok(2)));
         assert_eq!(protected.body.remaining(), 0);
-        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
     }
 
@@ -237,14 +237,14 @@ mod tests {
             encoder.word(9);
             Ddp::Chunk { length: 5, bytes: None }.encode(encoder);
         });
-        IntegrityChecksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
+        GssIntegrityChecksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
         assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
         let chunks = [ChunkItem { position: Some(12), length: 5, bytes: None }];
         let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
         let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver).unwrap();
         assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
-        assert_eq!(IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic!");
+        assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic!");
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
             let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
             if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullObserver) {
                 let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver);
-                let _ = IntegrityChecksum::read(&mut cursor, &mut NullObserver);
+                let _ = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! ONC RPC version 2, RFC 5531: the header of every Call and Reply, independent of the transport.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 
 pub mod auth;
 pub mod gss;
@@ -21,7 +21,7 @@ pub use program::Program;
 pub use recognize::{RecognizedRpcMessage, recognize, recognize_call_record, recognize_record};
 
 /// Adds the RPC fields to a registry.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     registry.xdr::<RpcMsg<'_>>(RpcMsg::FIELD, "");
     gss::describe(registry);
 }

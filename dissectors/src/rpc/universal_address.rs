@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
@@ -103,7 +103,7 @@ macro_rules! address_text {
         impl<'a> Xdr<'a> for $name<'a> {
             const KIND: FieldKind = FieldKind::Text;
 
-            fn describe(registry: &mut Registry) {
+            fn describe(registry: &mut FieldRegistry) {
                 [&IPV4, &IPV6, &PORT].into_iter().for_each(|field| registry.field(field));
             }
 

@@ -1,10 +1,10 @@
 //! Transport header and chunk lists of version 1. RFC 8166 section 4.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, NullObserver, Observer};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, RemainingBytes, Xdr, XdrError};
+use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
 
 /// The version that is fully decoded. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
@@ -34,7 +34,7 @@ crate::xdr! { "rpcordma";
     struct PaddedHeader<'a> { rdma_align: u32, rdma_thresh: u32, lists: ChunkLists<'a> }
 
     /// rpc_rdma_errcode. RFC 8166 section 4.5.
-    enum ErrCode { ERR_VERS = 1, ERR_CHUNK = 2 }
+    enum RpcRdma1ErrCode { ERR_VERS = 1, ERR_CHUNK = 2 }
 
     /// rpc_rdma_errvers: the versions that the Responder supports. RFC 8166 section 4.5.1.
     struct Versions {
@@ -43,7 +43,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpc_rdma_error. RFC 8166 section 4.5.
-    union RpcRdmaError switch (err: ErrCode => "rpcordma.errcode") {
+    union RpcRdmaError switch (err: RpcRdma1ErrCode => "rpcordma.errcode") {
         ERR_VERS => Vers(Versions),
         ERR_CHUNK => Chunk,
     }
@@ -68,10 +68,10 @@ crate::xdr! { "rpcordma";
     }
 
     /// Undecoded content after the fixed words. RFC 8166 section 4.2.
-    struct UnknownRdmaBody<'a> { data: RemainingBytes<'a> }
+    struct UnknownRdmaBody<'a> { data: UndecodedMessageRest<'a> }
 
     /// Fixed words, at the same position in every version. RFC 8166 section 4.2.
-    struct FixedFields {
+    struct RpcRdmaFixedFields {
         rdma_xid: Xid => "rpcordma.xid",
         rdma_vers: u32 => "rpcordma.version",
         rdma_credit: u32 => "rpcordma.flow_control",
@@ -86,7 +86,7 @@ impl WriteChunk<'_> {
 }
 
 /// The body of a header in one version, after the words common to all versions.
-pub trait VersionBody<'a>: Xdr<'a> {
+pub trait RpcRdmaVersionBody<'a>: Xdr<'a> {
     /// Version number.
     const VERSION: u32;
     /// The body as a group of fields.
@@ -106,7 +106,7 @@ pub trait VersionBody<'a>: Xdr<'a> {
 /// Header common to all numbered versions, and the body of one version: rdma_msg of RFC 8166 section 4.2, and
 /// rpcrdma2_hdr_prefix of draft-ietf-nfsv4-rpcrdma-version-two section 6.4.
 #[derive(Clone, Debug, PartialEq)]
-pub struct VersionedHeader<B> {
+pub struct RpcRdmaVersionedHeader<B> {
     /// XID of the RPC message. RFC 8166 section 4.2.1. Meaningless in RDMA2_GRANT.
     pub rdma_xid: Xid,
     /// Version of RPC-over-RDMA. RFC 8166 section 4.2.2.
@@ -120,9 +120,9 @@ pub struct VersionedHeader<B> {
 }
 
 /// The header of version 1. RFC 8166 section 4.2.
-pub type RpcRdma1Header<'a> = VersionedHeader<RdmaBody<'a>>;
+pub type RpcRdma1Header<'a> = RpcRdmaVersionedHeader<RdmaBody<'a>>;
 
-impl<'a> VersionedHeader<RdmaBody<'a>> {
+impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field =
         &Field::group("rpcordma", "rdma_msg", "RPC-over-RDMA header. RFC 8166 section 4.2");
@@ -164,7 +164,7 @@ impl<'a> VersionedHeader<RdmaBody<'a>> {
     }
 }
 
-impl<'a> VersionBody<'a> for RdmaBody<'a> {
+impl<'a> RpcRdmaVersionBody<'a> for RdmaBody<'a> {
     const VERSION: u32 = VERSION;
     const FIELD: &'static Field = &Field::group(
         "rpcordma.body",
@@ -174,7 +174,7 @@ impl<'a> VersionBody<'a> for RdmaBody<'a> {
 
     fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let proc = RdmaProc::decode(cursor, RdmaBody::TAG, observer)?;
-        UnknownRdmaBody::decode(cursor, <Self as VersionBody>::FIELD, observer)
+        UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(proc, unread))
     }
 
@@ -183,11 +183,11 @@ impl<'a> VersionBody<'a> for RdmaBody<'a> {
     }
 }
 
-impl<'a, B: VersionBody<'a>> Xdr<'a> for VersionedHeader<B> {
+impl<'a, B: RpcRdmaVersionBody<'a>> Xdr<'a> for RpcRdmaVersionedHeader<B> {
     const KIND: FieldKind = FieldKind::Group;
 
-    fn describe(registry: &mut Registry) {
-        FixedFields::describe(registry);
+    fn describe(registry: &mut FieldRegistry) {
+        RpcRdmaFixedFields::describe(registry);
         registry.xdr::<B>(B::FIELD, "");
     }
 
@@ -198,9 +198,9 @@ impl<'a, B: VersionBody<'a>> Xdr<'a> for VersionedHeader<B> {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         observer.enter(field, cursor.position());
-        let rdma_xid = Xid::decode(cursor, FixedFields::FIELDS.rdma_xid, observer)?;
-        let rdma_vers = u32::decode(cursor, FixedFields::FIELDS.rdma_vers, observer)?;
-        let rdma_credit = u32::decode(cursor, FixedFields::FIELDS.rdma_credit, observer)?;
+        let rdma_xid = Xid::decode(cursor, RpcRdmaFixedFields::FIELDS.rdma_xid, observer)?;
+        let rdma_vers = u32::decode(cursor, RpcRdmaFixedFields::FIELDS.rdma_vers, observer)?;
+        let rdma_credit = u32::decode(cursor, RpcRdmaFixedFields::FIELDS.rdma_credit, observer)?;
         let rdma_body = if rdma_vers == B::VERSION || is_version_error::<B>(*cursor) {
             B::decode(cursor, B::FIELD, observer)?
         } else {
@@ -218,7 +218,7 @@ impl<'a, B: VersionBody<'a>> Xdr<'a> for VersionedHeader<B> {
     }
 }
 
-fn is_version_error<'a, B: VersionBody<'a>>(mut cursor: Cursor<'a>) -> bool {
+fn is_version_error<'a, B: RpcRdmaVersionBody<'a>>(mut cursor: Cursor<'a>) -> bool {
     let body = B::decode(&mut cursor, B::FIELD, &mut NullObserver);
     body.is_ok_and(|body| body.is_version_error()) && cursor.remaining() == 0
 }
@@ -322,7 +322,7 @@ mod tests {
         let bytes = words(&[7, 2, 32, 0, 99, 100]);
         let header = round_trip(&bytes);
         assert_eq!((header.rdma_vers, header.rdma_credit, header.proc()), (2, 32, RdmaProc::RDMA_MSG));
-        let data = RemainingBytes(&bytes[16..]);
+        let data = UndecodedMessageRest(&bytes[16..]);
         assert_eq!(header.rdma_body, RdmaBody::Unread(RdmaProc::RDMA_MSG, UnknownRdmaBody { data }));
     }
 

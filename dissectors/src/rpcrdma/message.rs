@@ -7,8 +7,8 @@ use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
 use super::dialect::Dialect;
-use super::header::{self, ErrCode, RdmaProc, RpcRdma1Header, RpcRdmaError, WriteChunk};
-use super::version2::{self, HeaderType};
+use super::header::{self, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, RpcRdmaError, WriteChunk};
+use super::version2::{self, RpcRdma2HeaderType};
 use super::{VERSION, prototype};
 
 /// Message type of a header.
@@ -19,7 +19,7 @@ pub enum RpcRdmaMessageType {
     /// `rdma_proc` of version 1.
     Version1(RdmaProc),
     /// `rdma_htype` of version 2.
-    Version2(HeaderType),
+    Version2(RpcRdma2HeaderType),
 }
 
 impl RpcRdmaMessageType {
@@ -28,7 +28,7 @@ impl RpcRdmaMessageType {
         match dialect {
             Dialect::Prototype => Self::Prototype(prototype::Proc(word)),
             Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),
-            Dialect::Version2 => Self::Version2(HeaderType(word)),
+            Dialect::Version2 => Self::Version2(RpcRdma2HeaderType(word)),
         }
     }
 
@@ -59,7 +59,7 @@ impl RpcRdmaMessageType {
             Self::Prototype(prototype::Proc::RDMA_MSG) => RpcTransferMode::Inline,
             Self::Prototype(_) => RpcTransferMode::Unknown,
             // The error reply to an unknown version has the same form in all versions.
-            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(HeaderType::RDMA2_ERROR) => {
+            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(RpcRdma2HeaderType::RDMA2_ERROR) => {
                 RpcTransferMode::Error
             }
             Self::Version1(_) if version != VERSION => RpcTransferMode::Unknown,
@@ -68,19 +68,19 @@ impl RpcRdmaMessageType {
             Self::Version1(RdmaProc::RDMA_NOMSG) => RpcTransferMode::InChunk,
             Self::Version1(RdmaProc::RDMA_DONE) => RpcTransferMode::Done,
             Self::Version1(_) => RpcTransferMode::Unknown,
-            Self::Version2(HeaderType::RDMA2_CALL_INLINE | HeaderType::RDMA2_REPLY_INLINE) => {
-                RpcTransferMode::Inline
-            }
-            Self::Version2(HeaderType::RDMA2_CALL_MIDDLE | HeaderType::RDMA2_REPLY_MIDDLE) => {
-                RpcTransferMode::Part
-            }
-            Self::Version2(HeaderType::RDMA2_CALL_EXTERNAL | HeaderType::RDMA2_REPLY_EXTERNAL) => {
-                RpcTransferMode::InChunk
-            }
             Self::Version2(
-                HeaderType::RDMA2_GRANT
-                | HeaderType::RDMA2_CONNPROP_MIDDLE
-                | HeaderType::RDMA2_CONNPROP_FINAL,
+                RpcRdma2HeaderType::RDMA2_CALL_INLINE | RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
+            ) => RpcTransferMode::Inline,
+            Self::Version2(
+                RpcRdma2HeaderType::RDMA2_CALL_MIDDLE | RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE,
+            ) => RpcTransferMode::Part,
+            Self::Version2(
+                RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL | RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL,
+            ) => RpcTransferMode::InChunk,
+            Self::Version2(
+                RpcRdma2HeaderType::RDMA2_GRANT
+                | RpcRdma2HeaderType::RDMA2_CONNPROP_MIDDLE
+                | RpcRdma2HeaderType::RDMA2_CONNPROP_FINAL,
             ) => RpcTransferMode::Control,
             Self::Version2(_) => RpcTransferMode::Unknown,
         }
@@ -120,7 +120,7 @@ pub enum RpcTransferMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcRdmaErrorCode {
     /// RFC 8166 section 4.5.
-    Version1(ErrCode),
+    Version1(RpcRdma1ErrCode),
     /// draft-ietf-nfsv4-rpcrdma-version-two section 7.
     Version2(version2::RpcRdma2ErrCode),
 }
@@ -138,8 +138,8 @@ impl RpcRdmaErrorCode {
     pub fn status_name(self) -> Option<&'static str> {
         use version2::RpcRdma2ErrCode;
         Some(match self {
-            Self::Version1(ErrCode::ERR_VERS) => "RDMA_ERROR:ERR_VERS",
-            Self::Version1(ErrCode::ERR_CHUNK) => "RDMA_ERROR:ERR_CHUNK",
+            Self::Version1(RpcRdma1ErrCode::ERR_VERS) => "RDMA_ERROR:ERR_VERS",
+            Self::Version1(RpcRdma1ErrCode::ERR_CHUNK) => "RDMA_ERROR:ERR_CHUNK",
             Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_VERS) => "RDMA_ERROR:RDMA2_ERR_VERS",
             Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR) => "RDMA_ERROR:RDMA2_ERR_BAD_XDR",
             Self::Version2(RpcRdma2ErrCode::RDMA2_ERR_BAD_PROPVAL) => "RDMA_ERROR:RDMA2_ERR_BAD_PROPVAL",

@@ -1,7 +1,7 @@
 //! RPC-over-RDMA: the transport header of each RPC message in every [`Dialect`], its chunk lists, and the private data
 //! of connection establishment (RFC 8797). [`RpcRdma1Header`] is the header of version 1 (RFC 8166).
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 
 mod dialect;
 mod header;
@@ -15,9 +15,9 @@ pub mod version2;
 
 pub use dialect::Dialect;
 pub use header::{
-    ChunkLists, ErrCode, FixedFields, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment,
-    RpcRdma1Header, RpcRdmaError, UnknownRdmaBody, VERSION, VersionBody, VersionedHeader, Versions,
-    WriteChunk,
+    ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1ErrCode, RpcRdma1Header,
+    RpcRdmaError, RpcRdmaFixedFields, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, VERSION,
+    Versions, WriteChunk,
 };
 pub use message::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
 pub use private_data::{PrivateData, PrivateDataFormat, SidePrivateData};
@@ -26,7 +26,7 @@ pub use recognize::{
 };
 
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     registry.xdr::<RpcRdma1Header<'_>>(RpcRdma1Header::FIELD, "");
     registry.xdr::<prototype::PrototypeHeader<'_>>(prototype::PrototypeHeader::FIELD, "");
     registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");

@@ -1,15 +1,15 @@
 //! Private data of connection establishment: inline thresholds and support of remote invalidation. RFC 8797.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::frame::CapturedSlice;
 
 crate::number! {
     /// Identifier that distinguishes this private data from other layers' private data. RFC 8797 section 4.
-    pub struct FormatIdentifier(u32) as Hex(8);
+    pub struct PrivateDataFormatIdentifier(u32) as Hex(8);
 }
 
-impl FormatIdentifier {
+impl PrivateDataFormatIdentifier {
     /// The identifier of RPC-over-RDMA version 1. RFC 8797 section 4.
     pub const RPC_OVER_RDMA: Self = Self(0xf6ab_0e18);
 }
@@ -18,7 +18,7 @@ crate::header! {
     /// RPC-over-RDMA version 1 CM private data. RFC 8797 section 4.
     pub struct PrivateData [8] "rpcordma.private_data" {
         /// Format Identifier.
-        0..32 format_identifier: FormatIdentifier => "rpcordma.private_data.format_identifier",
+        0..32 format_identifier: PrivateDataFormatIdentifier => "rpcordma.private_data.format_identifier",
         /// Version of this format.
         32..40 version: u8 => "rpcordma.private_data.version",
         /// R: the sender supports remote invalidation. RFC 8797 section 4.1.
@@ -41,7 +41,7 @@ static FLAGS: Field = Field {
 const FLAGS_OFFSET: usize = 5;
 
 /// Adds the private data fields to a registry.
-pub(crate) fn describe(registry: &mut Registry) {
+pub(crate) fn describe(registry: &mut FieldRegistry) {
     PrivateData::describe(registry);
     registry.field(&FLAGS);
 }
@@ -49,7 +49,7 @@ pub(crate) fn describe(registry: &mut Registry) {
 impl PrivateData {
     /// Defaults of a side without private data. RFC 8797 section 5.1.
     pub const DEFAULT: Self = Self {
-        format_identifier: FormatIdentifier::RPC_OVER_RDMA,
+        format_identifier: PrivateDataFormatIdentifier::RPC_OVER_RDMA,
         version: 1,
         remote_invalidation: false,
         send_size: 0,
@@ -59,7 +59,7 @@ impl PrivateData {
     /// Searches the private data of a connection, whose beginning other layers may use. `at` is the position of
     /// `private_data` for the observer. RFC 8797 section 5.2.
     pub fn find<'a, O: Observer<'a>>(private_data: &'a [u8], at: usize, observer: &mut O) -> Option<Self> {
-        let identifier = FormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
+        let identifier = PrivateDataFormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let start = private_data
             .windows(Self::LENGTH)
             .position(|window| window.starts_with(&identifier) && window.get(4) == Some(&1))?;
@@ -97,7 +97,7 @@ impl PrivateDataFormat {
 
     /// Searches the private data of a connection. `None` if it has no complete private data of RPC-over-RDMA.
     pub fn find(private_data: &[u8]) -> Option<Self> {
-        let identifier = FormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
+        let identifier = PrivateDataFormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let mut windows = private_data.windows(PrivateData::LENGTH);
         let found = windows.find(|window| window.starts_with(&identifier))?;
         Some(Self { version: *found.get(4)?, flags: *found.get(FLAGS_OFFSET)? })

@@ -11,7 +11,7 @@ use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";
     /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct ListedChunk {
+    struct PrototypeListedChunk {
         c_xdroff: u32 => "rpcordma.position",
         c_len: u32 => "rpcordma.rdma_length",
         c_shandle: Handle => "rpcordma.rdma_handle",
@@ -19,7 +19,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// clist_type, without the RPC message that follows the list. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct ChunkList<'a> { rc_clist: Chain<'a, ListedChunk> => "rpcordma.chunks" }
+    struct PrototypeChunkList<'a> { rc_clist: Chain<'a, PrototypeListedChunk> => "rpcordma.chunks" }
 
     /// rdma_proc. NFS over RDMA (SIGCOMM 2003) section 4.4.
     enum Proc { RDMA_MSG = 0, RDMA_DONE = 1 }
@@ -27,7 +27,7 @@ crate::xdr! { "rpcordma";
     /// rdma_body. NFS over RDMA (SIGCOMM 2003) section 4.4.
     union PrototypeBody<'a> switch (proc: Proc => "rpcordma.prototype_proc") {
         /// A chunk list, and an RPC message, which may be in the chunks in part or completely.
-        RDMA_MSG => Msg(ChunkList<'a>),
+        RDMA_MSG => Msg(PrototypeChunkList<'a>),
         /// The client has read the chunks of a Reply.
         RDMA_DONE => Done,
     }
@@ -49,7 +49,7 @@ impl<'a> PrototypeHeader<'a> {
     );
 
     /// Returns the chunks; none in an RDMA_DONE.
-    pub fn chunks(&self) -> Chain<'a, ListedChunk> {
+    pub fn chunks(&self) -> Chain<'a, PrototypeListedChunk> {
         match &self.rc_body {
             PrototypeBody::Msg(list) => list.rc_clist,
             PrototypeBody::Done => Chain::default(),

@@ -162,7 +162,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         }
         version2::RpcRdma2Body::ConnpropMiddle(properties)
         | version2::RpcRdma2Body::ConnpropFinal(properties) => {
-            let is_known = |property: version2::Property<'_>| property.tag().name().is_some();
+            let is_known = |property: version2::RpcRdma2Property<'_>| property.tag().name().is_some();
             let is_property = properties.rdma_props.iter().any(is_known);
             ends(if is_property { RpcRdmaEvidence::Strong } else { RpcRdmaEvidence::Weak })
         }
@@ -197,7 +197,7 @@ fn message_start_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
 /// Evaluates a truncated header of version 2 that is valid so far.
 fn truncated_version2_evidence(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
     let (_xid, vers, _credit, htype) = (cursor.word(), cursor.word(), cursor.word(), cursor.word());
-    match (vers, htype.map(version2::HeaderType)) {
+    match (vers, htype.map(version2::RpcRdma2HeaderType)) {
         (Ok(version2::VERSION), Ok(htype)) if htype.name().is_some() => RpcRdmaEvidence::Weak,
         _ => RpcRdmaEvidence::None,
     }

@@ -1,8 +1,8 @@
 //! Headers of the prototype and of version 2, encoded by hand from their specifications.
 
 use super::version2::{
-    HeaderType, Property, PropertyId, ReverseDirection, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error,
-    RpcRdma2Header,
+    ReverseDirectionSupport, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error, RpcRdma2Header,
+    RpcRdma2HeaderType, RpcRdma2Property, RpcRdma2PropertyId,
 };
 use super::*;
 use crate::field::NullObserver;
@@ -54,8 +54,12 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
-    let first =
-        prototype::ListedChunk { c_xdroff: 44, c_len: 4096, c_shandle: Handle(0xd1), c_saddr: 0x8000 };
+    let first = prototype::PrototypeListedChunk {
+        c_xdroff: 44,
+        c_len: 4096,
+        c_shandle: Handle(0xd1),
+        c_saddr: 0x8000,
+    };
     assert_eq!(chunks[0], first);
     assert_eq!(chunks[1].c_saddr, 1 << 32);
 
@@ -77,27 +81,32 @@ fn each_header_type_of_version_2_has_its_structure() {
     let inline = |htype: u32, lists: &[&[u32]]| words(&[&[7, 2, 9, htype][..], &lists.concat()].concat());
     let cases = [
         (
-            HeaderType::RDMA2_CALL_EXTERNAL,
+            RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL,
             RpcTransferMode::InChunk,
             inline(8, &[&[0xa1], &[1, 0, 0xa0, 64, 0, 1, 0], &READ, &[0], &WRITE, &[0], &REPLY]),
             [2, 1, 1],
         ),
-        (HeaderType::RDMA2_CALL_MIDDLE, RpcTransferMode::Part, inline(9, &[&[300]]), [0, 0, 0]),
+        (RpcRdma2HeaderType::RDMA2_CALL_MIDDLE, RpcTransferMode::Part, inline(9, &[&[300]]), [0, 0, 0]),
         (
-            HeaderType::RDMA2_CALL_INLINE,
+            RpcRdma2HeaderType::RDMA2_CALL_INLINE,
             RpcTransferMode::Inline,
             inline(10, &[&[0], &READ, &[0], &WRITE, &[0], &REPLY]),
             [1, 1, 1],
         ),
         (
-            HeaderType::RDMA2_REPLY_EXTERNAL,
+            RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL,
             RpcTransferMode::InChunk,
             inline(11, &[&WRITE, &[0], &REPLY]),
             [0, 1, 1],
         ),
-        (HeaderType::RDMA2_REPLY_MIDDLE, RpcTransferMode::Part, inline(12, &[&[300]]), [0, 0, 0]),
-        (HeaderType::RDMA2_REPLY_INLINE, RpcTransferMode::Inline, inline(13, &[&WRITE, &[0]]), [0, 1, 0]),
-        (HeaderType::RDMA2_GRANT, RpcTransferMode::Control, inline(5, &[]), [0, 0, 0]),
+        (RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE, RpcTransferMode::Part, inline(12, &[&[300]]), [0, 0, 0]),
+        (
+            RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
+            RpcTransferMode::Inline,
+            inline(13, &[&WRITE, &[0]]),
+            [0, 1, 0],
+        ),
+        (RpcRdma2HeaderType::RDMA2_GRANT, RpcTransferMode::Control, inline(5, &[]), [0, 0, 0]),
     ];
     for (htype, transfer_mode, bytes, lists) in cases {
         let header = version2(&bytes);
@@ -150,13 +159,15 @@ fn properties_of_version_2_have_their_types() {
         assert_eq!(
             properties,
             [
-                Property::SendSize(EnclosedStructure::Known(8192)),
-                Property::ReceiveSize(EnclosedStructure::Known(16384)),
-                Property::SegmentSize(EnclosedStructure::Known(1 << 20)),
-                Property::SegmentCount(EnclosedStructure::Known(16)),
-                Property::Reverse(EnclosedStructure::Known(ReverseDirection::RDMA2_RVRSDIR_CONT)),
-                Property::HostAuth(EnclosedStructure::Known(Opaque(b"secr"))),
-                Property::Other(PropertyId(99), Opaque(b"abc")),
+                RpcRdma2Property::SendSize(EnclosedStructure::Known(8192)),
+                RpcRdma2Property::ReceiveSize(EnclosedStructure::Known(16384)),
+                RpcRdma2Property::SegmentSize(EnclosedStructure::Known(1 << 20)),
+                RpcRdma2Property::SegmentCount(EnclosedStructure::Known(16)),
+                RpcRdma2Property::Reverse(EnclosedStructure::Known(
+                    ReverseDirectionSupport::RDMA2_RVRSDIR_CONT
+                )),
+                RpcRdma2Property::HostAuth(EnclosedStructure::Known(Opaque(b"secr"))),
+                RpcRdma2Property::Other(RpcRdma2PropertyId(99), Opaque(b"abc")),
             ]
         );
         assert_eq!(weighed(&bytes), (RpcRdmaEvidence::Strong, Dialect::Version2));
@@ -164,7 +175,7 @@ fn properties_of_version_2_have_their_types() {
     let default = words(&[0, 2, 9, 7, 1, 1, 0]);
     let header = version2(&default);
     let first = header.properties().unwrap().rdma_props.iter().next();
-    assert_eq!(first, Some(Property::SendSize(EnclosedStructure::Unread(Opaque(b"")))));
+    assert_eq!(first, Some(RpcRdma2Property::SendSize(EnclosedStructure::Unread(Opaque(b"")))));
 }
 
 /// Section 6.3.1.

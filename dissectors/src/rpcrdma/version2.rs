@@ -7,14 +7,16 @@ use crate::field::{Field, Observer};
 use crate::rdma::Handle;
 use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
 
-use super::header::{ReadSegment, UnknownRdmaBody, VersionBody, VersionedHeader, Versions, WriteChunk};
+use super::header::{
+    ReadSegment, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, Versions, WriteChunk,
+};
 
 /// Version number.
 pub const VERSION: u32 = 2;
 
 crate::xdr! { "rpcordma";
     /// Header types. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
-    enum HeaderType {
+    enum RpcRdma2HeaderType {
         RDMA2_ERROR = 4,
         RDMA2_GRANT = 5,
         RDMA2_CONNPROP_MIDDLE = 6,
@@ -28,7 +30,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_propid: a transport property identifier. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
-    enum PropertyId {
+    enum RpcRdma2PropertyId {
         RDMA2_PROPID_SBSIZ = 1,
         RDMA2_PROPID_RBSIZ = 2,
         RDMA2_PROPID_RSSIZ = 3,
@@ -38,7 +40,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_prop_brs: reverse-direction support of a client. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.5.
-    enum ReverseDirection {
+    enum ReverseDirectionSupport {
         RDMA2_RVRSDIR_NONE = 0,
         RDMA2_RVRSDIR_SIMPLE = 1,
         RDMA2_RVRSDIR_CONT = 2,
@@ -47,7 +49,7 @@ crate::xdr! { "rpcordma";
 
     /// rpcrdma2_propval: a transport property; an empty value is the default. draft-ietf-nfsv4-rpcrdma-version-two
     /// section 5.1.
-    union Property<'a> switch (which: PropertyId => "rpcordma.propid") {
+    union RpcRdma2Property<'a> switch (which: RpcRdma2PropertyId => "rpcordma.propid") {
         /// Maximum Send Size in bytes.
         RDMA2_PROPID_SBSIZ => SendSize(EnclosedStructure<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
         /// Receive Buffer Size in bytes.
@@ -57,7 +59,7 @@ crate::xdr! { "rpcordma";
         /// Maximum Segment Count of a header.
         RDMA2_PROPID_RCSIZ => SegmentCount(EnclosedStructure<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
         /// Reverse-Direction Support.
-        RDMA2_PROPID_BRS => Reverse(EnclosedStructure<'a, ReverseDirection>) as rdma_brs => "rpcordma.brs",
+        RDMA2_PROPID_BRS => Reverse(EnclosedStructure<'a, ReverseDirectionSupport>) as rdma_brs => "rpcordma.brs",
         /// Host Authentication Message.
         RDMA2_PROPID_HOSTAUTH => HostAuth(EnclosedStructure<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
         /// An unknown property, which receivers ignore.
@@ -65,7 +67,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_hdr_connprop. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.3.
-    struct Properties<'a> { rdma_props: List<'a, Property<'a>> => "rpcordma.property" }
+    struct Properties<'a> { rdma_props: List<'a, RpcRdma2Property<'a>> => "rpcordma.property" }
 
     /// rpcrdma2_errcode. draft-ietf-nfsv4-rpcrdma-version-two section 7.
     enum RpcRdma2ErrCode {
@@ -133,7 +135,7 @@ crate::xdr! { "rpcordma";
     struct ReplyInline<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
 
     /// The structure of a header type. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
-    union RpcRdma2Body<'a> switch (htype: HeaderType => "rpcordma.htype") {
+    union RpcRdma2Body<'a> switch (htype: RpcRdma2HeaderType => "rpcordma.htype") {
         /// A Call or a control message could not be processed.
         RDMA2_ERROR => Error(RpcRdma2Error) as rdma_error => "rpcordma.error",
         /// The sender only grants credits.
@@ -160,9 +162,9 @@ crate::xdr! { "rpcordma";
 }
 
 /// The header of version 2. draft-ietf-nfsv4-rpcrdma-version-two sections 6.3 and 6.4.
-pub type RpcRdma2Header<'a> = VersionedHeader<RpcRdma2Body<'a>>;
+pub type RpcRdma2Header<'a> = RpcRdmaVersionedHeader<RpcRdma2Body<'a>>;
 
-impl<'a> VersionedHeader<RpcRdma2Body<'a>> {
+impl<'a> RpcRdmaVersionedHeader<RpcRdma2Body<'a>> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",
@@ -171,7 +173,7 @@ impl<'a> VersionedHeader<RpcRdma2Body<'a>> {
     );
 
     /// Returns the header type.
-    pub fn header_type(&self) -> HeaderType {
+    pub fn header_type(&self) -> RpcRdma2HeaderType {
         self.rdma_body.tag()
     }
 
@@ -229,7 +231,7 @@ pub struct PeerProperties {
     /// Maximum Segment Count of a header.
     pub segment_count: Option<u32>,
     /// Reverse-Direction Support.
-    pub reverse_direction: Option<ReverseDirection>,
+    pub reverse_direction: Option<ReverseDirectionSupport>,
     /// `true` if the peer sent a Host Authentication Message.
     pub has_host_auth: bool,
 }
@@ -247,21 +249,21 @@ impl PeerProperties {
         }
         for property in properties.rdma_props.iter() {
             match property {
-                Property::SendSize(size) => self.send_size_bytes = value(&size, 4096),
-                Property::ReceiveSize(size) => self.receive_size_bytes = value(&size, 4096),
-                Property::SegmentSize(size) => self.segment_size_bytes = value(&size, 1 << 20),
-                Property::SegmentCount(count) => self.segment_count = value(&count, 16),
-                Property::Reverse(support) => {
-                    self.reverse_direction = value(&support, ReverseDirection::RDMA2_RVRSDIR_NONE);
+                RpcRdma2Property::SendSize(size) => self.send_size_bytes = value(&size, 4096),
+                RpcRdma2Property::ReceiveSize(size) => self.receive_size_bytes = value(&size, 4096),
+                RpcRdma2Property::SegmentSize(size) => self.segment_size_bytes = value(&size, 1 << 20),
+                RpcRdma2Property::SegmentCount(count) => self.segment_count = value(&count, 16),
+                RpcRdma2Property::Reverse(support) => {
+                    self.reverse_direction = value(&support, ReverseDirectionSupport::RDMA2_RVRSDIR_NONE);
                 }
-                Property::HostAuth(_) => self.has_host_auth = true,
-                Property::Other(..) => {}
+                RpcRdma2Property::HostAuth(_) => self.has_host_auth = true,
+                RpcRdma2Property::Other(..) => {}
             }
         }
     }
 }
 
-impl<'a> VersionBody<'a> for RpcRdma2Body<'a> {
+impl<'a> RpcRdmaVersionBody<'a> for RpcRdma2Body<'a> {
     const VERSION: u32 = VERSION;
     const FIELD: &'static Field = &Field::group(
         "rpcordma.v2_body",
@@ -270,8 +272,8 @@ impl<'a> VersionBody<'a> for RpcRdma2Body<'a> {
     );
 
     fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
-        let htype = HeaderType::decode(cursor, RpcRdma2Body::TAG, observer)?;
-        UnknownRdmaBody::decode(cursor, <Self as VersionBody>::FIELD, observer)
+        let htype = RpcRdma2HeaderType::decode(cursor, RpcRdma2Body::TAG, observer)?;
+        UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(htype, unread))
     }
 

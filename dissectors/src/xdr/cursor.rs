@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::ItemPlacement;
+use crate::field::DataItemPlacement;
 
 use super::{RdmaMsgpPadding, WriteChunkPairing, roundup};
 
@@ -512,10 +512,10 @@ impl<'a> Cursor<'a> {
 
     /// Returns the place of an item whose chunk was taken last.
     #[inline]
-    pub(super) fn placement(&self, chunk: &ChunkItem<'_>) -> ItemPlacement {
+    pub(super) fn placement(&self, chunk: &ChunkItem<'_>) -> DataItemPlacement {
         match chunk.position {
-            Some(_) => ItemPlacement::ReadChunk,
-            None => ItemPlacement::WriteChunk(self.pairing.taken_chunks().saturating_sub(1)),
+            Some(_) => DataItemPlacement::ReadChunk,
+            None => DataItemPlacement::WriteChunk(self.pairing.taken_chunks().saturating_sub(1)),
         }
     }
 

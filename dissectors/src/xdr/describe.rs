@@ -334,7 +334,7 @@ macro_rules! xdr {
         const IS_DDP_ELIGIBLE: bool = $is_eligible;
 
         #[allow(unused_variables)]
-        fn describe($registry: &mut $crate::field::registry::Registry) {
+        fn describe($registry: &mut $crate::field::registry::FieldRegistry) {
             if $registry.mark_visited::<Self>() $describe
         }
 

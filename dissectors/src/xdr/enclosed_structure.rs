@@ -1,6 +1,6 @@
 //! Opaque data with the structure given by a preceding number: bodies of credentials, layouts and device addresses.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 
 use super::types::report_fill;
@@ -31,7 +31,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
     const KIND: FieldKind = T::KIND;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 

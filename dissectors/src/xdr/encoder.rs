@@ -4,7 +4,7 @@ use super::{RdmaMsgpPadding, roundup};
 
 /// A data item that is omitted from the message because it is sent in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataItemSplice {
+pub struct ReducedDataItem {
     /// Byte offset of the content in the unreduced message: the Position of a Read chunk.
     pub position: usize,
     /// Length of the content in bytes.
@@ -18,7 +18,7 @@ pub struct DataItemSplice {
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
-    splices: Vec<DataItemSplice>,
+    splices: Vec<ReducedDataItem>,
     spliced_bytes: usize,
     /// Number of appended operations that can have a DDP-eligible item.
     eligible_operations: usize,
@@ -53,12 +53,12 @@ impl Encoder {
     }
 
     /// Returns the items omitted so far.
-    pub fn splices(&self) -> &[DataItemSplice] {
+    pub fn splices(&self) -> &[ReducedDataItem] {
         &self.splices
     }
 
     /// Returns the message and the omitted items.
-    pub fn finish(self) -> (Vec<u8>, Vec<DataItemSplice>) {
+    pub fn finish(self) -> (Vec<u8>, Vec<ReducedDataItem>) {
         (self.bytes, self.splices)
     }
 
@@ -98,7 +98,7 @@ impl Encoder {
     pub fn append_chunk_length(&mut self, length: u32) {
         self.word(length);
         let position = self.bytes.len() + self.spliced_bytes - self.padding_bytes;
-        self.splices.push(DataItemSplice { position, length, ordinal: self.eligible_operations });
+        self.splices.push(ReducedDataItem { position, length, ordinal: self.eligible_operations });
         self.spliced_bytes += length as usize + roundup(length as usize);
     }
 
@@ -111,7 +111,7 @@ impl Encoder {
     pub fn append(&mut self, other: &Self) {
         let before = self.bytes.len() + self.spliced_bytes;
         let eligible = self.eligible_operations;
-        let moved = other.splices.iter().map(|splice| DataItemSplice {
+        let moved = other.splices.iter().map(|splice| ReducedDataItem {
             position: splice.position + before,
             ordinal: splice.ordinal + eligible,
             ..*splice

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FlagName, NullObserver, Observer};
 
 use super::{Cursor, Encoder, Xdr, XdrError};
@@ -129,7 +129,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 
@@ -169,7 +169,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 

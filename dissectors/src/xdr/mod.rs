@@ -15,13 +15,13 @@ mod write_chunk_pairing;
 
 pub use cursor::{ChunkItem, Cursor, XdrError};
 pub use enclosed_structure::EnclosedStructure;
-pub use encoder::{DataItemSplice, Encoder};
+pub use encoder::{Encoder, ReducedDataItem};
 pub use list::{Chain, List, ListItems};
 pub use msgp_padding::RdmaMsgpPadding;
-pub use types::{Ddp, DdpText, DraftDdp, Opaque, RemainingBytes, Text, Void};
+pub use types::{Ddp, DdpText, DraftDdpEligibleData, Opaque, Text, UndecodedMessageRest, Void};
 pub use write_chunk_pairing::WriteChunkPairing;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FlagName, Observer};
 
 /// A type with an XDR encoding.
@@ -36,7 +36,7 @@ pub trait Xdr<'a>: Sized {
     const IS_DDP_ELIGIBLE: bool = false;
 
     /// Adds the fields inside a value to a registry. The default is for types without fields.
-    fn describe(_: &mut Registry) {}
+    fn describe(_: &mut FieldRegistry) {}
 
     /// Decodes a value and reports it to the observer under `field`.
     ///

@@ -1,7 +1,7 @@
 //! Built-in XDR types (RFC 4506 section 4), and data items that may be sent in chunks.
 
-use crate::field::registry::Registry;
-use crate::field::{DdpEligibleItem, Field, FieldKind, FieldValue, FlagName, ItemPlacement, Observer};
+use crate::field::registry::FieldRegistry;
+use crate::field::{DataItemPlacement, DdpEligibleItem, Field, FieldKind, FieldValue, FlagName, Observer};
 
 use super::{Cursor, Encoder, Xdr, XdrError, roundup};
 
@@ -243,7 +243,7 @@ macro_rules! ddp_data {
                 let length = cursor.word()?;
                 let (content_at, operation) = (cursor.unreduced_position(), cursor.eligible_operation());
                 let chunk = cursor.take_chunk(length);
-                let placement = chunk.map_or(ItemPlacement::Inline, |chunk| cursor.placement(chunk));
+                let placement = chunk.map_or(DataItemPlacement::Inline, |chunk| cursor.placement(chunk));
                 let item = DdpEligibleItem { position: content_at, length, operation, placement };
                 observer.eligible_item(item);
                 if let Some(chunk) = chunk {
@@ -279,9 +279,9 @@ ddp_data! {
 /// File data that is DDP-eligible in a draft of RFC 8267, but not in the RFC: inline, or in a Write chunk of the same
 /// length if the message cannot hold it. Never interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DraftDdp<'a>(pub Ddp<'a>);
+pub struct DraftDdpEligibleData<'a>(pub Ddp<'a>);
 
-impl<'a> Xdr<'a> for DraftDdp<'a> {
+impl<'a> Xdr<'a> for DraftDdpEligibleData<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: Observer<'a>>(
@@ -310,9 +310,9 @@ impl<'a> Xdr<'a> for DraftDdp<'a> {
 
 /// The rest of the message: an undecoded body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemainingBytes<'a>(pub &'a [u8]);
+pub struct UndecodedMessageRest<'a>(pub &'a [u8]);
 
-impl<'a> Xdr<'a> for RemainingBytes<'a> {
+impl<'a> Xdr<'a> for UndecodedMessageRest<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: Observer<'a>>(
@@ -339,7 +339,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 
@@ -374,7 +374,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
     const LENGTH: Option<usize> = T::LENGTH;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 

@@ -9,17 +9,17 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_rpc::url::ServerUrl;
 
 use super::compile;
-use super::preparation::RunRefusal;
-use super::reports::ReportArgs;
-use super::run::{FinishedRun, RunOptionArgs, exit_status, seed_and_run};
-use super::server::ServerArgs;
+use super::preparation::ReplayStartRefusal;
+use super::reports::ReplayReportArgs;
+use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
+use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::replay::ReplayOutcomeView;
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::seed::SeedMode;
 
 /// Options of `check --server`: tolerance, reports and output.
@@ -32,7 +32,7 @@ pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) dialect: Option<Dialect>,
     pub(in crate::cli) memory: &'a MemoryBudget,
     pub(in crate::cli) part: &'a StepSelectionArgs,
-    pub(in crate::cli) reports: &'a ReportArgs,
+    pub(in crate::cli) reports: &'a ReplayReportArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
     pub(in crate::cli) no_final_check: bool,
     pub(in crate::cli) remove: bool,
@@ -44,20 +44,20 @@ pub(in crate::cli) struct ReplayCheckOptions<'a> {
 /// Checks captures against a server.
 pub(in crate::cli) fn check(
     files: &[PathBuf],
-    inputs: &InputFiles,
+    inputs: &ProtectedInputFiles,
     server: &ServerUrl,
     reported: &ReplayCheckOptions<'_>,
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    let server = ServerArgs {
+    let server = ReplayServerArgs {
         allow_source_server: reported.allow_source_server,
-        ..ServerArgs::with_defaults(server.clone())
+        ..ReplayServerArgs::with_defaults(server.clone())
     };
-    let how = RunOptionArgs::for_check(reported);
+    let how = ReplayRunOptionArgs::for_check(reported);
     reported.part.check()?;
     reported.reports.check(files.len())?;
     let pages = reported.reports.open(reported.junit, inputs)?;
-    let mut done: Vec<(String, Result<FinishedRun, String>)> = Vec::new();
+    let mut done: Vec<(String, Result<FinishedReplay, String>)> = Vec::new();
     let mut end = ExitStatus::Done;
     for file in files {
         let outcome = check_capture(file, reported, inputs, &server, &how);
@@ -107,10 +107,10 @@ pub(in crate::cli) fn check(
 fn check_capture(
     file: &Path,
     reported: &ReplayCheckOptions<'_>,
-    inputs: &InputFiles,
-    server: &ServerArgs,
-    how: &RunOptionArgs,
-) -> Result<FinishedRun, RunRefusal> {
+    inputs: &ProtectedInputFiles,
+    server: &ReplayServerArgs,
+    how: &ReplayRunOptionArgs,
+) -> Result<FinishedReplay, ReplayStartRefusal> {
     let trace = compile::compile_to_scratch(file, reported.memory, reported.dialect)?;
     seed_and_run(trace.path(), inputs, server, how, SeedMode::Make)
 }

@@ -9,7 +9,7 @@ use nfsrdma_capture_file::{CaptureSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
-use crate::cli::dialect::DialectArgs;
+use crate::cli::dialect::RpcRdmaDialectArgs;
 use crate::cli::memory::MemoryArgs;
 use crate::cli::progress::ProgressLine;
 use crate::cli::{ExitStatus, outputs, report_error, write_error};
@@ -17,7 +17,7 @@ use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_output_file::{InputFiles, OutputError, ScratchFile, is_standard_output};
+use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::trace::file_format::ContentRetention;
 
@@ -35,7 +35,7 @@ const MAX_LINGERING_TRANSACTIONS: usize = 256;
 
 /// Treatment of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum CompileDataMode {
+enum CompiledFileDataMode {
     /// Keep the data, deduplicated
     #[default]
     Keep,
@@ -53,7 +53,7 @@ enum CompileDataMode {
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, even if packets are missing\n  \
     2  usage error, read error (the trace has everything before it) or write error\n"))]
-pub(super) struct CompileArgs {
+pub(super) struct TraceCompileArgs {
     /// Capture files, merged by time; '-' is standard input
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::FilePath, required = true)]
     files: Vec<PathBuf>,
@@ -64,7 +64,7 @@ pub(super) struct CompileArgs {
 
     /// Storage of file data in the trace
     #[arg(long, value_name = "MODE", default_value = "keep")]
-    data: CompileDataMode,
+    data: CompiledFileDataMode,
 
     /// Seed for --data key
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -82,16 +82,16 @@ pub(super) struct CompileArgs {
     quiet: bool,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 }
 
 /// Compiles captures.
-pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
         Ok(filter) => filter,
         Err(error) => bail!("-Y: {error}"),
     };
-    if args.key != 0 && args.data != CompileDataMode::Key {
+    if args.key != 0 && args.data != CompiledFileDataMode::Key {
         bail!("--key needs --data key");
     }
     let memory = args.memory.plan_compilation(&args.files)?;
@@ -101,11 +101,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<ExitStatus> {
     let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::write_error(&args.output, error);
     let keeping = match args.data {
-        CompileDataMode::Keep => ContentRetention::KEPT,
-        CompileDataMode::Hash => ContentRetention::HASHED,
-        CompileDataMode::Key => ContentRetention::KEYED,
+        CompiledFileDataMode::Keep => ContentRetention::KEPT,
+        CompiledFileDataMode::Hash => ContentRetention::HASHED,
+        CompiledFileDataMode::Key => ContentRetention::KEYED,
     };
-    let to = outputs::create_seekable(&args.output, &InputFiles::new(&args.files))?;
+    let to = outputs::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
     let mut compiler =
         TraceCompiler::new(to, keeping, memory.view_bytes()).map_err(failed)?.with_key(args.key);
     let errors =

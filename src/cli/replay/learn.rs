@@ -7,15 +7,15 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::check::ReplayCheckOptions;
-use super::reports::ReportArgs;
-use super::run::{RunOptionArgs, exit_status, seed_and_run};
-use super::server::ServerArgs;
+use super::reports::ReplayReportArgs;
+use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
+use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::style::ColorChoice;
 use crate::cli::{ExitStatus, outputs, write_error};
 use crate::output::ReportFormat;
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::seed::SeedMode;
 
@@ -38,13 +38,13 @@ const MAX_MISMATCHES: usize = 1 << 16;
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  2  usage error, \
     invalid trace, or request refused by the server\n  4  server unreachable\n  6  protocol error by this program\n"))]
-pub(super) struct LearnArgs {
+pub(super) struct ToleranceLearningArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
-    server: ServerArgs,
+    server: ReplayServerArgs,
 
     /// Write the rules to this file [default: standard output]
     #[arg(short = 'o', long, value_name = "RULES", value_hint = ValueHint::FilePath)]
@@ -52,11 +52,11 @@ pub(super) struct LearnArgs {
 }
 
 /// Replays the trace and writes rules for the differences.
-pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
     if args.server.directory.is_some() {
         bail!("--directory cannot be used here: each run needs a separate directory");
     }
-    let how = RunOptionArgs::for_check(&ReplayCheckOptions {
+    let how = ReplayRunOptionArgs::for_check(&ReplayCheckOptions {
         dialect: None,
         memory: &MemoryBudget::default(),
         junit: None,
@@ -68,12 +68,12 @@ pub(super) fn run(args: &LearnArgs) -> Result<ExitStatus> {
         no_final_check: false,
         remove: false,
         part: &StepSelectionArgs::default(),
-        reports: &ReportArgs::default(),
+        reports: &ReplayReportArgs::default(),
         strict: false,
         allow_source_server: false,
         min_coverage: 0.0,
     });
-    let inputs = InputFiles::new([&args.trace]);
+    let inputs = ProtectedInputFiles::new([&args.trace]);
     let output = args.output.as_ref().map(|path| outputs::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {

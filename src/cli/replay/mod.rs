@@ -42,11 +42,11 @@ pub(super) struct ReplayArgs {
 
 #[derive(Debug, Subcommand)]
 enum ReplayCommand {
-    Compile(compile::CompileArgs),
-    Plan(plan::PlanArgs),
-    Seed(seed::SeedArgs),
-    Run(Box<run::RunArgs>),
-    Learn(learn::LearnArgs),
+    Compile(compile::TraceCompileArgs),
+    Plan(plan::ReplayPlanArgs),
+    Seed(seed::FileTreeSeedArgs),
+    Run(Box<run::ReplayRunArgs>),
+    Learn(learn::ToleranceLearningArgs),
 }
 
 /// Runs a subcommand, or a complete replay.

@@ -35,7 +35,7 @@ const DEFAULT_SHOWN_OBJECTS: usize = 20;
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the plan was printed\n  \
     2  usage error or invalid trace\n"))]
-pub(super) struct PlanArgs {
+pub(super) struct ReplayPlanArgs {
     /// Trace file written by 'replay compile'
     #[arg(value_hint = ValueHint::FilePath)]
     trace: PathBuf,
@@ -57,7 +57,7 @@ pub(super) struct PlanArgs {
 }
 
 /// Plans a replay and shows the plan.
-pub(super) fn run(args: &PlanArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.select_steps(&args.trace)?;
     let file = open_trace_file(&args.trace)?;

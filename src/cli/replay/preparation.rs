@@ -13,7 +13,7 @@ use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open};
 
 use super::directory_markers;
-use super::server::{ServerArgs, TraceFile};
+use super::server::{ReplayServerArgs, TraceFile};
 use crate::cli::{ExitStatus, report_error};
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
@@ -27,26 +27,26 @@ use nfsrdma_replay::trace::TraceError;
 
 /// Reason why a replay cannot begin.
 #[derive(Debug)]
-pub(super) enum RunRefusal {
+pub(super) enum ReplayStartRefusal {
     /// Failure of the server or the transport.
     Unreachable(String, TransportBlame),
     /// Invalid arguments or trace.
     Usage(anyhow::Error),
 }
 
-impl From<RpcTransportError> for RunRefusal {
+impl From<RpcTransportError> for ReplayStartRefusal {
     fn from(error: RpcTransportError) -> Self {
         Self::Unreachable(error.to_string(), error.blame())
     }
 }
 
-impl From<anyhow::Error> for RunRefusal {
+impl From<anyhow::Error> for ReplayStartRefusal {
     fn from(error: anyhow::Error) -> Self {
         Self::Usage(error)
     }
 }
 
-impl From<GssError> for RunRefusal {
+impl From<GssError> for ReplayStartRefusal {
     fn from(error: GssError) -> Self {
         match &error {
             GssError::Mechanism(_) => Self::Usage(anyhow!(
@@ -58,7 +58,7 @@ impl From<GssError> for RunRefusal {
     }
 }
 
-impl fmt::Display for RunRefusal {
+impl fmt::Display for ReplayStartRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(what, _) => f.write_str(what),
@@ -67,7 +67,7 @@ impl fmt::Display for RunRefusal {
     }
 }
 
-impl RunRefusal {
+impl ReplayStartRefusal {
     /// Returns the exit status.
     pub(super) fn exit_status(&self) -> ExitStatus {
         match self {
@@ -96,7 +96,7 @@ pub(super) fn unique_tag() -> String {
 }
 
 /// One of several copies of the captured clients.
-pub(super) struct ClientCopySpec {
+pub(super) struct ReplayClientCopySpec {
     /// Tag of the replay.
     pub(super) tag: String,
     /// Number of the copy, from 1.
@@ -105,7 +105,7 @@ pub(super) struct ClientCopySpec {
     pub(super) is_replay: bool,
 }
 
-impl ClientCopySpec {
+impl ReplayClientCopySpec {
     /// Returns the only copy.
     pub(super) fn only() -> Self {
         Self { tag: unique_tag(), number: 1, is_replay: false }
@@ -113,7 +113,7 @@ impl ClientCopySpec {
 }
 
 /// Access to the files of a replay.
-struct RunFileAccess<'a> {
+struct ReplayDirectoryAccess<'a> {
     connection: ConnectionId,
     address: SocketAddr,
     is_v3: bool,
@@ -122,7 +122,7 @@ struct RunFileAccess<'a> {
 }
 
 /// Prepared replay.
-pub(super) struct PreparedRun {
+pub(super) struct PreparedReplay {
     pub(super) transport: Box<dyn RpcTransport>,
     pub(super) target: ConnectTarget,
     pub(super) directory: String,
@@ -132,15 +132,15 @@ pub(super) struct PreparedRun {
     pub(super) was_run: bool,
 }
 
-impl ServerArgs {
+impl ReplayServerArgs {
     /// Connects, and creates or finds the tree of a trace.
     pub(super) fn prepare(
         &self,
         path: &Path,
         trace: &mut TraceFile,
         how: SeedMode,
-        copy: &ClientCopySpec,
-    ) -> Result<PreparedRun, RunRefusal> {
+        copy: &ReplayClientCopySpec,
+    ) -> Result<PreparedReplay, ReplayStartRefusal> {
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         if !self.allow_source_server {
@@ -149,28 +149,28 @@ impl ServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = RunFileAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayDirectoryAccess { connection, address, is_v3, directory: &directory };
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
             let was_run = copy.is_replay
                 && directory_markers::mark_run(files, place).map_err(|problem| self.refusal(&problem))?;
-            Ok::<_, RunRefusal>((seeded, was_run))
+            Ok::<_, ReplayStartRefusal>((seeded, was_run))
         })?;
         let (seeded, was_run) = seeded?;
         let target =
             ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
-        Ok(PreparedRun { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
+        Ok(PreparedReplay { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
     }
 
     /// Calls `act` with a file client of the server.
     fn with_file_client<T>(
         &self,
         transport: &mut dyn RpcTransport,
-        at: &RunFileAccess<'_>,
+        at: &ReplayDirectoryAccess<'_>,
         mut containment: Containment,
-        copy: &ClientCopySpec,
+        copy: &ReplayClientCopySpec,
         act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
-    ) -> Result<T, RunRefusal> {
+    ) -> Result<T, ReplayStartRefusal> {
         let xid = Xid(hash(at.directory.as_bytes()) as u32);
         let target = ConnectTarget {
             address: at.address,
@@ -201,26 +201,26 @@ impl ServerArgs {
         &self,
         path: &Path,
         trace: &mut TraceFile,
-        copy: &ClientCopySpec,
-    ) -> Result<u64, RunRefusal> {
+        copy: &ReplayClientCopySpec,
+    ) -> Result<u64, ReplayStartRefusal> {
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         let directory = self.directory(path, copy);
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = RunFileAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayDirectoryAccess { connection, address, is_v3, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
-        let copy = ClientCopySpec { tag: format!("{} removal", copy.tag), ..*copy };
+        let copy = ReplayClientCopySpec { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = directory_markers::trace_marker(trace);
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark)
         })?;
-        removed.map_err(|error| RunRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
+        removed.map_err(|error| ReplayStartRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
     }
 
     /// Returns the name of the replay's directory.
-    fn directory(&self, trace: &Path, copy: &ClientCopySpec) -> String {
-        let ClientCopySpec { tag, number, .. } = copy;
+    fn directory(&self, trace: &Path, copy: &ReplayClientCopySpec) -> String {
+        let ReplayClientCopySpec { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name
@@ -232,7 +232,7 @@ impl ServerArgs {
         if *number > 1 { format!("{directory}-{number}") } else { directory }
     }
     /// Returns `true` if the directory is created through NFSv3: by the URL, or else by the version of the trace.
-    fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, RunRefusal> {
+    fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, ReplayStartRefusal> {
         let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let wanted = self.server.version.map(|version| if version == NfsVersion::V3 { 3 } else { 4 });
         match (wanted, first) {
@@ -247,13 +247,14 @@ impl ServerArgs {
     }
 
     /// Mounts the export with MOUNT.
-    fn mount_export(&self, address: SocketAddr) -> Result<MountedExport, RunRefusal> {
+    fn mount_export(&self, address: SocketAddr) -> Result<MountedExport, ReplayStartRefusal> {
         let (_, mounted) = mount(&self.server, address, &self.connect_options());
         mounted.map_err(|error| match error {
-            MountError::Refused(..) => RunRefusal::Usage(anyhow!("{}: {error}", self.server)),
-            MountError::Unreachable(_) => {
-                RunRefusal::Unreachable(format!("{}: {error}", self.server), TransportBlame::Unreachable)
-            }
+            MountError::Refused(..) => ReplayStartRefusal::Usage(anyhow!("{}: {error}", self.server)),
+            MountError::Unreachable(_) => ReplayStartRefusal::Unreachable(
+                format!("{}: {error}", self.server),
+                TransportBlame::Unreachable,
+            ),
         })
     }
 
@@ -261,8 +262,8 @@ impl ServerArgs {
     fn open_nfs4_client<'l>(
         &self,
         line: ContainedRpcClient<'l>,
-        copy: &ClientCopySpec,
-    ) -> Result<Nfs4Client<'l>, RunRefusal> {
+        copy: &ReplayClientCopySpec,
+    ) -> Result<Nfs4Client<'l>, ReplayStartRefusal> {
         let minors: &[u32] = match self.server.version {
             Some(NfsVersion::V4(0)) => &[0],
             Some(NfsVersion::V4(1)) => &[1],
@@ -280,7 +281,7 @@ impl ServerArgs {
         files: &mut dyn FileServerClient,
         place: &RunDirectory<'_>,
         how: SeedMode,
-    ) -> Result<SeededTree, RunRefusal> {
+    ) -> Result<SeededTree, ReplayStartRefusal> {
         let name = directory_markers::trace_marker(trace);
         let error = match seed(trace, files, place, how) {
             Ok(seeded) => {
@@ -297,40 +298,40 @@ impl ServerArgs {
             SeedError::NotEmpty(_) => {
                 let told = directory_markers::describe_content(files, place, &name)
                     .unwrap_or_else(|_| error.to_string());
-                RunRefusal::Usage(anyhow!("{}: {told}", self.server))
+                ReplayStartRefusal::Usage(anyhow!("{}: {told}", self.server))
             }
             SeedError::Server(_, problem @ (FileServerError::Call(_) | FileServerError::Busy(..))) => {
                 self.refusal(problem)
             }
-            SeedError::Trace(_) => RunRefusal::Usage(anyhow!("{}: {error}", path.display())),
-            _ => RunRefusal::Usage(anyhow!("{}: {error}", self.server)),
+            SeedError::Trace(_) => ReplayStartRefusal::Usage(anyhow!("{}: {error}", path.display())),
+            _ => ReplayStartRefusal::Usage(anyhow!("{}: {error}", self.server)),
         })
     }
 
     /// Converts a problem with the server before the replay.
-    fn refusal(&self, problem: &FileServerError) -> RunRefusal {
+    fn refusal(&self, problem: &FileServerError) -> ReplayStartRefusal {
         match problem {
-            FileServerError::Busy(..) => RunRefusal::Unreachable(
+            FileServerError::Busy(..) => ReplayStartRefusal::Unreachable(
                 format!("{}: {problem}", self.server.host),
                 TransportBlame::Unreachable,
             ),
             FileServerError::Call(error) => {
-                RunRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())
+                ReplayStartRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }
-            FileServerError::Refused(..) => RunRefusal::Usage(anyhow!("{}: {problem}", self.server)),
+            FileServerError::Refused(..) => ReplayStartRefusal::Usage(anyhow!("{}: {problem}", self.server)),
         }
     }
 }
 
 /// Refuses the captured server, whose files might be in use.
-fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), RunRefusal> {
+fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), ReplayStartRefusal> {
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {
         let what = format!(
             "{address}: the capture was taken from this server; name another, or use --allow-source-server"
         );
-        return Err(RunRefusal::Usage(anyhow!(what)));
+        return Err(ReplayStartRefusal::Usage(anyhow!(what)));
     }
     Ok(())
 }

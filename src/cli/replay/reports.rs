@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::outputs;
 use crate::output::replay::ReplayOutcomeView;
-use nfsrdma_output_file::{InputFiles, OutputError, OutputFile};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
 use nfsrdma_replay::run::recording::TraceRecorder;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 
 /// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum RecordDataMode {
+enum RecordedFileDataMode {
     /// Keep the data, deduplicated
     #[default]
     Keep,
@@ -24,7 +24,7 @@ enum RecordDataMode {
 
 /// What a run writes.
 #[derive(Clone, Debug, Default, Args)]
-pub(in crate::cli) struct ReportArgs {
+pub(in crate::cli) struct ReplayReportArgs {
     /// Write an HTML report that compares captured and replayed latency
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) html: Option<PathBuf>,
@@ -35,10 +35,10 @@ pub(in crate::cli) struct ReportArgs {
 
     /// Storage of file data in the recording
     #[arg(long, value_name = "MODE", default_value = "keep", requires = "record")]
-    record_data: RecordDataMode,
+    record_data: RecordedFileDataMode,
 }
 
-impl ReportArgs {
+impl ReplayReportArgs {
     /// Returns `true` if any report is selected.
     pub(in crate::cli) fn has_reports(&self) -> bool {
         self.html.is_some() || self.record.is_some()
@@ -56,12 +56,12 @@ impl ReportArgs {
     pub(super) fn begin_recording(
         &self,
         trace: &Path,
-        inputs: &InputFiles,
+        inputs: &ProtectedInputFiles,
     ) -> Result<Option<TraceRecorder<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
         let keeping = match self.record_data {
-            RecordDataMode::Keep => ContentRetention::KEPT,
-            RecordDataMode::Hash => ContentRetention::HASHED,
+            RecordedFileDataMode::Keep => ContentRetention::KEPT,
+            RecordedFileDataMode::Hash => ContentRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
         let recording = TraceRecorder::new(outputs::create_seekable(path, inputs)?, keeping, &name)
@@ -70,7 +70,7 @@ impl ReportArgs {
     }
 
     /// Creates the reports, before anything is sent. `junit` is the path of the other report.
-    pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &InputFiles) -> Result<ReportFiles> {
+    pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &ProtectedInputFiles) -> Result<ReportFiles> {
         outputs::check_distinct(&[
             ("--junit", junit),
             ("--html", self.html.as_ref()),

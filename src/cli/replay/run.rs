@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
-use super::preparation::{ClientCopySpec, PreparedRun, RunRefusal, unique_tag};
-use super::reports::ReportArgs;
-use super::server::{ServerArgs, open_trace, parse_percent, parse_seconds};
+use super::preparation::{PreparedReplay, ReplayClientCopySpec, ReplayStartRefusal, unique_tag};
+use super::reports::ReplayReportArgs;
+use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::style::{self, ColorChoice};
@@ -19,7 +19,7 @@ use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
 use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
-use nfsrdma_output_file::InputFiles;
+use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
 use nfsrdma_replay::plan::planner::GssPolicy;
 use nfsrdma_replay::run::recording::ReplayRecorder;
@@ -52,16 +52,16 @@ pub(super) const EXAMPLES: &str =
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no mismatches\n  1  \
     mismatches found\n  2  usage error, invalid trace or unusable directory\n  3  insufficient coverage: less than \
     --min-coverage, or final check failed\n  4  server unreachable\n  6  protocol error by this program\n"))]
-pub(in crate::cli) struct RunArgs {
+pub(in crate::cli) struct ReplayRunArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
-    server: ServerArgs,
+    server: ReplayServerArgs,
 
     #[command(flatten)]
-    how: RunOptionArgs,
+    how: ReplayRunOptionArgs,
 
     /// Use the tree that 'replay seed' created in --directory
     #[arg(long, requires = "directory")]
@@ -91,7 +91,7 @@ enum DelegationModeArg {
 
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct RunOptionArgs {
+pub(in crate::cli) struct ReplayRunOptionArgs {
     /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency) or
     /// serial (one call in flight per client)
     #[arg(long, value_name = "ORDER", default_value = "dependencies")]
@@ -127,7 +127,7 @@ pub(in crate::cli) struct RunOptionArgs {
     pub(super) part: StepSelectionArgs,
 
     #[command(flatten)]
-    pub(super) reports: ReportArgs,
+    pub(super) reports: ReplayReportArgs,
 
     /// Disable all tolerance rules
     #[arg(long)]
@@ -178,7 +178,7 @@ pub(in crate::cli) struct RunOptionArgs {
     color: ColorChoice,
 }
 
-impl RunOptionArgs {
+impl ReplayRunOptionArgs {
     /// Returns the options of a check: one step at a time per client, so that replays are reproducible.
     pub(in crate::cli) fn for_check(reported: &ReplayCheckOptions<'_>) -> Self {
         let ReplayCheckOptions { format, color, count, quiet, rules, no_final_check, remove, .. } = *reported;
@@ -207,7 +207,7 @@ impl RunOptionArgs {
         }
     }
 
-    fn options(&self, server: &ServerArgs, part: StepSelection) -> Result<ReplayOptions> {
+    fn options(&self, server: &ReplayServerArgs, part: StepSelection) -> Result<ReplayOptions> {
         let mut off = Vec::new();
         for name in &self.without {
             let rule = tolerance_rules::ALL.iter().find(|rule| rule.name == name.as_str());
@@ -274,7 +274,7 @@ impl ReplayMonitor for RunProgressReporter {
 }
 
 /// Replays the trace.
-pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &ReplayRunArgs) -> Result<ExitStatus> {
     let how = match (args.seeded, args.server.allow_non_empty) {
         (true, _) => SeedMode::Find,
         (false, true) => SeedMode::Complete,
@@ -284,7 +284,7 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitStatus> {
 }
 
 /// Finished replay.
-pub(super) struct FinishedRun {
+pub(super) struct FinishedReplay {
     pub(super) report: ReplayReport,
     pub(super) directory: String,
     pub(super) made: SeedCounts,
@@ -295,11 +295,11 @@ pub(super) struct FinishedRun {
 /// Seeds and replays a trace.
 pub(super) fn seed_and_run(
     path: &Path,
-    inputs: &InputFiles,
-    server: &ServerArgs,
-    how: &RunOptionArgs,
+    inputs: &ProtectedInputFiles,
+    server: &ReplayServerArgs,
+    how: &ReplayRunOptionArgs,
     seeding: SeedMode,
-) -> Result<FinishedRun, RunRefusal> {
+) -> Result<FinishedReplay, ReplayStartRefusal> {
     // Invalid options are reported before anything is created.
     let mut options = how.options(server, how.part.select_steps(path)?)?;
     if options.gss == GssPolicy::Krb5 {
@@ -307,13 +307,17 @@ pub(super) fn seed_and_run(
     }
     let tape =
         how.reports.begin_recording(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);
-    let mut ready: Option<PreparedRun> = None;
+    let mut ready: Option<PreparedReplay> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
         let (steps, mut contents) = (open_trace(path)?, open_trace(path)?);
         let tag = ready.as_ref().map_or_else(unique_tag, |ready| ready.tag.clone());
-        let mut of_this =
-            server.prepare(path, &mut contents, seeding, &ClientCopySpec { tag, number, is_replay: true })?;
+        let mut of_this = server.prepare(
+            path,
+            &mut contents,
+            seeding,
+            &ReplayClientCopySpec { tag, number, is_replay: true },
+        )?;
         if of_this.was_run {
             report_error(format!(
                 "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
@@ -346,13 +350,13 @@ pub(super) fn seed_and_run(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = ClientCopySpec { tag: ready.tag.clone(), number, is_replay: true };
+            let copy = ReplayClientCopySpec { tag: ready.tag.clone(), number, is_replay: true };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }
     }
     match outcome {
-        Ok(report) => Ok(FinishedRun { report, directory: ready.directory, made, not_removed }),
+        Ok(report) => Ok(FinishedReplay { report, directory: ready.directory, made, not_removed }),
         Err(ReplayRunError::Transport(error)) => Err(error.into()),
         Err(ReplayRunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
         Err(ReplayRunError::Security(error)) => Err(error.into()),
@@ -364,12 +368,12 @@ pub(super) fn seed_and_run(
 pub(super) fn run_and_report(
     file: &Path,
     path: &Path,
-    server: &ServerArgs,
-    how: &RunOptionArgs,
+    server: &ReplayServerArgs,
+    how: &ReplayRunOptionArgs,
     seeding: SeedMode,
 ) -> Result<ExitStatus> {
     let started = SystemTime::now();
-    let inputs = InputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
+    let inputs = ProtectedInputFiles::new([file, path].into_iter().chain(how.rules.as_deref()));
     let pages = how.reports.open(how.junit.as_ref(), &inputs)?;
     let ran = match seed_and_run(path, &inputs, server, how, seeding) {
         Ok(ran) => ran,
@@ -395,12 +399,12 @@ pub(super) fn run_and_report(
     Ok(exit_status(&ran.report, how.min_coverage))
 }
 
-impl FinishedRun {
+impl FinishedReplay {
     pub(super) fn view<'v>(
         &'v self,
         trace: &'v str,
-        server: &'v ServerArgs,
-        how: &RunOptionArgs,
+        server: &'v ReplayServerArgs,
+        how: &ReplayRunOptionArgs,
     ) -> ReplayReportView<'v> {
         ReplayReportView {
             trace,
@@ -414,7 +418,7 @@ impl FinishedRun {
     }
 
     /// Returns an error if the requested recording was not finished.
-    pub(super) fn check_recording(&self, reports: &ReportArgs) -> Result<()> {
+    pub(super) fn check_recording(&self, reports: &ReplayReportArgs) -> Result<()> {
         match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
                 bail!("{}: the recording was not finished: {error}; write elsewhere", path.display())

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::preparation::ClientCopySpec;
-use super::server::{ServerArgs, open_trace};
+use super::preparation::ReplayClientCopySpec;
+use super::server::{ReplayServerArgs, open_trace};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::units::{HumanSize, PluralCount};
 use nfsrdma_replay::seed::SeedMode;
@@ -25,13 +25,13 @@ pub(super) const EXAMPLES: &str =
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
     invalid trace, or request refused by the server\n  4  server unreachable\n"))]
-pub(super) struct SeedArgs {
+pub(super) struct FileTreeSeedArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
 
     #[command(flatten)]
-    server: ServerArgs,
+    server: ReplayServerArgs,
 
     /// Do not print a summary
     #[arg(short = 'q', long)]
@@ -39,10 +39,10 @@ pub(super) struct SeedArgs {
 }
 
 /// Creates the tree.
-pub(super) fn run(args: &SeedArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
-    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ClientCopySpec::only()) {
+    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ReplayClientCopySpec::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.report(),
     };

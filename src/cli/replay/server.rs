@@ -15,7 +15,7 @@ use nfsrdma_replay::trace::TraceReader;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
-pub(super) struct ServerArgs {
+pub(super) struct ReplayServerArgs {
     #[arg(long, value_name = "URL", value_parser = parse_url,
         help = "Server URL: rdma://HOST[:20049]/EXPORT or tcp://HOST[:2049]/EXPORT, with ?vers=3|4.0|4.1|4.2, &mountport=PORT and &rpcbindport=PORT")]
     pub(super) server: ServerUrl,
@@ -93,7 +93,7 @@ pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
     TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
 }
 
-impl ServerArgs {
+impl ReplayServerArgs {
     /// Returns the options for a server with defaults for everything else.
     pub(super) fn with_defaults(server: ServerUrl) -> Self {
         let timeout = 30.0;

@@ -13,7 +13,7 @@ use nfsrdma_replay::plan::selected_steps::SelectedSteps;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum SecurityModeArg {
+enum GssCallModeArg {
     /// Send with AUTH_SYS, as root
     #[default]
     Sys,
@@ -32,7 +32,7 @@ pub(in crate::cli) struct StepSelectionArgs {
 
     /// Security of calls captured with krb5 or krb5i; krb5p calls cannot be replayed
     #[arg(long, value_name = "MODE", default_value = "sys")]
-    sec: SecurityModeArg,
+    sec: GssCallModeArg,
 }
 
 /// Selected steps of a replay.
@@ -45,15 +45,15 @@ pub(super) struct StepSelection {
 impl StepSelectionArgs {
     /// Returns `true` if any option differs from its default.
     pub(in crate::cli) fn has_selection(&self) -> bool {
-        self.filter.is_some() || self.sec != SecurityModeArg::Sys
+        self.filter.is_some() || self.sec != GssCallModeArg::Sys
     }
 
     /// Parses the filter and converts the options.
     fn parse_options(&self) -> Result<(Option<Filter>, GssPolicy)> {
         let gss = match self.sec {
-            SecurityModeArg::Sys => GssPolicy::Sys,
-            SecurityModeArg::Skip => GssPolicy::Skip,
-            SecurityModeArg::Krb5 => GssPolicy::Krb5,
+            GssCallModeArg::Sys => GssPolicy::Sys,
+            GssCallModeArg::Skip => GssPolicy::Skip,
+            GssCallModeArg::Krb5 => GssPolicy::Krb5,
         };
         match self.filter.as_deref().map(Filter::parse).transpose() {
             Ok(filter) => Ok((filter, gss)),

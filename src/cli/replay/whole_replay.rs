@@ -6,11 +6,11 @@ use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use super::compile;
-use super::run::{RunOptionArgs, run_and_report};
-use super::server::ServerArgs;
+use super::run::{ReplayRunOptionArgs, run_and_report};
+use super::server::ReplayServerArgs;
 use crate::cli::ExitStatus;
 use crate::cli::comparison_input::is_trace;
-use crate::cli::dialect::DialectArgs;
+use crate::cli::dialect::RpcRdmaDialectArgs;
 use crate::cli::memory::MemoryArgs;
 use nfsrdma_replay::seed::SeedMode;
 
@@ -27,16 +27,16 @@ pub(super) struct WholeReplayArgs {
     file: PathBuf,
 
     #[command(flatten)]
-    server: ServerArgs,
+    server: ReplayServerArgs,
 
     #[command(flatten)]
-    how: RunOptionArgs,
+    how: ReplayRunOptionArgs,
 
     #[command(flatten)]
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: DialectArgs,
+    dialect: RpcRdmaDialectArgs,
 }
 
 /// Arguments of a complete replay, if there is no subcommand.

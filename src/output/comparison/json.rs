@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::ComparisonReportView;
 use crate::escape;
 use crate::output::json::SCHEMA;
-use nfsrdma_analysis::comparison::capture::ComparedCapture;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
+use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// One side of a difference.
 #[derive(Serialize)]
@@ -24,7 +24,7 @@ struct DifferenceSideJson<'a> {
 
 impl<'a> DifferenceSideJson<'a> {
     /// Creates the object of a side; `None` if it has neither a Transaction nor a value.
-    fn new(half: &'a DifferenceSide) -> Option<Self> {
+    fn new(half: &'a DifferenceSideValue) -> Option<Self> {
         let place = half.location;
         (place.is_some() || half.value.is_some()).then(|| Self {
             index: place.map(|place| place.index).filter(|index| *index > 0),
@@ -72,7 +72,7 @@ impl<'a> DifferenceJson<'a> {
 
 /// JSON object of one of the captures.
 #[derive(Serialize)]
-struct TraceJson<'a> {
+struct ComparedCaptureJson<'a> {
     file: &'a str,
     frames: u64,
     transactions: u64,
@@ -83,8 +83,8 @@ struct TraceJson<'a> {
     given_up: &'a BTreeMap<&'static str, u64>,
 }
 
-impl<'a> From<&'a ComparedCapture> for TraceJson<'a> {
-    fn from(trace: &'a ComparedCapture) -> Self {
+impl<'a> From<&'a ComparedCaptureSummary> for ComparedCaptureJson<'a> {
+    fn from(trace: &'a ComparedCaptureSummary) -> Self {
         Self {
             file: &trace.name,
             frames: trace.frames,
@@ -123,8 +123,8 @@ struct ComparisonJson<'a> {
     reordered: u64,
     set_up: u64,
     forgotten_identities: u64,
-    a: TraceJson<'a>,
-    b: TraceJson<'a>,
+    a: ComparedCaptureJson<'a>,
+    b: ComparedCaptureJson<'a>,
 }
 
 fn line(to: &mut impl Write, object: &impl Serialize) -> io::Result<()> {

@@ -6,8 +6,8 @@ use super::{ComparisonReportView, difference_text, frame_of};
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
-use nfsrdma_analysis::comparison::capture::ComparedCapture;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSide};
+use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Width in columns if lines have no limit.
 const DEFAULT_WIDTH: usize = 100;
@@ -16,7 +16,7 @@ fn joined<'a>(words: impl Iterator<Item = &'a String>) -> String {
     words.map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn describe(trace: &ComparedCapture) -> String {
+fn describe(trace: &ComparedCaptureSummary) -> String {
     let mut text = PluralCount(trace.transactions, "Transaction").to_string();
     if trace.incomplete > 0 {
         text += &format!(", {} incomplete", HumanCount(trace.incomplete));
@@ -84,7 +84,7 @@ fn first_difference(
 }
 
 /// Formats the frame of a side, with that of its Call if it differs: `frame 590`, `frame 595 (Call in 590)`.
-fn frame_text(half: &DifferenceSide) -> String {
+fn frame_text(half: &DifferenceSideValue) -> String {
     match (half.frame, half.location.and_then(|place| place.call)) {
         (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
@@ -150,7 +150,7 @@ fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> i
     }
     let styles = view.screen.styles;
     let frame =
-        |half: &DifferenceSide| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
+        |half: &DifferenceSideValue| frame_of(half).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
     let operation =
         |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
     let widest = |text: &dyn Fn(&Difference) -> String, least: usize| {

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::nfsacl::v2::{Access2Args, Access2Resok};
 use nfsrdma_dissectors::nfs::nfsacl::{self, Secattr};
 use nfsrdma_dissectors::nfs::nlm::v3::{NlmHolder, NlmLock, NlmLockargs};
 use nfsrdma_dissectors::nfs::nlm::v4::{Nlm4Holder, Nlm4Lock, Nlm4Res, Nlm4Testrply};
-use nfsrdma_dissectors::nfs::nlm::{self, Notify, Share};
+use nfsrdma_dissectors::nfs::nlm::{self, NlmNotify, NlmShare};
 use nfsrdma_dissectors::nfs::nsm::{self, MonId, SmName, SmStatus, StatChge};
 use nfsrdma_dissectors::nfs::rpcbind::v2::{GetportRes, Mapping, Prot};
 use nfsrdma_dissectors::nfs::rpcbind::{self, Rpcb, Uaddr};
@@ -17,10 +17,10 @@ use nfsrdma_dissectors::nfs::rquota::v1::GetquotaArgs;
 use nfsrdma_dissectors::nfs::rquota::v2::{ExtGetquotaArgs, ExtSetquotaArgs};
 use nfsrdma_dissectors::rpc::universal_address;
 
-use super::{DetailWriter, InfoFieldValue, LabelWriter, escape};
+use super::{InfoFieldValue, OperationDetailFunction, OperationDetailWriter, escape};
 
 /// Returns the function for the details of a procedure of MOUNT.
-pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDetailFunction> {
     use mount::v2::KnownProcedure::*;
     Some(match procedure {
         MNT | UMNT | PATHCONF => |line| line.name(&[DirpathArgs::FIELDS.dirpath]),
@@ -31,7 +31,7 @@ pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<DetailWriter
 }
 
 /// Returns the function for the details of a procedure of NLM.
-pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<OperationDetailFunction> {
     use nlm::v4::KnownProcedure::*;
     Some(match procedure {
         TEST | LOCK | CANCEL | UNLOCK | GRANTED | TEST_MSG | LOCK_MSG | CANCEL_MSG | UNLOCK_MSG
@@ -42,7 +42,7 @@ pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<DetailWriter> {
 }
 
 /// Returns the function for the details of a procedure of NSM: `MON client.example`, `NOTIFY client.example state 5`.
-pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<OperationDetailFunction> {
     use nsm::KnownProcedure::*;
     Some(match procedure {
         STAT => |line| line.unquoted(" ", &[SmName::FIELDS.mon_name]),
@@ -56,7 +56,7 @@ pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<DetailWriter> {
 }
 
 /// Returns the function for the details of a procedure of the port mapper.
-pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<OperationDetailFunction> {
     use rpcbind::v2::KnownProcedure::*;
     Some(match procedure {
         SET | UNSET | GETPORT | CALLIT => |line| line.mapping(GetportRes::FIELDS.port),
@@ -66,7 +66,7 @@ pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<DetailW
 }
 
 /// Returns the function for the details of a procedure of RPCBIND version 3.
-pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<OperationDetailFunction> {
     use rpcbind::v3::KnownProcedure::*;
     Some(match procedure {
         SET | UNSET | GETADDR | TADDR2UADDR => |line| line.mapping(GetportRes::FIELDS.port),
@@ -77,7 +77,7 @@ pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<DetailW
 }
 
 /// Returns the function for the details of a procedure of RPCBIND version 4.
-pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<OperationDetailFunction> {
     use rpcbind::v4::KnownProcedure::*;
     Some(match procedure {
         SET | UNSET | GETADDR | BCAST | TADDR2UADDR | GETVERSADDR | INDIRECT | GETADDRLIST => {
@@ -89,7 +89,7 @@ pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<DetailW
 }
 
 /// Returns the function for the details of a procedure of RQUOTA: `GETQUOTA "/export" id 1000`.
-pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<OperationDetailFunction> {
     use rquota::v2::KnownProcedure::*;
     Some(match procedure {
         GETQUOTA | GETACTIVEQUOTA => |line| {
@@ -106,7 +106,7 @@ pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<DetailWrit
 }
 
 /// Returns the function for the details of a procedure of NFSACL version 2.
-pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<OperationDetailFunction> {
     use nfsacl::v2::KnownProcedure::*;
     Some(match procedure {
         GETACL | SETACL => |line| line.acl(),
@@ -116,7 +116,7 @@ pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<DetailWri
 }
 
 /// Returns the function for the details of a procedure of NFSACL version 3.
-pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<OperationDetailFunction> {
     use nfsacl::v3::KnownProcedure::*;
     Some(match procedure {
         GETACL | SETACL => |line| line.acl(),
@@ -124,11 +124,11 @@ pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<DetailWri
     })
 }
 
-impl LabelWriter<'_> {
+impl OperationDetailWriter<'_> {
     /// Appends `LOCK /data/db 0+10 exclusive client.example`. A length of 0 reaches to the end of the file (XNFS
     /// section 10).
     fn file_lock(&mut self) {
-        let (call, args, share) = (self.call, NlmLockargs::FIELDS, Share::FIELDS);
+        let (call, args, share) = (self.call, NlmLockargs::FIELDS, NlmShare::FIELDS);
         let (lock, lock4) = (NlmLock::FIELDS, Nlm4Lock::FIELDS);
         if let Some(offset) = call.number(lock.l_offset).or_else(|| call.number(lock4.l_offset)) {
             let length = call.number(lock.l_len).or_else(|| call.number(lock4.l_len));
@@ -151,7 +151,7 @@ impl LabelWriter<'_> {
         }
         self.enum_name(Nlm4Testrply::TAG, "NLM4_");
         self.enum_name(Nlm4Res::FIELDS.stat, "NLM4_");
-        self.unquoted(" ", &[lock.caller_name, Notify::FIELDS.name, SmStatus::FIELDS.mon_name]);
+        self.unquoted(" ", &[lock.caller_name, NlmNotify::FIELDS.name, SmStatus::FIELDS.mon_name]);
         let holder = self.reply.number(NlmHolder::FIELDS.uppid);
         if let Some(holder) = holder.or_else(|| self.reply.number(Nlm4Holder::FIELDS.svid)) {
             let _ = write!(self.text, " held by {}", holder as i32);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, Observer};
 use nfsrdma_dissectors::nfs::v3::Dirlist3;
 use nfsrdma_dissectors::nfs::v4::{ClientOwner4, Dirlist4, NfsClientId4};
@@ -89,7 +89,7 @@ impl InfoFieldCollector {
 
 impl<'a> Observer<'a> for InfoFieldCollector {
     #[inline]
-    fn is_interested_in(&mut self, group: &'static Field, _: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, group: &'static Field, _: fn(&mut FieldRegistry)) -> bool {
         self.is_collecting() || self.is_beginning(group)
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::nfs::{v2, v3, v4};
 
-use super::DetailWriter;
+use super::OperationDetailFunction;
 
 /// Returns fields of a structure.
 macro_rules! fields {
@@ -12,7 +12,7 @@ macro_rules! fields {
 }
 
 /// Returns the function for the details of a procedure of NFSv2.
-pub(super) fn v2(procedure: v2::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn v2(procedure: v2::KnownProcedure) -> Option<OperationDetailFunction> {
     use v2::KnownProcedure::*;
     use v2::*;
     Some(match procedure {
@@ -43,7 +43,7 @@ pub(super) fn v2(procedure: v2::KnownProcedure) -> Option<DetailWriter> {
 }
 
 /// Returns the function for the details of a procedure of NFSv3.
-pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<DetailWriter> {
+pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<OperationDetailFunction> {
     use v3::KnownProcedure::*;
     use v3::*;
     Some(match procedure {
@@ -92,7 +92,7 @@ pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<DetailWriter> {
 }
 
 /// Returns the function for the details of an operation of NFSv4.
-pub(super) fn v4(operation: v4::KnownOperation) -> Option<DetailWriter> {
+pub(super) fn v4(operation: v4::KnownOperation) -> Option<OperationDetailFunction> {
     use v4::KnownOperation::*;
     use v4::*;
     Some(match operation {
@@ -123,7 +123,7 @@ pub(super) fn v4(operation: v4::KnownOperation) -> Option<DetailWriter> {
         LAYOUTCOMMIT => |line| line.range(fields!(Layoutcommit4Args: loca_offset, loca_length)),
         LAYOUTRETURN => |line| {
             line.range(fields!(LayoutreturnFile4: lrf_offset, lrf_length));
-            line.enum_name(LayoutreturnRest::FIELDS.lora_iomode, "LAYOUTIOMODE4_");
+            line.enum_name(LayoutreturnFromIomode::FIELDS.lora_iomode, "LAYOUTIOMODE4_");
         },
         LAYOUTSTATS => |line| line.range(fields!(Layoutstats4Args: lsa_offset, lsa_length)),
         LAYOUTERROR => |line| line.range(fields!(Layouterror4Args: lea_offset, lea_length)),
@@ -188,7 +188,7 @@ pub(super) fn v4(operation: v4::KnownOperation) -> Option<DetailWriter> {
 }
 
 /// Returns the function for the details of a callback of NFSv4.
-pub(super) fn callback(operation: v4::KnownCbOperation) -> Option<DetailWriter> {
+pub(super) fn callback(operation: v4::KnownCbOperation) -> Option<OperationDetailFunction> {
     use v4::KnownCbOperation::*;
     use v4::*;
     Some(match operation {

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::SCHEMA;
 use super::members::{JsonMembers, object};
-use super::tape::{FieldTape, TapeOperation};
+use super::tape::{BufferedOperation, MessageFieldBuffer};
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
 use nfsrdma_analysis::names::{FileNames, OperationPaths};
@@ -153,9 +153,9 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     done: bool,
     latency_ns: Option<u64>,
-    phases_ns: Option<PhasesJson>,
+    phases_ns: Option<TransactionPhasesJson>,
     complete: bool,
-    missing: MissingCodeArray,
+    missing: MissingPartArray,
     findings: Vec<FindingJson<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     age_ns: Option<u64>,
@@ -209,7 +209,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         transaction: &'t Transaction,
         facts: &RpcSummary,
         names: &'t FileNames,
-        tape: &'t FieldTape<'a>,
+        tape: &'t MessageFieldBuffer<'a>,
         (results, call_parts): (usize, usize),
         has_iso: bool,
     ) -> Self {
@@ -263,9 +263,9 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             retry_of: transaction.retry_of,
             done: transaction.is_done,
             latency_ns: transaction.latency_ns(),
-            phases_ns: transaction.phases().map(PhasesJson::from),
+            phases_ns: transaction.phases().map(TransactionPhasesJson::from),
             complete: missing.is_empty(),
-            missing: MissingCodeArray(missing),
+            missing: MissingPartArray(missing),
             findings: Vec::new(),
             age_ns: None,
             phase: None,
@@ -336,7 +336,7 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 
 /// Operations of a COMPOUND.
 struct OperationArray<'t, 'a> {
-    tape: &'t FieldTape<'a>,
+    tape: &'t MessageFieldBuffer<'a>,
     /// Paths of the operations, if selected.
     names: Option<&'t FileNames>,
     call_parts: usize,
@@ -345,7 +345,7 @@ struct OperationArray<'t, 'a> {
 /// Decoded messages of a Transaction as JSON values.
 #[cfg(feature = "parquet")]
 pub(crate) struct DecodedValuesJson<'t, 'a> {
-    pub(super) tape: &'t FieldTape<'a>,
+    pub(super) tape: &'t MessageFieldBuffer<'a>,
     pub(super) results: usize,
     pub(super) call_parts: usize,
 }
@@ -374,7 +374,7 @@ impl DecodedValuesJson<'_, '_> {
 
 /// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
 /// an unknown number is ILLEGAL (RFC 8881 section 18.52).
-fn is_result_of(call: &TapeOperation, reply: &TapeOperation) -> bool {
+fn is_result_of(call: &BufferedOperation, reply: &BufferedOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
 }
@@ -401,15 +401,15 @@ impl Serialize for OperationArray<'_, '_> {
 
 /// Operation: arguments, then results. Results with the name of an argument are in an object `result`.
 struct CompoundOperationJson<'t, 'a> {
-    tape: &'t FieldTape<'a>,
+    tape: &'t MessageFieldBuffer<'a>,
     about: OperationPaths<'t>,
-    call: Option<&'t TapeOperation>,
-    reply: Option<&'t TapeOperation>,
+    call: Option<&'t BufferedOperation>,
+    reply: Option<&'t BufferedOperation>,
 }
 
 impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = |part: Option<&TapeOperation>| {
+        let members = |part: Option<&BufferedOperation>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
             JsonMembers::new(&self.tape.items, at, end)
         };
@@ -443,19 +443,19 @@ impl Serialize for CompoundOperationJson<'_, '_> {
             }
         }
         if repeats {
-            map.serialize_entry("result", &RepeatedResults { arguments, results })?;
+            map.serialize_entry("result", &NameCollidingResults { arguments, results })?;
         }
         map.end()
     }
 }
 
 /// Results with the name of an argument.
-struct RepeatedResults<'t, 'a> {
+struct NameCollidingResults<'t, 'a> {
     arguments: JsonMembers<'t, 'a>,
     results: JsonMembers<'t, 'a>,
 }
 
-impl Serialize for RepeatedResults<'_, '_> {
+impl Serialize for NameCollidingResults<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for result in self.results.filter(|result| self.arguments.has(result.key)) {
@@ -500,12 +500,12 @@ struct MessageJson<'t> {
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_copy: Option<LostCopyJson>,
+    lost_copy: Option<LostCallCopyJson>,
 }
 
 /// Evidence that an earlier copy of a Call was lost before the capture point.
 #[derive(Serialize)]
-struct LostCopyJson {
+struct LostCallCopyJson {
     evidence: &'static str,
     ns: u64,
 }
@@ -557,7 +557,7 @@ impl<'t> MessageJson<'t> {
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
-                .map(|lost| LostCopyJson { evidence: lost.key(), ns: lost.ns() }),
+                .map(|lost| LostCallCopyJson { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }
@@ -651,7 +651,7 @@ struct SegmentJson {
 }
 
 #[derive(Serialize)]
-struct PhasesJson {
+struct TransactionPhasesJson {
     call: u64,
     data_in: u64,
     server: u64,
@@ -660,7 +660,7 @@ struct PhasesJson {
     recovery: u64,
 }
 
-impl From<TransactionPhases> for PhasesJson {
+impl From<TransactionPhases> for TransactionPhasesJson {
     fn from(phases: TransactionPhases) -> Self {
         let TransactionPhases {
             call_ns: call,
@@ -675,9 +675,9 @@ impl From<TransactionPhases> for PhasesJson {
 }
 
 /// Missing parts by code.
-struct MissingCodeArray(Vec<MissingPart>);
+struct MissingPartArray(Vec<MissingPart>);
 
-impl Serialize for MissingCodeArray {
+impl Serialize for MissingPartArray {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(JsonText))
     }

@@ -5,7 +5,7 @@ use std::str;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::tape::{TapeItem, TapeItemContent};
+use super::tape::{BufferedField, BufferedFieldContent};
 
 /// Maximum length in bytes of opaque data shown in hexadecimal: filehandles, owners, tokens.
 const MAX_OPAQUE_BYTES: usize = 1_024;
@@ -26,7 +26,7 @@ const LENGTH_ONLY_LABELS: [&str; 9] = [
 /// Fields of a structure, or of one operation of a COMPOUND: the items of a tape between two indexes.
 #[derive(Clone, Copy)]
 pub(super) struct JsonMembers<'t, 'a> {
-    items: &'t [TapeItem<'a>],
+    items: &'t [BufferedField<'a>],
     at: usize,
     end: usize,
 }
@@ -40,7 +40,7 @@ pub(super) struct JsonMember<'t, 'a> {
 }
 
 impl<'t, 'a> JsonMembers<'t, 'a> {
-    pub(super) fn new(items: &'t [TapeItem<'a>], at: usize, end: usize) -> Self {
+    pub(super) fn new(items: &'t [BufferedField<'a>], at: usize, end: usize) -> Self {
         Self { items, at, end: end.min(items.len()) }
     }
 
@@ -52,15 +52,15 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         self.any(|member| member.key == key)
     }
 
-    fn item(self) -> Option<&'t TapeItem<'a>> {
+    fn item(self) -> Option<&'t BufferedField<'a>> {
         if self.at < self.end { self.items.get(self.at) } else { None }
     }
 
     /// Returns the next item and skips its content.
-    fn next_item(&mut self) -> Option<&'t TapeItem<'a>> {
+    fn next_item(&mut self) -> Option<&'t BufferedField<'a>> {
         let item = self.item()?;
         self.at = match item.content {
-            TapeItemContent::Group(end) => end.max(self.at + 1),
+            BufferedFieldContent::Group(end) => end.max(self.at + 1),
             _ => self.at + 1,
         };
         Some(item)
@@ -77,14 +77,14 @@ impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
 
     fn next(&mut self) -> Option<JsonMember<'t, 'a>> {
         let first = self.item()?;
-        let is_list = matches!(first.content, TapeItemContent::List);
+        let is_list = matches!(first.content, BufferedFieldContent::List);
         if is_list {
             self.at += 1;
         }
         let at = self.at;
         while let Some(item) = self.item()
             && item.field.label == first.field.label
-            && !matches!(item.content, TapeItemContent::List)
+            && !matches!(item.content, BufferedFieldContent::List)
         {
             self.next_item();
         }
@@ -97,8 +97,9 @@ impl Serialize for JsonMember<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut values = self.values;
         let first = values.next_item();
-        let is_mask =
-            |item: &TapeItem<'_>| matches!(item.content, TapeItemContent::Value(FieldValue::Flags(..)));
+        let is_mask = |item: &BufferedField<'_>| {
+            matches!(item.content, BufferedFieldContent::Value(FieldValue::Flags(..)))
+        };
         match first {
             Some(first) if !self.is_list && is_mask(first) && !is_mode(first) => {
                 serializer.collect_seq(mask_names(self.values))
@@ -126,9 +127,9 @@ impl Serialize for JsonSingleValue<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(item) = self.0.item() else { return serializer.serialize_none() };
         match item.content {
-            TapeItemContent::List => serializer.serialize_none(),
-            TapeItemContent::Group(end) => structure(self.0.fields_of(self.0.at, end), serializer),
-            TapeItemContent::Value(value) => scalar(item, value, serializer),
+            BufferedFieldContent::List => serializer.serialize_none(),
+            BufferedFieldContent::Group(end) => structure(self.0.fields_of(self.0.at, end), serializer),
+            BufferedFieldContent::Value(value) => scalar(item, value, serializer),
         }
     }
 }
@@ -136,7 +137,7 @@ impl Serialize for JsonSingleValue<'_, '_> {
 /// Writes a structure as an object, or as one value if it is a stateid or a time.
 fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
     let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
-        TapeItemContent::Value(value) => Some(value),
+        BufferedFieldContent::Value(value) => Some(value),
         _ => None,
     };
     let name = fields.item().map_or("", |item| item.field.name);
@@ -185,7 +186,7 @@ fn is_identifier(field: &Field) -> bool {
 const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
 fn scalar<S: Serializer>(
-    item: &TapeItem<'_>,
+    item: &BufferedField<'_>,
     value: FieldValue<'_>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
@@ -246,21 +247,21 @@ fn hex<'b>(bytes: &[u8], buffer: &'b mut [u8]) -> Option<&'b str> {
 
 /// Returns `true` if only the length is shown. In NFSv3, the text of a link has the label of file data, but is no
 /// opaque data.
-fn is_length_only(item: &TapeItem<'_>) -> bool {
+fn is_length_only(item: &BufferedField<'_>) -> bool {
     item.field.kind == FieldKind::Bytes && LENGTH_ONLY_LABELS.contains(&item.field.label)
 }
 
 /// Returns `true` for modes, which are written in octal digits instead of bit names.
-fn is_mode(item: &TapeItem<'_>) -> bool {
+fn is_mode(item: &BufferedField<'_>) -> bool {
     matches!(item.field.name, "nfs.mode" | "nfs.mode3" | "nfs.fattr4.umask")
         || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
 }
 
 /// Returns the names of a mask, or of all words of a bitmap.
 fn mask_names<'t>(words: JsonMembers<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
-    let items: &'t [TapeItem<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
+    let items: &'t [BufferedField<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
-        TapeItemContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
+        BufferedFieldContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
         _ => (0, &[][..]),
     });
     (0_u32..).zip(words).flat_map(|(word, (mask, names))| flag_names(mask, names, word * 32))
@@ -326,7 +327,7 @@ mod tests {
         static FIELD: Field =
             Field { name: "nfs.length", label: "length", kind: FieldKind::Unsigned, doc: "" };
         let text = |value| {
-            let item = TapeItem { field: &FIELD, content: TapeItemContent::Value(value) };
+            let item = BufferedField { field: &FIELD, content: BufferedFieldContent::Value(value) };
             let mut text = Vec::new();
             scalar(&item, value, &mut serde_json::Serializer::new(&mut text)).unwrap();
             String::from_utf8(text).unwrap()

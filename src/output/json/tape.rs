@@ -28,13 +28,13 @@ static NAMES: Field = Field {
 
 /// Field with its content.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TapeItem<'a> {
+pub(super) struct BufferedField<'a> {
     pub(super) field: &'static Field,
-    pub(super) content: TapeItemContent<'a>,
+    pub(super) content: BufferedFieldContent<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum TapeItemContent<'a> {
+pub(super) enum BufferedFieldContent<'a> {
     Value(FieldValue<'a>),
     /// Group; its fields are the following items, up to this index.
     Group(usize),
@@ -44,7 +44,7 @@ pub(super) enum TapeItemContent<'a> {
 
 /// One operation of a COMPOUND, in its Call or in its Reply.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TapeOperation {
+pub(super) struct BufferedOperation {
     pub(super) number: u64,
     pub(super) name: Option<&'static str>,
     /// Number and name of the status.
@@ -54,7 +54,7 @@ pub(super) struct TapeOperation {
 
 /// Structure that the decoder has entered.
 #[derive(Clone, Copy, Debug)]
-enum TapeLevel {
+enum EnteredStructure {
     /// Ignored structure.
     Ignored,
     /// Operation of a COMPOUND.
@@ -69,27 +69,27 @@ enum TapeLevel {
 
 /// Observer that records the fields of a message.
 #[derive(Debug, Default)]
-pub(super) struct FieldTape<'a> {
-    pub(super) items: Vec<TapeItem<'a>>,
-    pub(super) parts: Vec<TapeOperation>,
-    levels: Vec<TapeLevel>,
+pub(super) struct MessageFieldBuffer<'a> {
+    pub(super) items: Vec<BufferedField<'a>>,
+    pub(super) parts: Vec<BufferedOperation>,
+    levels: Vec<EnteredStructure>,
     /// Name of the procedure; `None` in a COMPOUND.
     procedure: Option<&'static str>,
     /// Index of the item that counts the entries of a directory.
     entries: usize,
 }
 
-impl FieldTape<'_> {
+impl MessageFieldBuffer<'_> {
     /// Returns an empty tape with the buffers of this one, for messages of another lifetime.
     #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime")]
-    pub(super) fn cleared<'to>(self) -> FieldTape<'to> {
+    pub(super) fn cleared<'to>(self) -> MessageFieldBuffer<'to> {
         let Self { mut items, mut parts, mut levels, .. } = self;
         items.clear();
         parts.clear();
         levels.clear();
         // Maps nothing: it only changes the lifetime of the items, and keeps the allocation.
         let items = items.into_iter().filter_map(|_| None).collect();
-        FieldTape { items, parts, levels, procedure: None, entries: 0 }
+        MessageFieldBuffer { items, parts, levels, procedure: None, entries: 0 }
     }
 
     /// Sets the procedure of the next message; `None` for a COMPOUND.
@@ -111,9 +111,9 @@ impl FieldTape<'_> {
     }
 }
 
-impl<'a> FieldTape<'a> {
-    fn push(&mut self, field: &'static Field, content: TapeItemContent<'a>) {
-        self.items.push(TapeItem { field, content });
+impl<'a> MessageFieldBuffer<'a> {
+    fn push(&mut self, field: &'static Field, content: BufferedFieldContent<'a>) {
+        self.items.push(BufferedField { field, content });
     }
 
     /// Inserts a word of an attribute mask before the values; it takes the name of the group.
@@ -125,55 +125,58 @@ impl<'a> FieldTape<'a> {
         } else {
             field
         };
-        self.items.insert(group, TapeItem { field, content: TapeItemContent::Value(value) });
+        self.items.insert(group, BufferedField { field, content: BufferedFieldContent::Value(value) });
         if let Some(level) = self.levels.last_mut() {
-            *level = TapeLevel::Recorded(group + 1);
+            *level = EnteredStructure::Recorded(group + 1);
         }
     }
 
-    fn begin_level(&mut self, field: &'static Field) -> TapeLevel {
+    fn begin_level(&mut self, field: &'static Field) -> EnteredStructure {
         match self.levels.last() {
-            Some(TapeLevel::Ignored | TapeLevel::Entry) => TapeLevel::Ignored,
-            None if field.name.starts_with("rpc") => TapeLevel::Ignored,
+            Some(EnteredStructure::Ignored | EnteredStructure::Entry) => EnteredStructure::Ignored,
+            None if field.name.starts_with("rpc") => EnteredStructure::Ignored,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
-                    self.parts.push(TapeOperation { items: at..at, ..TapeOperation::default() });
-                    TapeLevel::Operation
+                    self.parts.push(BufferedOperation { items: at..at, ..BufferedOperation::default() });
+                    EnteredStructure::Operation
                 }
-                Some(procedure) if procedure == field.label => TapeLevel::Flattened(field),
+                Some(procedure) if procedure == field.label => EnteredStructure::Flattened(field),
                 Some(_) => self.push_group(field),
             },
             Some(_) if field.label == "entries" => {
-                if let Some(TapeItem {
-                    content: TapeItemContent::Value(FieldValue::Unsigned(count)), ..
+                if let Some(BufferedField {
+                    content: BufferedFieldContent::Value(FieldValue::Unsigned(count)),
+                    ..
                 }) = self.items.get_mut(self.entries)
                 {
                     *count += 1;
                 }
-                TapeLevel::Entry
+                EnteredStructure::Entry
             }
-            Some(TapeLevel::Operation | TapeLevel::Flattened(_)) if FLATTENED.contains(&field.label) => {
-                TapeLevel::Flattened(field)
+            Some(EnteredStructure::Operation | EnteredStructure::Flattened(_))
+                if FLATTENED.contains(&field.label) =>
+            {
+                EnteredStructure::Flattened(field)
             }
             Some(_) => self.push_group(field),
         }
     }
 
-    fn push_group(&mut self, field: &'static Field) -> TapeLevel {
-        self.push(field, TapeItemContent::Group(usize::MAX));
-        TapeLevel::Recorded(self.items.len() - 1)
+    fn push_group(&mut self, field: &'static Field) -> EnteredStructure {
+        self.push(field, BufferedFieldContent::Group(usize::MAX));
+        EnteredStructure::Recorded(self.items.len() - 1)
     }
 
     fn entry_count(&self) -> u64 {
         match self.items.get(self.entries).map(|item| item.content) {
-            Some(TapeItemContent::Value(FieldValue::Unsigned(count))) => count,
+            Some(BufferedFieldContent::Value(FieldValue::Unsigned(count))) => count,
             _ => 0,
         }
     }
 }
 
-impl<'a> Observer<'a> for FieldTape<'a> {
+impl<'a> Observer<'a> for MessageFieldBuffer<'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         let level = self.begin_level(field);
         self.levels.push(level);
@@ -182,47 +185,48 @@ impl<'a> Observer<'a> for FieldTape<'a> {
     fn leave(&mut self, _: usize) {
         let end = self.items.len();
         match self.levels.pop() {
-            Some(TapeLevel::Operation) => {
+            Some(EnteredStructure::Operation) => {
                 if let Some(part) = self.parts.last_mut() {
                     part.items.end = end;
                 }
             }
             // Its message ended before its first field.
-            Some(TapeLevel::Recorded(at)) if at + 1 == end => self.items.truncate(at),
-            Some(TapeLevel::Recorded(at)) => {
+            Some(EnteredStructure::Recorded(at)) if at + 1 == end => self.items.truncate(at),
+            Some(EnteredStructure::Recorded(at)) => {
                 if let Some(item) = self.items.get_mut(at) {
-                    item.content = TapeItemContent::Group(end);
+                    item.content = BufferedFieldContent::Group(end);
                 }
             }
-            Some(TapeLevel::Ignored | TapeLevel::Flattened(_) | TapeLevel::Entry) | None => {}
+            Some(EnteredStructure::Ignored | EnteredStructure::Flattened(_) | EnteredStructure::Entry)
+            | None => {}
         }
     }
 
     fn list(&mut self, field: &'static Field, _: usize) {
         match self.levels.last() {
-            Some(TapeLevel::Ignored | TapeLevel::Entry) => {}
+            Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
             None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
             _ if field.label == "entries" => {
                 self.entries = self.items.len();
-                self.push(field, TapeItemContent::Value(FieldValue::Unsigned(0)));
-                self.push(&NAMES, TapeItemContent::List);
+                self.push(field, BufferedFieldContent::Value(FieldValue::Unsigned(0)));
+                self.push(&NAMES, BufferedFieldContent::List);
             }
-            _ => self.push(field, TapeItemContent::List),
+            _ => self.push(field, BufferedFieldContent::List),
         }
     }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match self.levels.last().copied() {
-            Some(TapeLevel::Ignored) => {}
-            Some(TapeLevel::Entry) => {
+            Some(EnteredStructure::Ignored) => {}
+            Some(EnteredStructure::Entry) => {
                 if field.label == "name" && self.entry_count() <= MAX_NAMES {
-                    self.push(&NAMES, TapeItemContent::Value(value));
+                    self.push(&NAMES, BufferedFieldContent::Value(value));
                 }
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == "status" => {}
             None if field.name.starts_with("rpc") => {}
-            Some(TapeLevel::Operation) if self.is_operation_empty() && is_operation_header(field) => {
+            Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(part), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == "op" {
                         (part.number, part.name) = (number, name);
@@ -232,13 +236,13 @@ impl<'a> Observer<'a> for FieldTape<'a> {
                 }
             }
             // The type of the object that CREATE makes is named after the union.
-            Some(TapeLevel::Flattened(union)) if union.label == "objtype" && field.label == "type" => {
-                self.push(union, TapeItemContent::Value(value));
+            Some(EnteredStructure::Flattened(union)) if union.label == "objtype" && field.label == "type" => {
+                self.push(union, BufferedFieldContent::Value(value));
             }
-            Some(TapeLevel::Recorded(group)) if field.label == "attrmask" => {
+            Some(EnteredStructure::Recorded(group)) if field.label == "attrmask" => {
                 self.push_attribute_mask(group, value)
             }
-            _ => self.push(field, TapeItemContent::Value(value)),
+            _ => self.push(field, BufferedFieldContent::Value(value)),
         }
     }
 }

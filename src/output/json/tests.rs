@@ -247,9 +247,12 @@ static BYTES: Field = Field { name: "nfs.owner", label: "owner", kind: FieldKind
 static ENTRIES: Field = Field::group("nfs.entries", "entries", "");
 
 /// Returns the operations of a COMPOUND as recorded on a tape.
-fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut FieldTape<'_>)) -> Json {
+fn operations(
+    call: impl FnOnce(&mut MessageFieldBuffer<'_>),
+    reply: impl FnOnce(&mut MessageFieldBuffer<'_>),
+) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
-    let mut tape = FieldTape::default();
+    let mut tape = MessageFieldBuffer::default();
     call(&mut tape);
     let (results, call_parts) = (tape.end_message(), tape.parts.len());
     reply(&mut tape);
@@ -260,7 +263,7 @@ fn operations(call: impl FnOnce(&mut FieldTape<'_>), reply: impl FnOnce(&mut Fie
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 
-fn begin(tape: &mut FieldTape<'_>, number: u64, name: Option<&'static str>) {
+fn begin(tape: &mut MessageFieldBuffer<'_>, number: u64, name: Option<&'static str>) {
     tape.enter(&OPERATION, 0);
     tape.value(&OPCODE, 0..4, FieldValue::Enum(number, name));
 }

@@ -11,9 +11,9 @@ use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
 use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
-use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReasonCount, ReplayReport};
+use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
 
 /// Maximum number of differences shown per step.
@@ -179,7 +179,7 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         0 => "-".to_owned(),
         _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
     };
-    let ComparedCounts { fields, data_bytes, .. } = report.compared;
+    let ComparisonCoverageCounts { fields, data_bytes, .. } = report.compared;
     let made = view.seeded;
     let mut facts = vec![
         ("directory", HtmlText(view.directory).to_string()),
@@ -421,7 +421,7 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
 
 fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     for state in STATES_WITH_REASONS {
-        let mut own: Vec<(&str, &ReplayReasonCount)> = report
+        let mut own: Vec<(&str, &StepOutcomeReasonCount)> = report
             .steps
             .reasons
             .iter()

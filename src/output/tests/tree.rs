@@ -1,9 +1,9 @@
 use nfsrdma_conformance::{Finding, Severity, SeverityLevel};
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionRole};
+use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::output::frame_ring::FrameRing;
+use crate::output::frame_ring::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalStyle};
 use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
 use nfsrdma_analysis::names::FileNames;
@@ -46,7 +46,7 @@ fn tree(name: &str, number: u64) -> String {
 
 #[test]
 fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
-    let mut kept = FrameRing::new(64 << 20);
+    let mut kept = RecentFrameBuffer::new(64 << 20);
     let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(FlowLimits::default()));
     while let Some(frame) = source.next().unwrap() {
         kept.push(&frame);
@@ -72,7 +72,7 @@ fn a_finding_is_under_its_field_in_its_message() {
         known: None,
         text: text.to_owned(),
         measurement: None,
-        side: ConnectionRole::Server,
+        side: EndpointRole::Server,
         connection: transaction.connection,
         transaction: Some(transaction.index),
         xid: Some(transaction.xid),

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionIdentity, ConnectionTransport, DeliveryEvidence, Endpoint,
-    LostCopy, RpcMessageKind, Transaction,
+    LostCallCopy, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::flow::{Flow, FrameKind, HeaderOnlyMessage, MpaCounts, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -270,10 +270,10 @@ impl FieldTreeWriter {
         if let Some(lost) = transaction.lost_copy() {
             let time = HumanDuration(lost.ns(), *glyphs);
             let about = match lost {
-                LostCopy::Certain { .. } => format!(
+                LostCallCopy::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
                 ),
-                LostCopy::Possible { .. } => format!(
+                LostCallCopy::Possible { .. } => format!(
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };

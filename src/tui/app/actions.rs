@@ -4,7 +4,7 @@ use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::units::TimeFormat;
-use crate::tui::capture_handle::CaptureHandle;
+use crate::tui::capture_handle::SharedCapture;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::search::SearchTarget;
@@ -174,7 +174,7 @@ impl App {
     }
 
     /// Starts again with a capture, and keeps the view and the filter. Returns `false` after an error, which is shown.
-    fn read_again(&mut self, capture: CaptureHandle) -> bool {
+    fn read_again(&mut self, capture: SharedCapture) -> bool {
         let options = TuiOptions { filter: self.filter_text(), ..self.options.clone() };
         let again = match Self::new(capture, options) {
             Ok(again) => again,

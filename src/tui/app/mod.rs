@@ -30,7 +30,7 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
-use super::capture_handle::CaptureHandle;
+use super::capture_handle::SharedCapture;
 use super::findings::SharedFindings;
 use super::keys;
 use super::memory_shares::ViewMemoryShares;
@@ -210,7 +210,7 @@ pub struct App {
     pub(super) options: TuiOptions,
     pub(super) theme: Theme,
     pub(super) tui_glyphs: TuiGlyphs,
-    pub(super) capture: CaptureHandle,
+    pub(super) capture: SharedCapture,
     pass_settings: ReadPassSettings,
     shares: ViewMemoryShares,
     pub(super) unfiltered: ReadPassResults,
@@ -264,7 +264,7 @@ impl App {
     /// # Errors
     /// Returns an error if the filter is invalid.
     pub fn new(
-        capture: CaptureHandle,
+        capture: SharedCapture,
         options: TuiOptions,
     ) -> Result<Self, nfsrdma_analysis::filter::FilterError> {
         let filter = match &options.filter {

@@ -1,8 +1,8 @@
 //! A pass and its results: all Transactions, or those that a filter selects.
 
-use nfsrdma_capture_file::ResumePoint;
+use nfsrdma_capture_file::CaptureResumePoint;
 
-use crate::tui::capture_handle::CaptureHandle;
+use crate::tui::capture_handle::SharedCapture;
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;
 use crate::tui::model::tables::ViewTables;
@@ -26,7 +26,7 @@ pub(in crate::tui) struct ReadPassResults {
 impl ReadPassResults {
     /// Starts a pass. `first` is the pass over all Transactions, if it was started before.
     pub(super) fn start(
-        capture: &CaptureHandle,
+        capture: &SharedCapture,
         filter: Option<(Filter, String)>,
         manner: &ReadPassSettings,
         first: Option<&Self>,
@@ -46,7 +46,7 @@ impl ReadPassResults {
 
     /// Takes the results of the pass; `near` is the row in view. Returns new resume points, and `true` if there were
     /// results.
-    pub(super) fn take(&mut self, near: usize) -> (Vec<ResumePoint>, bool) {
+    pub(super) fn take(&mut self, near: usize) -> (Vec<CaptureResumePoint>, bool) {
         let mail = self.pass.take();
         let before = self.progress;
         let mut is_new = !mail.pages.is_empty() || mail.tables.is_some() || !mail.errors.is_empty();

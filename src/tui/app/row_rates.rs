@@ -16,7 +16,7 @@ const DISPLACED_NS: u64 = 5_000_000_000;
 #[derive(Debug, Default)]
 pub(in crate::tui) struct ChosenRowRates {
     /// State of the rows for which the rates were computed.
-    computed_for: Option<RowsState>,
+    computed_for: Option<RateInputs>,
     time: Option<Timestamp>,
     table: RateTable,
     /// `true` for each window of which all rows were counted; the others are zero in the table.
@@ -27,7 +27,7 @@ pub(in crate::tui) struct ChosenRowRates {
 
 /// Everything that the rates depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RowsState {
+struct RateInputs {
     number: usize,
     row_count: usize,
     evicted_count: usize,
@@ -74,7 +74,7 @@ impl App {
         else {
             return;
         };
-        let of = Some(RowsState {
+        let of = Some(RateInputs {
             number,
             row_count: rows.len(),
             evicted_count: rows.evicted_count(),

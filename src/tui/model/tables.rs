@@ -13,7 +13,7 @@ use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;
 use nfsrdma_analysis::load::{self, LoadSample};
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_analysis::operations::{self, CaptureTotals, OperationStats};
+use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::{OperationKey, Statistics, has_failed};
 use nfsrdma_analysis::time_series::TimeSeries;
@@ -97,8 +97,8 @@ impl ViewTables {
     }
 
     /// Returns the totals to which the operations are compared.
-    pub fn totals(&self) -> CaptureTotals {
-        CaptureTotals::new(&self.operations, self.times)
+    pub fn totals(&self) -> RatioDenominators {
+        RatioDenominators::new(&self.operations, self.times)
     }
 }
 
@@ -141,7 +141,7 @@ impl ViewTablesBuilder {
     }
 
     /// Counts the frames of a Transaction that a filter selected.
-    pub fn chosen_frames(&mut self, chosen: filter::FrameTally) {
+    pub fn chosen_frames(&mut self, chosen: filter::SelectedFrameTally) {
         self.statistics.record_selected_frames(chosen.frames, chosen.bytes, chosen.times);
     }
 

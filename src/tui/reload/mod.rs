@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
-use nfsrdma_capture_file::ResumePoint;
+use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -26,9 +26,9 @@ use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
-use super::capture_handle::CaptureHandle;
+use super::capture_handle::SharedCapture;
 use super::model::{RowPage, TransactionListRow, row};
-use super::read_pass::{ReadPassSettings, SharedNames};
+use super::read_pass::{ReadPassSettings, SharedFileNames};
 use super::save::{self, SaveRequest};
 
 pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
@@ -161,7 +161,7 @@ pub(super) enum ReloadRequest {
     },
     Save(SaveRequest),
     /// More resume points.
-    ResumePoints(Vec<ResumePoint>),
+    ResumePoints(Vec<CaptureResumePoint>),
 }
 
 /// A response of the reload thread.
@@ -188,9 +188,9 @@ pub(super) struct ReloadClient {
 impl ReloadClient {
     /// Starts the thread.
     pub(super) fn start(
-        capture: CaptureHandle,
+        capture: SharedCapture,
         manner: ReadPassSettings,
-        names: SharedNames,
+        names: SharedFileNames,
         screen: TerminalStyle,
     ) -> Self {
         let (questions, asked) = channel();
@@ -241,12 +241,12 @@ impl PendingReloads {
 
 /// The worker on the reload thread.
 struct ReloadWorker {
-    capture: CaptureHandle,
+    capture: SharedCapture,
     manner: ReadPassSettings,
     limits: FlowLimits,
-    names: SharedNames,
+    names: SharedFileNames,
     screen: TerminalStyle,
-    resume_points: Vec<ResumePoint>,
+    resume_points: Vec<CaptureResumePoint>,
     requests: Receiver<ReloadRequest>,
     responses: Sender<ReloadResponse>,
     pending: PendingReloads,
@@ -312,7 +312,7 @@ impl ReloadWorker {
     }
 
     /// Returns the last resume point that is at least `margin` frames before `frame`.
-    fn resume_point_before(&self, frame: FrameNumber, margin: u64) -> Option<ResumePoint> {
+    fn resume_point_before(&self, frame: FrameNumber, margin: u64) -> Option<CaptureResumePoint> {
         let at = self.resume_points.partition_point(|place| place.frame.0.saturating_add(margin) <= frame.0);
         at.checked_sub(1).and_then(|at| self.resume_points.get(at)).copied()
     }

@@ -1,6 +1,6 @@
 //! A Transaction or a frame, read again with all its bytes.
 
-use nfsrdma_capture_file::ResumePoint;
+use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionFrame, TransactionKey};
@@ -96,7 +96,7 @@ impl ReloadWorker {
     fn find_transaction(
         &mut self,
         wanted: TransactionReloadKey,
-        place: Option<ResumePoint>,
+        place: Option<CaptureResumePoint>,
     ) -> ReloadOutcome {
         let Ok(mut again) = self.capture.reread(place) else { return ReloadOutcome::NotFound };
         let from_start = place.is_none() && !self.capture.is_received_once();

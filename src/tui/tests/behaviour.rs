@@ -1,13 +1,13 @@
 //! Effects of keys.
 
-use nfsrdma_capture_file::Windows;
+use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
 use crate::tui::app::{FocusPane, MarkedRow, TerminalRequest, TuiView};
 
-use super::{CaptureHandle, Screen, TuiOptions, path};
+use super::{Screen, SharedCapture, TuiOptions, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 
@@ -36,7 +36,7 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
 #[test]
 fn what_is_looked_for_is_found_among_the_last_rows_too() {
     let mut screen = Screen::begun(
-        CaptureHandle::files(vec![path(CAPTURE)], Windows::default()),
+        SharedCapture::files(vec![path(CAPTURE)], ZstdWindowBudget::default()),
         120,
         40,
         TuiOptions::default(),
@@ -640,7 +640,7 @@ fn right_scrolls_to_the_columns_that_have_no_room() {
 #[test]
 fn a_transaction_is_found_by_its_number_while_the_list_is_sorted_and_read() {
     let mut screen = Screen::begun(
-        CaptureHandle::files(vec![path(CAPTURE)], Windows::default()),
+        SharedCapture::files(vec![path(CAPTURE)], ZstdWindowBudget::default()),
         120,
         40,
         TuiOptions::default(),
@@ -672,7 +672,7 @@ fn files_are_read_again_with_the_same_filter_and_transaction() {
     let whole = std::fs::read(path(CAPTURE)).unwrap();
     std::fs::write(&file, &whole[..600_000]).unwrap();
     let mut screen = Screen::of(
-        CaptureHandle::files(vec![file.clone()], Windows::default()),
+        SharedCapture::files(vec![file.clone()], ZstdWindowBudget::default()),
         120,
         40,
         TuiOptions::default(),

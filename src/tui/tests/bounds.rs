@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io;
 
-use nfsrdma_capture_file::Windows;
+use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::tui::TuiOptions;
-use crate::tui::capture_handle::CaptureHandle;
+use crate::tui::capture_handle::SharedCapture;
 use crate::tui::model::PAGE_ROWS;
 use nfsrdma_analysis::memory::MemoryBudget;
 
@@ -40,7 +40,7 @@ impl Long {
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
         let options =
             TuiOptions { memory: MemoryBudget::for_interface(budget_bytes, []), ..TuiOptions::default() };
-        Screen::of(CaptureHandle::files(vec![self.0.clone()], Windows::default()), 80, 24, options)
+        Screen::of(SharedCapture::files(vec![self.0.clone()], ZstdWindowBudget::default()), 80, 24, options)
     }
 }
 

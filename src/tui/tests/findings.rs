@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use nfsrdma_capture_file::Windows;
+use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::KeyCode;
 
 use super::{Screen, path};
 use crate::tui::TuiOptions;
-use crate::tui::capture_handle::CaptureHandle;
+use crate::tui::capture_handle::SharedCapture;
 
 /// Offset of the credits in a RoCE Send over IPv4.
 const CREDITS: usize = 54 + 8;
@@ -31,7 +31,7 @@ fn a_row_has_a_mark_and_its_tree_the_finding_if_rules_are_applied() {
     let file = folder.join("broken.pcap");
     fs::write(&file, without_credits()).unwrap();
     for findings in [true, false] {
-        let capture = CaptureHandle::files(vec![file.clone()], Windows::default());
+        let capture = SharedCapture::files(vec![file.clone()], ZstdWindowBudget::default());
         let options = TuiOptions { findings, ..TuiOptions::default() };
         let mut screen = Screen::of(capture, 160, 60, options);
         let marked: Vec<_> = screen

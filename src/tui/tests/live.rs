@@ -10,7 +10,7 @@ use crate::tui::App;
 use crate::tui::capture_handle::LiveReadStopCondition;
 use crate::tui::model::activity::{LiveActivity, PendingCallRow};
 
-use super::{CaptureHandle, Screen, TuiOptions, path};
+use super::{Screen, SharedCapture, TuiOptions, path};
 
 const WIDTHS: [u16; 4] = [40, 80, 120, 200];
 
@@ -64,7 +64,7 @@ fn set(app: &mut App, link: LinkState, waiting: usize) {
 /// Opens a capture as an interface.
 fn interface() -> Screen {
     let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
-    let capture = CaptureHandle::live("enp65s0f0", source, 4 << 20, Box::new(Endless));
+    let capture = SharedCapture::live("enp65s0f0", source, 4 << 20, Box::new(Endless));
     Screen::of(capture, 120, 30, TuiOptions::default())
 }
 

@@ -16,12 +16,12 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::Windows;
+use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
-use super::capture_handle::CaptureHandle;
+use super::capture_handle::SharedCapture;
 use super::{App, TuiOptions};
 
 /// Timeout of waits, long enough for a busy machine.
@@ -44,17 +44,17 @@ impl Screen {
     }
 
     fn with(name: &str, width: u16, height: u16, options: TuiOptions) -> Self {
-        Self::of(CaptureHandle::files(vec![path(name)], Windows::default()), width, height, options)
+        Self::of(SharedCapture::files(vec![path(name)], ZstdWindowBudget::default()), width, height, options)
     }
 
-    fn of(capture: CaptureHandle, width: u16, height: u16, options: TuiOptions) -> Self {
+    fn of(capture: SharedCapture, width: u16, height: u16, options: TuiOptions) -> Self {
         let mut screen = Self::begun(capture, width, height, options);
         screen.settle();
         screen
     }
 
     /// Opens a capture without processing any results.
-    fn begun(capture: CaptureHandle, width: u16, height: u16, options: TuiOptions) -> Self {
+    fn begun(capture: SharedCapture, width: u16, height: u16, options: TuiOptions) -> Self {
         let app = App::new(capture, options).unwrap();
         Self { app, terminal: Terminal::new(TestBackend::new(width, height)).unwrap() }
     }

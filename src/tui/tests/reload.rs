@@ -7,7 +7,7 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::tui::app::TuiView;
-use crate::tui::capture_handle::CaptureHandle;
+use crate::tui::capture_handle::SharedCapture;
 use crate::tui::reload::DetailSubject;
 
 use super::{PATIENCE, Screen, TuiOptions, path};
@@ -79,7 +79,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
 fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     let source = CaptureSource::open([path("rxe-v42.pcap")]).unwrap();
     let mut screen =
-        Screen::of(CaptureHandle::received_once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
+        Screen::of(SharedCapture::received_once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
     assert_eq!(screen.app.rows().len(), 237);
     // The first Transaction may have been reloaded before its frames were evicted.
     screen.press(KeyCode::End).press(KeyCode::Home);
@@ -93,7 +93,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
 /// Opens a capture whose frames are received once, keeping `room` bytes of them, and processes all results.
 fn once(name: &str, room: usize, width: u16) -> Screen {
     let source = CaptureSource::open([path(name)]).unwrap();
-    Screen::of(CaptureHandle::received_once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
+    Screen::of(SharedCapture::received_once("a pipe", source, room / 2 * 3), width, 40, TuiOptions::default())
 }
 
 /// Saves, waits until it is done, and returns the message.

@@ -184,13 +184,13 @@ pub(super) fn columns(
 }
 
 /// The used and granted amounts of a resource over time.
-pub(super) struct LimitSeries {
+pub(super) struct GrantUsageSeries {
     pub(super) used: Vec<f64>,
     pub(super) granted: Vec<f64>,
     pub(super) is_at_limit: Vec<bool>,
 }
 
-impl LimitSeries {
+impl GrantUsageSeries {
     /// Draws both in one chart, scaled to the larger maximum.
     pub(super) fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, axis: ChartTimeAxis) {
         let most = self.used.iter().chain(&self.granted).copied().fold(0.0, f64::max);

@@ -211,9 +211,9 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     for (line, text) in said.into_iter().take(lines).enumerate() {
         draw_text(buffer, place, line, &Line::styled(text, app.theme.dim));
     }
-    let mut charts: Vec<CreditLimit<'_>> = Vec::new();
+    let mut charts: Vec<CreditResourceChart<'_>> = Vec::new();
     if is_rdma {
-        charts.push(CreditLimit {
+        charts.push(CreditResourceChart {
             name: "credits",
             used: &|step| step.in_flight,
             granted: &|step| step.granted,
@@ -221,7 +221,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         });
     }
     if credits.has_slots() {
-        charts.push(CreditLimit {
+        charts.push(CreditResourceChart {
             name: "slots",
             used: &|step| step.slots,
             granted: &|step| step.granted_slots,
@@ -246,14 +246,14 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
 }
 
 /// A limited resource: used up to a granted amount.
-struct CreditLimit<'f> {
+struct CreditResourceChart<'f> {
     name: &'static str,
     used: &'f dyn Fn(&CreditSample) -> u32,
     granted: &'f dyn Fn(&CreditSample) -> u32,
     at_limit_ns: &'f dyn Fn(&CreditSample) -> u64,
 }
 
-impl CreditLimit<'_> {
+impl CreditResourceChart<'_> {
     /// Draws the used amount as columns and the grant as a line. Columns are red where the limit was reached.
     fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
         let steps = credits.0.steps();
@@ -274,7 +274,7 @@ impl CreditLimit<'_> {
         ]);
         let (told, area) = cut_top(area, 1);
         draw_text(buffer, told, 0, &text);
-        let chart = charts::LimitSeries {
+        let chart = charts::GrantUsageSeries {
             used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
             granted: hold_grants(steps.iter().map(|step| (self.granted)(step))),
             is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),

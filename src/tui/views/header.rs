@@ -18,7 +18,7 @@ const MIN_CUT_NAME_COLUMNS: usize = 8;
 
 /// Importance of a part of the state, the most important first. Parts that do not fit are left out whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum PartRank {
+enum TitleBarPartPriority {
     Link,
     Waiting,
     Stopped,
@@ -30,8 +30,8 @@ enum PartRank {
 
 /// A part of the state of the capture.
 #[derive(Clone, Debug)]
-struct HeaderPart {
-    rank: PartRank,
+struct TitleBarPart {
+    rank: TitleBarPartPriority,
     text: String,
 }
 
@@ -72,10 +72,10 @@ fn labels(app: &App, names: ViewNames) -> (Vec<String>, usize) {
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let parts = parts(app);
     let room = usize::from(area.width);
-    let needed = |least: PartRank| -> usize {
-        let kept: Vec<&HeaderPart> = parts.iter().filter(|part| part.rank <= least).collect();
-        let width = |part: &HeaderPart| match part.rank {
-            PartRank::Name => width_of(&part.text).min(MAX_NAME_COLUMNS),
+    let needed = |least: TitleBarPartPriority| -> usize {
+        let kept: Vec<&TitleBarPart> = parts.iter().filter(|part| part.rank <= least).collect();
+        let width = |part: &TitleBarPart| match part.rank {
+            TitleBarPartPriority::Name => width_of(&part.text).min(MAX_NAME_COLUMNS),
             _ => width_of(&part.text),
         };
         kept.iter().map(|part| width(part)).sum::<usize>()
@@ -85,8 +85,10 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let (wide, all) = (VIEW_NAMES.get(..WITH_FULL_NAME).unwrap_or_default(), &VIEW_NAMES);
     let names = wide
         .iter()
-        .find(|names| fits(names, PartRank::Name))
-        .or_else(|| all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, PartRank::Waiting)))
+        .find(|names| fits(names, TitleBarPartPriority::Name))
+        .or_else(|| {
+            all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, TitleBarPartPriority::Waiting))
+        })
         .copied()
         .unwrap_or((no_name, no_name));
     let (labels, width) = labels(app, names);
@@ -114,20 +116,24 @@ fn separator_width(app: &App) -> usize {
 }
 
 /// Returns the parts that fit, the most important ones first, in their order on the screen.
-fn fitted(app: &App, parts: &[HeaderPart], room: usize) -> String {
+fn fitted(app: &App, parts: &[TitleBarPart], room: usize) -> String {
     let gap = separator_width(app);
-    let mut by_rank: Vec<(usize, &HeaderPart)> = parts.iter().enumerate().collect();
+    let mut by_rank: Vec<(usize, &TitleBarPart)> = parts.iter().enumerate().collect();
     by_rank.sort_by_key(|(_, part)| part.rank);
-    let mut kept: Vec<(usize, PartRank, String)> = Vec::new();
+    let mut kept: Vec<(usize, TitleBarPartPriority, String)> = Vec::new();
     let mut left = room;
-    for (at, HeaderPart { rank, text }) in by_rank {
+    for (at, TitleBarPart { rank, text }) in by_rank {
         let before = if kept.is_empty() { 0 } else { gap };
         let space = left.saturating_sub(before);
         let text = match rank {
             // Without the number of waiting Calls, the age has no meaning.
-            PartRank::Age if !kept.iter().any(|(_, rank, _)| *rank == PartRank::Waiting) => continue,
+            TitleBarPartPriority::Age
+                if !kept.iter().any(|(_, rank, _)| *rank == TitleBarPartPriority::Waiting) =>
+            {
+                continue;
+            }
             // The start of a long file name may be cut, but an interface is named or not.
-            PartRank::Name if !app.capture.is_live() && space >= MIN_CUT_NAME_COLUMNS => {
+            TitleBarPartPriority::Name if !app.capture.is_live() && space >= MIN_CUT_NAME_COLUMNS => {
                 fit_end(text, space, &app.tui_glyphs.glyphs)
             }
             _ => text.clone(),
@@ -160,22 +166,25 @@ fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
 }
 
 /// Returns the name of the capture and the parts of its state, in their order on the screen.
-fn parts(app: &App) -> Vec<HeaderPart> {
+fn parts(app: &App) -> Vec<TitleBarPart> {
     let progress = app.displayed_pass().progress;
     let mut parts = Vec::new();
-    let mut add = |rank, text: String| parts.push(HeaderPart { rank, text });
-    add(PartRank::Name, app.capture.name());
+    let mut add = |rank, text: String| parts.push(TitleBarPart { rank, text });
+    add(TitleBarPartPriority::Name, app.capture.name());
     if app.is_paused {
-        add(PartRank::Stopped, "PAUSED".to_owned());
+        add(TitleBarPartPriority::Stopped, "PAUSED".to_owned());
     } else if !progress.is_over {
         match progress.bytes.total_bytes.filter(|total| *total > 0) {
             Some(total) => {
                 let part = progress.bytes.read_bytes.min(total) as f64 / total as f64;
-                add(PartRank::Read, format!("{:.0}%", part * 100.0));
+                add(TitleBarPartPriority::Read, format!("{:.0}%", part * 100.0));
             }
             // Frames received once are read only by the first pass.
             None => {
-                add(PartRank::Read, HumanSize(app.unfiltered.progress.bytes.read_bytes).to_string());
+                add(
+                    TitleBarPartPriority::Read,
+                    HumanSize(app.unfiltered.progress.bytes.read_bytes).to_string(),
+                );
             }
         }
     }
@@ -186,23 +195,23 @@ fn parts(app: &App) -> Vec<HeaderPart> {
             LinkState::Down => "DOWN",
             LinkState::Gone => "GONE",
         };
-        add(PartRank::Link, word.to_owned());
+        add(TitleBarPartPriority::Link, word.to_owned());
     }
     if app.capture.is_live() && app.unfiltered.progress.is_over {
-        add(PartRank::Stopped, "ended".to_owned());
+        add(TitleBarPartPriority::Stopped, "ended".to_owned());
     }
     if !progress.is_over
         && let Some(oldest) = app.displayed_pass().activity.old_calls().next()
     {
         let activity = &app.displayed_pass().activity;
         let age = HumanDuration(activity.age_ns(oldest), app.tui_glyphs.glyphs);
-        add(PartRank::Waiting, format!("{} waiting", grouped(activity.old_count as u64)));
-        add(PartRank::Age, age.to_string());
+        add(TitleBarPartPriority::Waiting, format!("{} waiting", grouped(activity.old_count as u64)));
+        add(TitleBarPartPriority::Age, age.to_string());
     }
     // For an interface, zero drops are displayed too.
     let is_told = |dropped: &u64| *dropped > 0 || app.unfiltered.progress.counters.is_some();
     if let Some(dropped) = app.unfiltered.progress.dropped.filter(is_told) {
-        add(PartRank::Dropped, format!("{} dropped", grouped(dropped)));
+        add(TitleBarPartPriority::Dropped, format!("{} dropped", grouped(dropped)));
     }
     parts
 }

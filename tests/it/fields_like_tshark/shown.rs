@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use nfsrdma_analysis::filter::catalog::{Catalog, FieldOrigin, FilterType};
+use nfsrdma_analysis::filter::catalog::{FieldOrigin, FilterFieldCatalog, FilterType};
 
 use crate::{captures, field_coverage};
 
@@ -71,7 +71,7 @@ pub(super) fn version() -> Option<String> {
 pub(super) static FIELDS: LazyLock<BTreeMap<&'static str, FilterType>> = LazyLock::new(|| {
     let is_compared = |name: &str| PROTOCOLS.contains(&name.split('.').next().unwrap_or(name));
     let is_theirs = |name: &str| OF_TSHARK.as_ref().is_some_and(|fields| fields.contains_key(name));
-    let entries = Catalog::shared().iter();
+    let entries = FilterFieldCatalog::shared().iter();
     entries.filter(|e| is_compared(e.name) && is_theirs(e.name)).map(|e| (e.name, e.kind)).collect()
 });
 
@@ -119,7 +119,7 @@ fn ours(capture: &str) -> BTreeMap<u64, Row> {
     // Fields that no structure of the capture has, and that represent no others, are not requested.
     let heard = field_coverage::heard(capture).names();
     let may_be_there = |name: &str| {
-        let origin = Catalog::shared().get(name).map(|entry| &entry.origin);
+        let origin = FilterFieldCatalog::shared().get(name).map(|entry| &entry.origin);
         heard.contains(name) || !matches!(origin, Some(FieldOrigin::Structure(_)))
     };
     let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();

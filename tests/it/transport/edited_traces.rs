@@ -37,12 +37,12 @@ use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use nfsrdma_replay::trace::file_format::{
     ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
-use nfsrdma_replay::trace::message_emission::{EmittedHeader, MessageSlotValueSource, emit};
+use nfsrdma_replay::trace::message_emission::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
-    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
-    VariableUse,
+    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms,
+    TraceWriter, VariableUse,
 };
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
@@ -298,7 +298,7 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                             let seeded = &base.seeded[0];
                             if emit(
                                 call,
-                                EmittedHeader::Captured,
+                                ReplayedRpcHeader::Captured,
                                 &mut Unchecked(seeded),
                                 &mut out,
                                 &mut placed,

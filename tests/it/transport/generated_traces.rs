@@ -16,14 +16,14 @@ use nfsrdma_replay::seed::files::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{ContentRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
-    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, TraceWriter,
-    VariableUse,
+    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms,
+    TraceWriter, VariableUse,
 };
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, ExpectedReply, RequestedCallForm, RpcTransport, TransportCall,
+    CallTag, ConnectOptions, ConnectTarget, ReplySizeLimits, RequestedCallForm, RpcTransport, TransportCall,
     TransportEvent,
 };
 
@@ -82,7 +82,7 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
 /// Returns the server's Reply: the message, and the data.
 fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
-    let reply = ExpectedReply { message: 512, payloads: needs };
+    let reply = ReplySizeLimits { message: 512, payloads: needs };
     let call = TransportCall {
         xid: Xid(1),
         tag: CallTag(1),
@@ -191,7 +191,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 protection: GssProtection::PLAIN,
             },
             call: TraceMessage {
-                seen: CaptureCompleteness::WHOLE,
+                seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(call),
                 body: 40,
                 end: call.len() as u32,
@@ -199,7 +199,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 payloads: List::default(),
             },
             reply: TraceMessage {
-                seen: CaptureCompleteness::WHOLE,
+                seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(reply),
                 body: 24,
                 end: reply.len() as u32,
@@ -212,7 +212,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 writes: List::from(chunks.get(..needs.len()).unwrap()),
                 reply: none(),
             },
-            carried: TraceTransfer {
+            carried: TraceWireForms {
                 call: TraceMessageForm::MESSAGE,
                 reply: TraceMessageForm::MESSAGE,
                 credits: [128; 2],
@@ -220,7 +220,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 returned: List::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplyNeeds { message: 256, payloads: List::from(needs) },
+            needs: TraceReplySizeLimits { message: 256, payloads: List::from(needs) },
         };
         writer.step(&step).unwrap();
     }

@@ -7,7 +7,7 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SharedMemoryId,
-    SubmitError, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
+    SubmitError, SubmittedCallForm, TransportCall, TransportCounts, TransportCredits, TransportEvent,
     TransportParams,
 };
 
@@ -20,7 +20,7 @@ const MILLISECOND: u64 = 1_000_000;
 pub(super) struct Timed {
     pub(super) inner: MockTransport,
     sent: Vec<Instant>,
-    pub(super) submitted: Vec<SubmittedCall>,
+    pub(super) submitted: Vec<SubmittedCallForm>,
     replied: Vec<Instant>,
     /// Number of polls with a Reply after new Calls.
     turns: u32,
@@ -70,7 +70,7 @@ impl RpcTransport for Timed {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());
         self.submitted.push(submitted);

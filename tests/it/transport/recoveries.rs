@@ -6,7 +6,7 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_mock_server::server::{MockDelegations, MockServer};
+use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::TraceReader;
@@ -170,7 +170,7 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
 #[test]
 fn rfc8881_section_10_4_delegations_that_the_capture_does_not_have_are_returned() {
     for (delegations, is_returned) in
-        [(MockDelegations::UnlessRefused, false), (MockDelegations::Always, true)]
+        [(MockDelegationPolicy::UnlessRefused, false), (MockDelegationPolicy::Always, true)]
     {
         for capture in ["rxe-v41", "rxe-v42"] {
             let work = Work::of(capture, 4, "delegations");

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
-use nfsrdma_replay::trace::{CaptureCompleteness, GssProtection, TraceReader, TraceStep};
+use nfsrdma_replay::trace::{GssProtection, MessageCaptureCompleteness, TraceReader, TraceStep};
 
 use super::program::compiled;
 
@@ -117,7 +117,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
         let mut trace = TraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
         let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
+            let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE
                 && step.asked.protection == GssProtection::PLAIN;
             let Some(procedure) = step.asked.find_description().filter(|_| is_whole) else { continue };
             let Some(contents) = contents(&step, &mut data) else { continue };
@@ -203,7 +203,7 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
         let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == CaptureCompleteness::WHOLE
+            let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE
                 && step.asked.protection == GssProtection::PLAIN;
             if !is_whole || step.asked.find_description().is_none() {
                 continue;

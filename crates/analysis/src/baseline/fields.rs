@@ -10,7 +10,7 @@ use std::rc::Rc;
 use crate::comparison::class;
 use crate::comparison::compare_class::class_of_field;
 use crate::comparison::record::{AMBIGUOUS_FIELD, ComparedMessage, ComparisonRecord, FieldPath};
-use crate::filter::catalog::{Catalog, CatalogEntry};
+use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Word for the headers, in place of an operation.
 const HEADERS: &str = "-";
@@ -26,17 +26,17 @@ pub(super) struct BaselineField {
     pub(super) path: Rc<FieldPath>,
     is_used: Cell<bool>,
     /// The catalogue entry; `None` if the field no longer exists or has no name.
-    pub(super) entry: Option<&'static CatalogEntry>,
+    pub(super) entry: Option<&'static FilterFieldCatalogEntry>,
 }
 
 /// Fields by operation, then by path.
-type BaselineOperations = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineField>>;
+type BaselineFieldsByOperation = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineField>>;
 
 /// The fields of a baseline.
 #[derive(Clone, Debug, Default)]
 pub struct BaselineFields {
     /// Fields by program: of Calls, and of Replies.
-    programs: BTreeMap<Box<str>, [BaselineOperations; 2]>,
+    programs: BTreeMap<Box<str>, [BaselineFieldsByOperation; 2]>,
 }
 
 /// Returns the program and version of a title: `NFS 4` of `NFS 4.2 READ`.
@@ -79,7 +79,7 @@ impl BaselineFields {
     }
 
     fn add(&mut self, program: &str, is_call: bool, operation: &str, path: &str, name: &str) {
-        let entry = Catalog::shared().get(name);
+        let entry = FilterFieldCatalog::shared().get(name);
         let gone = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);

@@ -12,19 +12,19 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 /// Reader of a file from an offset. Several readers of one file do not disturb each other.
 #[derive(Debug)]
-pub(super) struct FileReader<'f> {
+pub(super) struct FileOffsetReader<'f> {
     file: &'f File,
     offset: u64,
 }
 
-impl<'f> FileReader<'f> {
+impl<'f> FileOffsetReader<'f> {
     /// Creates a buffered reader.
     pub(super) fn buffered(file: &'f File, offset: u64) -> BufReader<Self> {
         BufReader::with_capacity(BUFFER_BYTES, Self { file, offset })
     }
 }
 
-impl Read for FileReader<'_> {
+impl Read for FileOffsetReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read_at(into, self.offset)?;
         self.offset += read as u64;
@@ -42,7 +42,7 @@ pub(super) struct LinePlace {
 /// Reader of the lines of a file.
 #[derive(Debug)]
 pub(super) struct BaselineLines<'f> {
-    input: BufReader<FileReader<'f>>,
+    input: BufReader<FileOffsetReader<'f>>,
     line: Vec<u8>,
     max_line_bytes: usize,
     place: LinePlace,
@@ -51,7 +51,12 @@ pub(super) struct BaselineLines<'f> {
 impl<'f> BaselineLines<'f> {
     /// Creates a reader of the lines behind a place.
     pub(super) fn new(file: &'f File, place: LinePlace, max_line_bytes: usize) -> Self {
-        Self { input: FileReader::buffered(file, place.offset), line: Vec::new(), max_line_bytes, place }
+        Self {
+            input: FileOffsetReader::buffered(file, place.offset),
+            line: Vec::new(),
+            max_line_bytes,
+            place,
+        }
     }
 
     /// Returns the place behind the last line.
@@ -106,7 +111,7 @@ impl<'f> BaselineLines<'f> {
 /// Returns an error if reading fails.
 pub(super) fn for_each_line_length(file: &File, mut see: impl FnMut(u64, &[u8])) -> io::Result<()> {
     const FIRST_BYTES: usize = 2;
-    let mut input = FileReader::buffered(file, 0);
+    let mut input = FileOffsetReader::buffered(file, 0);
     let (mut length, mut first) = (0, Vec::with_capacity(FIRST_BYTES));
     loop {
         let bytes = input.fill_buf()?;

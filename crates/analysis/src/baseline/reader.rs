@@ -12,14 +12,14 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::headers::HeaderNames;
-use super::lines::{BaselineLines, FileReader, LinePlace, for_each_line_length};
+use super::headers::HeaderTextsByHash;
+use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
 use super::memory_cost::line_bytes;
-use super::record_parser::{ParsedTransaction, RecordParser};
+use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
 use super::{BaselineCounts, BaselineFields, RecordedBaseline, VERSION};
-use crate::comparison::ComparisonClient;
+use crate::comparison::ClientDirectionKey;
 use crate::comparison::record::ComparisonRecord;
 
 /// The parts, in their order.
@@ -152,7 +152,8 @@ impl BaselineFile {
     /// # Errors
     /// Returns an error if the text of the recorded baseline cannot be read.
     pub fn has_text(&self, baseline: &RecordedBaseline) -> io::Result<bool> {
-        let mut check = TextCheck { input: FileReader::buffered(&self.file, 0), differs: false };
+        let mut check =
+            BaselineTextVerifier { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {
             Ok(()) => Ok(check.input.fill_buf()?.is_empty()),
             Err(_) if check.differs => Ok(false),
@@ -169,7 +170,7 @@ impl BaselineFile {
         let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
         let first = lines.place();
-        let mut transactions = TransactionsCheck::new(&head, max_bytes);
+        let mut transactions = BaselineTransactionVerifier::new(&head, max_bytes);
         loop {
             let number = lines.place().number;
             match lines.next_line().map_err(|error| self.with_needed_bytes(error))? {
@@ -182,7 +183,7 @@ impl BaselineFile {
                 break;
             }
         }
-        let TransactionsCheck { names, counts, count, incomplete, .. } = transactions;
+        let BaselineTransactionVerifier { names, counts, count, incomplete, .. } = transactions;
         let number = lines.place().number;
         if let Some(line) = lines.next_line()? {
             let line = begin(line);
@@ -198,7 +199,7 @@ impl BaselineFile {
         head.counts.operations = counts.operations;
         head.counts.set_transactions(count, incomplete);
         self.check_head(&head, &names, max_bytes)?;
-        let ReadHead { settings, counts, fields, headers, .. } = head;
+        let ParsedBaselineHead { settings, counts, fields, headers, .. } = head;
         Ok(Baseline { file: self.file, settings, counts, fields, headers, first, max_bytes })
     }
 
@@ -208,13 +209,13 @@ impl BaselineFile {
         lines: &mut BaselineLines<'_>,
         max_bytes: usize,
         last_part: usize,
-    ) -> Result<ReadHead, BaselineReadError> {
-        let mut head = ReadHead {
+    ) -> Result<ParsedBaselineHead, BaselineReadError> {
+        let mut head = ParsedBaselineHead {
             settings: BaselineSettings::empty(),
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
             fields: BaselineFields::default(),
-            headers: HeaderNames::default(),
+            headers: HeaderTextsByHash::default(),
             parts: 0,
         };
         let first = lines.next_line().map_err(|error| match error.needed_bytes {
@@ -239,8 +240,8 @@ impl BaselineFile {
     /// Checks the parts before the Transactions when these are known.
     fn check_head(
         &self,
-        head: &ReadHead,
-        names: &HeaderNames,
+        head: &ParsedBaselineHead,
+        names: &HeaderTextsByHash,
         max_bytes: usize,
     ) -> Result<(), BaselineReadError> {
         let lines = || BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
@@ -250,8 +251,8 @@ impl BaselineFile {
             let reason = format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused));
             return Err(BaselineReadError::new(lines.place().number, reason));
         }
-        let ReadHead { settings, counts, fields, .. } = head;
-        let mut same = RewriteCheck { lines: lines(), line: Vec::new(), wrong: None };
+        let ParsedBaselineHead { settings, counts, fields, .. } = head;
+        let mut same = BaselineRewriteCheck { lines: lines(), line: Vec::new(), wrong: None };
         let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
         match (written, same.wrong) {
             (Err(_), Some(wrong)) => Err(wrong),
@@ -320,18 +321,18 @@ fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
 
 /// The parts before the Transactions.
 #[derive(Debug)]
-struct ReadHead {
+struct ParsedBaselineHead {
     settings: BaselineSettings,
     counts: BaselineCounts,
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFields,
-    headers: HeaderNames,
+    headers: HeaderTextsByHash,
     /// Number of parts that have begun.
     parts: usize,
 }
 
-impl ReadHead {
+impl ParsedBaselineHead {
     fn line(&mut self, line: &str) -> Result<(), String> {
         if line.starts_with('[') {
             return self.part(line);
@@ -379,11 +380,11 @@ fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
 }
 
 /// Check of the Transactions: each is written again and must give the same lines.
-struct TransactionsCheck<'h> {
-    parser: RecordParser<'h>,
+struct BaselineTransactionVerifier<'h> {
+    parser: BaselineRecordParser<'h>,
     titles: &'h BTreeSet<Box<str>>,
     /// Names of the headers so far, and the name of each text.
-    names: HeaderNames,
+    names: HeaderTextsByHash,
     name_by_text: HashMap<Rc<str>, Rc<str>>,
     counts: BaselineCounts,
     count: u64,
@@ -398,12 +399,12 @@ struct TransactionsCheck<'h> {
     written: String,
 }
 
-impl<'h> TransactionsCheck<'h> {
-    fn new(head: &'h ReadHead, max_bytes: usize) -> Self {
+impl<'h> BaselineTransactionVerifier<'h> {
+    fn new(head: &'h ParsedBaselineHead, max_bytes: usize) -> Self {
         Self {
-            parser: RecordParser::new(&head.fields, &head.headers, &head.settings),
+            parser: BaselineRecordParser::new(&head.fields, &head.headers, &head.settings),
             titles: &head.titles,
-            names: HeaderNames::default(),
+            names: HeaderTextsByHash::default(),
             name_by_text: HashMap::new(),
             counts: BaselineCounts::default(),
             count: 0,
@@ -450,7 +451,7 @@ impl<'h> TransactionsCheck<'h> {
     fn end_of_transaction(&mut self) -> Result<(), BaselineReadError> {
         self.written.clear();
         if let Some(parsed) = self.parser.take_transaction() {
-            let ParsedTransaction { client, record, headers } = &parsed;
+            let BaselineTransaction { client, record, headers } = &parsed;
             if !self.titles.contains(&*record.title) {
                 let reason =
                     format!("{:?} is not under [operations]; {REWRITE_ADVICE}", begin(&record.title));
@@ -497,13 +498,13 @@ impl<'h> TransactionsCheck<'h> {
 }
 
 /// Compares written lines with those of a file, and keeps the first that differs.
-struct RewriteCheck<'f> {
+struct BaselineRewriteCheck<'f> {
     lines: BaselineLines<'f>,
     line: Vec<u8>,
     wrong: Option<BaselineReadError>,
 }
 
-impl RewriteCheck<'_> {
+impl BaselineRewriteCheck<'_> {
     fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
         let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
         self.line.clear();
@@ -518,7 +519,7 @@ impl RewriteCheck<'_> {
     }
 }
 
-impl Write for RewriteCheck<'_> {
+impl Write for BaselineRewriteCheck<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -538,12 +539,12 @@ impl Write for RewriteCheck<'_> {
 }
 
 /// Compares written bytes with those of a file.
-struct TextCheck<R> {
+struct BaselineTextVerifier<R> {
     input: R,
     differs: bool,
 }
 
-impl<R: BufRead> Write for TextCheck<R> {
+impl<R: BufRead> Write for BaselineTextVerifier<R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let found = self.input.fill_buf()?;
         let length = bytes.len().min(found.len());
@@ -567,7 +568,7 @@ pub struct Baseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: HeaderNames,
+    headers: HeaderTextsByHash,
     /// Place of the first Transaction.
     first: LinePlace,
     max_bytes: usize,
@@ -588,7 +589,7 @@ impl Baseline {
     pub(super) fn records(&self) -> BaselineRecords<'_> {
         BaselineRecords {
             lines: BaselineLines::new(&self.file, self.first, self.max_bytes),
-            parser: RecordParser::new(&self.fields, &self.headers, &self.settings),
+            parser: BaselineRecordParser::new(&self.fields, &self.headers, &self.settings),
         }
     }
 }
@@ -596,7 +597,7 @@ impl Baseline {
 /// The records of a baseline.
 pub(super) struct BaselineRecords<'b> {
     lines: BaselineLines<'b>,
-    parser: RecordParser<'b>,
+    parser: BaselineRecordParser<'b>,
 }
 
 impl BaselineRecords<'_> {
@@ -604,7 +605,9 @@ impl BaselineRecords<'_> {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read, or was changed since it was checked.
-    pub(super) fn next(&mut self) -> Result<Option<(ComparisonClient, ComparisonRecord)>, BaselineReadError> {
+    pub(super) fn next(
+        &mut self,
+    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, BaselineReadError> {
         loop {
             let number = self.lines.place().number + 1;
             let line = self.lines.next_line()?.filter(|line| !line.starts_with('['));

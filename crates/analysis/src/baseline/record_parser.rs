@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::fields::program;
-use super::headers::{HeaderNames, header_text};
+use super::headers::{HeaderTextsByHash, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};
@@ -18,7 +18,7 @@ use crate::comparison::record::{
     ComparedSegment, ComparisonRecord, MessageCompleteness,
 };
 use crate::comparison::recorder::signature;
-use crate::comparison::{ComparisonClient, class};
+use crate::comparison::{ClientDirectionKey, class};
 
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";
@@ -30,44 +30,44 @@ const MAX_WORDS: usize = 4_096;
 
 /// A Transaction that was read.
 #[derive(Debug)]
-pub(super) struct ParsedTransaction {
-    pub(super) client: ComparisonClient,
+pub(super) struct BaselineTransaction {
+    pub(super) client: ClientDirectionKey,
     pub(super) record: ComparisonRecord,
     /// Texts of the headers of its Call and Reply.
     pub(super) headers: [Option<Rc<str>>; 2],
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type DecodedHeaders = HashMap<(String, bool, String), (Rc<str>, Vec<ComparedField>)>;
+type BaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparedField>)>;
 
 /// Parser of the lines of Transactions.
 #[derive(Debug)]
-pub(super) struct RecordParser<'b> {
+pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFields,
-    headers: &'b HeaderNames,
+    headers: &'b HeaderTextsByHash,
     has_identities: bool,
-    decoded_headers: DecodedHeaders,
+    decoded_headers: BaselineHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
     words: HashSet<Rc<str>>,
-    transaction: Option<ParsedTransaction>,
+    transaction: Option<BaselineTransaction>,
     /// The program of the current Transaction.
     program: String,
     /// The first frame of the previous Transaction.
     previous_frame: u64,
 }
 
-impl<'b> RecordParser<'b> {
+impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
         fields: &'b BaselineFields,
-        headers: &'b HeaderNames,
+        headers: &'b HeaderTextsByHash,
         settings: &BaselineSettings,
     ) -> Self {
         Self {
             fields,
             headers,
             has_identities: !settings.ignores_identities(),
-            decoded_headers: DecodedHeaders::new(),
+            decoded_headers: BaselineHeaderCache::new(),
             words: HashSet::new(),
             transaction: None,
             program: String::new(),
@@ -88,12 +88,12 @@ impl<'b> RecordParser<'b> {
     }
 
     /// Ends the current Transaction, and returns it without the keys that pair its record.
-    pub(super) fn take_transaction(&mut self) -> Option<ParsedTransaction> {
+    pub(super) fn take_transaction(&mut self) -> Option<BaselineTransaction> {
         self.transaction.take()
     }
 
     /// Ends the current Transaction, and returns it.
-    pub(super) fn finish_transaction(&mut self) -> Option<ParsedTransaction> {
+    pub(super) fn finish_transaction(&mut self) -> Option<BaselineTransaction> {
         let mut parsed = self.transaction.take()?;
         set_match_keys(&mut parsed.record, self.has_identities);
         Some(parsed)
@@ -135,8 +135,8 @@ impl<'b> RecordParser<'b> {
             ..ComparisonRecord::default()
         };
         self.program = program(title);
-        let client = ComparisonClient { address: self.word(address), direction };
-        self.transaction = Some(ParsedTransaction { client, record, headers: Default::default() });
+        let client = ClientDirectionKey { address: self.word(address), direction };
+        self.transaction = Some(BaselineTransaction { client, record, headers: Default::default() });
         Some(())
     }
 
@@ -168,7 +168,7 @@ impl<'b> RecordParser<'b> {
     fn apply_detail(
         &mut self,
         line: &str,
-        transaction: &mut ParsedTransaction,
+        transaction: &mut BaselineTransaction,
     ) -> Result<Option<()>, String> {
         let record = &mut transaction.record;
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -7,25 +7,25 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
-use super::headers::{HeaderNames, HeaderTexts, header_text};
+use super::headers::{HeaderTextsByHash, MessageHeaderTexts, header_text};
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::reader::BaselineReadError;
-use super::record_parser::RecordParser;
-use super::stored_text::StoredText;
+use super::record_parser::BaselineRecordParser;
+use super::stored_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
 use super::{BaselineCounts, BaselineFields, BaselineSettings};
-use crate::comparison::ComparisonClient;
-use crate::comparison::capture::ComparedCapture;
+use crate::comparison::ClientDirectionKey;
+use crate::comparison::capture::ComparedCaptureSummary;
 use crate::comparison::difference::DifferenceLocation;
 use crate::comparison::record::{ComparedMessage, ComparisonRecord};
-use crate::memory::CheckMemory;
+use crate::memory::BaselineCheckMemoryShares;
 use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";
 /// A Transaction whose text is stored.
 #[derive(Clone, Copy, Debug)]
-struct RecordedTransaction {
+struct BaselineTransactionText {
     location: DifferenceLocation,
     /// Offset and length of its text.
     offset: u64,
@@ -42,9 +42,9 @@ pub struct BaselineRecorder {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: HeaderTexts,
-    transactions: Vec<RecordedTransaction>,
-    text: StoredText,
+    headers: MessageHeaderTexts,
+    transactions: Vec<BaselineTransactionText>,
+    text: SpooledText,
     /// Buffer for the text of a Transaction or a header.
     buffer: String,
     max_bytes: usize,
@@ -68,15 +68,15 @@ pub enum BaselineRecordError {
 
 impl BaselineRecorder {
     /// Creates a recorder for a baseline with these settings.
-    pub fn new(settings: BaselineSettings, memory: &CheckMemory) -> Self {
+    pub fn new(settings: BaselineSettings, memory: &BaselineCheckMemoryShares) -> Self {
         let needed_bytes = settings_bytes(settings.lines());
         Self {
             settings,
             counts: BaselineCounts::default(),
             fields: BaselineFields::default(),
-            headers: HeaderTexts::default(),
+            headers: MessageHeaderTexts::default(),
             transactions: Vec::new(),
-            text: StoredText::new(memory.text_bytes),
+            text: SpooledText::new(memory.text_bytes),
             buffer: String::new(),
             max_bytes: memory.baseline_bytes,
             needed_bytes,
@@ -90,12 +90,12 @@ impl BaselineRecorder {
     /// Returns an error if the temporary file cannot be written.
     pub fn add(
         &mut self,
-        client: &ComparisonClient,
+        client: &ClientDirectionKey,
         mut record: ComparisonRecord,
     ) -> Result<(), OutputError> {
         canonicalize(&mut record);
         let headers = [self.header(record.call.as_ref()), self.header(record.reply.as_ref())];
-        self.needed_bytes += size_of::<RecordedTransaction>();
+        self.needed_bytes += size_of::<BaselineTransactionText>();
         if !self.counts.operations.contains_key(&*record.title) {
             self.needed_bytes += operation_bytes(record.title.len());
         }
@@ -116,7 +116,7 @@ impl BaselineRecorder {
             .zip(&record.findings)
             .fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
         let location = record.location;
-        self.transactions.push(RecordedTransaction { location, offset, length, headers, call_findings });
+        self.transactions.push(BaselineTransactionText { location, offset, length, headers, call_findings });
         Ok(())
     }
 
@@ -140,7 +140,10 @@ impl BaselineRecorder {
     /// # Errors
     /// Returns [`BaselineRecordError::TooLarge`] if the baseline did not fit into its memory, or an error if the temporary
     /// file cannot be written.
-    pub fn finish(mut self, totals: &ComparedCapture) -> Result<RecordedBaseline, BaselineRecordError> {
+    pub fn finish(
+        mut self,
+        totals: &ComparedCaptureSummary,
+    ) -> Result<RecordedBaseline, BaselineRecordError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
             return Err(BaselineRecordError::TooLarge { needed_bytes });
@@ -149,7 +152,7 @@ impl BaselineRecorder {
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
         let headers = self.headers.into_texts();
-        let mut names = HeaderNames::default();
+        let mut names = HeaderTextsByHash::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
             let number = number as usize;
@@ -175,12 +178,12 @@ pub struct RecordedBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    names: HeaderNames,
+    names: HeaderTextsByHash,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,
     /// In the order of their Calls.
-    transactions: Vec<RecordedTransaction>,
-    text: StoredText,
+    transactions: Vec<BaselineTransactionText>,
+    text: SpooledText,
 }
 
 impl RecordedBaseline {
@@ -201,7 +204,7 @@ impl RecordedBaseline {
     /// Replaces `text` by the text of a Transaction; `last_frame` is the first frame of the previous one.
     fn transaction_text(
         &self,
-        transaction: &RecordedTransaction,
+        transaction: &BaselineTransactionText,
         last_frame: &mut u64,
         text: &mut String,
     ) -> io::Result<()> {
@@ -235,27 +238,29 @@ impl RecordedBaseline {
     }
 
     /// Returns the records of its Transactions, with the places of the Transactions in the capture.
-    pub(super) fn records(&self) -> RecordedRecords<'_> {
-        let parser = RecordParser::new(&self.fields, &self.names, &self.settings);
-        RecordedRecords { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
+    pub(super) fn records(&self) -> RecordedBaselineRecords<'_> {
+        let parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
+        RecordedBaselineRecords { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
     }
 }
 
 /// The records of a recorded baseline.
-pub(super) struct RecordedRecords<'b> {
+pub(super) struct RecordedBaselineRecords<'b> {
     baseline: &'b RecordedBaseline,
     at: usize,
-    parser: RecordParser<'b>,
+    parser: BaselineRecordParser<'b>,
     text: String,
     last_frame: u64,
 }
 
-impl RecordedRecords<'_> {
+impl RecordedBaselineRecords<'_> {
     /// Returns the next record; `None` at the end.
     ///
     /// # Errors
     /// Returns an error if the temporary file cannot be read.
-    pub(super) fn next(&mut self) -> Result<Option<(ComparisonClient, ComparisonRecord)>, BaselineReadError> {
+    pub(super) fn next(
+        &mut self,
+    ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, BaselineReadError> {
         let Some(transaction) = self.baseline.transactions.get(self.at) else { return Ok(None) };
         self.at += 1;
         let number = self.at as u64;

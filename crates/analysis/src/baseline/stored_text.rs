@@ -7,7 +7,7 @@ use nfsrdma_output_file::{OutputError, UnnamedFile};
 
 /// Text that is appended to, and then read in any order.
 #[derive(Debug)]
-pub(super) struct StoredText {
+pub(super) struct SpooledText {
     memory: Vec<u8>,
     max_memory_bytes: usize,
     /// All of the text, if it is too long for the memory.
@@ -15,7 +15,7 @@ pub(super) struct StoredText {
     length: u64,
 }
 
-impl StoredText {
+impl SpooledText {
     /// Creates an empty text, of which at most `max_memory_bytes` are in memory.
     pub(super) fn new(max_memory_bytes: usize) -> Self {
         Self { memory: Vec::new(), max_memory_bytes, file: None, length: 0 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn text_is_the_same_in_memory_and_in_a_file() {
         for max_memory_bytes in [0, 10, 1 << 20] {
-            let mut stored = StoredText::new(max_memory_bytes);
+            let mut stored = SpooledText::new(max_memory_bytes);
             let texts: Vec<String> = (0..100).map(|number| format!("{number}:").repeat(number)).collect();
             let offsets: Vec<_> = texts.iter().map(|text| stored.append(text).unwrap()).collect();
             stored.finish().unwrap();

@@ -9,18 +9,18 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use proptest::prelude::*;
 
 use super::*;
-use crate::comparison::ComparisonClient;
-use crate::comparison::capture::ComparedCapture;
+use crate::comparison::ClientDirectionKey;
+use crate::comparison::capture::ComparedCaptureSummary;
 use crate::comparison::compare_class::CompareClass;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::record::{ComparedField, ComparedMessage, ComparedSection, ComparedValue, FieldPath};
 use crate::comparison::recorder::ComparisonRecorder;
-use crate::memory::CheckMemory;
+use crate::memory::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
 
 /// Enough memory for each part of the tests, in bytes.
-const MEMORY: CheckMemory =
-    CheckMemory { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
+const MEMORY: BaselineCheckMemoryShares =
+    BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
 fn written(baseline: &RecordedBaseline) -> String {
     let mut bytes = Vec::new();
@@ -29,23 +29,23 @@ fn written(baseline: &RecordedBaseline) -> String {
 }
 
 /// Returns a source of the records of Transactions.
-fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)> {
+fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)> {
     let mut recorder = ComparisonRecorder::default();
     let mut transactions = transactions.into_iter();
     move || {
         let transaction = transactions.next()?;
         let address = recorder.word(&transaction.connection.client.address.to_string());
-        let client = ComparisonClient { address, direction: transaction.direction };
+        let client = ClientDirectionKey { address, direction: transaction.direction };
         Some((client, recorder.record(&transaction)))
     }
 }
 
 fn recorded_in(
-    memory: &CheckMemory,
-    mut next: impl FnMut() -> Option<(ComparisonClient, ComparisonRecord)>,
+    memory: &BaselineCheckMemoryShares,
+    mut next: impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)>,
 ) -> Result<RecordedBaseline, BaselineRecordError> {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
-    let mut totals = ComparedCapture::default();
+    let mut totals = ComparedCaptureSummary::default();
     while let Some((client, record)) = next() {
         totals.transactions += 1;
         totals.incomplete += u64::from(!record.missing.is_empty());
@@ -363,7 +363,7 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
 proptest! {
     #[test]
     fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
-        let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
+        let client = ClientDirectionKey { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
         let baseline = recorded_in(&MEMORY, || record.take()).unwrap();
         let again = records_of(&read_again(&baseline));
@@ -395,8 +395,8 @@ proptest! {
 }
 
 /// Returns LOOKUPs with distinct names and headers, in the order of a capture: Calls without Replies come last.
-fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ComparisonClient, ComparisonRecord)> {
-    let client = ComparisonClient { address: "10.9.0.2".into(), direction: CallDirection::Forward };
+fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirectionKey, ComparisonRecord)> {
+    let client = ClientDirectionKey { address: "10.9.0.2".into(), direction: CallDirection::Forward };
     let path =
         Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
     let record = |number: u64| {
@@ -416,12 +416,12 @@ fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ComparisonCl
 }
 
 /// Returns the shares of a memory of this size.
-fn shares(bytes: usize) -> CheckMemory {
-    CheckMemory { baseline_bytes: bytes, text_bytes: bytes / 3, comparison_bytes: 2 * bytes }
+fn shares(bytes: usize) -> BaselineCheckMemoryShares {
+    BaselineCheckMemoryShares { baseline_bytes: bytes, text_bytes: bytes / 3, comparison_bytes: 2 * bytes }
 }
 
 fn recorded_lookups(
-    memory: &CheckMemory,
+    memory: &BaselineCheckMemoryShares,
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
 ) -> Result<RecordedBaseline, BaselineRecordError> {
@@ -446,7 +446,7 @@ fn calls_without_replies_are_in_their_place_however_many_they_are() {
 
 #[test]
 fn a_text_in_a_file_is_that_in_memory() {
-    let memory = CheckMemory { text_bytes: 1_000, ..MEMORY };
+    let memory = BaselineCheckMemoryShares { text_bytes: 1_000, ..MEMORY };
     let recorded = recorded_lookups(&memory, 500, |_| false).unwrap();
     assert_eq!(written(&recorded), written(&recorded_lookups(&MEMORY, 500, |_| false).unwrap()));
     assert_eq!(differences(&read_again(&recorded), &recorded), []);

@@ -2,10 +2,10 @@
 
 use crate::comparison::compare_class::IdentityType;
 use crate::comparison::record::{ComparedValue, MaskBitNames};
-use crate::filter::catalog::{CatalogEntry, FilterType};
+use crate::filter::catalog::{FilterFieldCatalogEntry, FilterType};
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
-pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
     let datum = match text.bytes().next()? {
         b'"' => ComparedValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
@@ -15,7 +15,7 @@ pub(super) fn value(text: &str, entry: Option<&'static CatalogEntry>) -> Option<
     (datum.to_string() == text).then_some(datum)
 }
 
-fn number(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
     if let Some((length, hash)) = text.split_once(':') {
         let length = length.parse().ok()?;
         return match hash {
@@ -37,7 +37,7 @@ fn number(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedVa
     }
 }
 
-fn word(text: &str, entry: Option<&'static CatalogEntry>) -> Option<ComparedValue> {
+fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
     if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
         return Some(ComparedValue::Named(name.1));
     }
@@ -102,10 +102,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::filter::catalog::Catalog;
+    use crate::filter::catalog::FilterFieldCatalog;
 
     fn of(field: &str, text: &str) -> Option<ComparedValue> {
-        value(text, Catalog::shared().get(field))
+        value(text, FilterFieldCatalog::shared().get(field))
     }
 
     #[test]

@@ -37,10 +37,10 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::headers::{HeaderNames, entries_text};
+use super::headers::{HeaderTextsByHash, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
-use crate::comparison::ComparisonClient;
+use crate::comparison::ClientDirectionKey;
 use crate::comparison::difference::DifferenceLocation;
 use crate::comparison::record::{
     ComparedChunk, ComparedChunkKind, ComparedSection, ComparisonRecord, MessageCompleteness,
@@ -55,7 +55,7 @@ pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
     pub(super) fields: &'b BaselineFields,
-    pub(super) headers: &'b HeaderNames,
+    pub(super) headers: &'b HeaderTextsByHash,
 }
 
 impl BaselineHead<'_> {
@@ -116,7 +116,7 @@ pub(super) fn frames_text(place: &DifferenceLocation, last: &mut u64) -> String 
 /// Writes a Transaction. `frames` stand behind its first line; `headers` are the names of the headers of its messages.
 pub(super) fn transaction_text(
     text: &mut String,
-    client: &ComparisonClient,
+    client: &ClientDirectionKey,
     record: &ComparisonRecord,
     frames: &str,
     headers: [&str; 2],

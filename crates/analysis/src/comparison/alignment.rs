@@ -94,7 +94,7 @@ fn ascending(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
 }
 
 /// The input of an alignment.
-pub(super) struct AlignmentInput<'k, W, S> {
+pub(super) struct SequenceAlignmentInput<'k, W, S> {
     /// The keys of the records of A and B: a key that is unique on both sides is an anchor.
     pub(super) keys: [&'k [u64]; 2],
     /// Similarity of two records; 0 if they cannot be a pair.
@@ -105,7 +105,7 @@ pub(super) struct AlignmentInput<'k, W, S> {
 
 /// The alignment of a part of two sequences. Indices count from the beginning of the part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Alignment {
+pub(super) struct SequenceAlignment {
     /// Pairs in order on both sides.
     pub(super) pairs: Vec<(usize, usize)>,
     /// Pairs of equal records at different positions.
@@ -119,7 +119,11 @@ const MIN_RESYNC_PAIRS: usize = 32;
 
 /// Aligns two sequences whose pairs are all known, in the order of A. Unless `is_all`, records that later pairs may
 /// need are left.
-pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> Alignment {
+pub(super) fn align_by_steps(
+    pairs: Vec<(usize, usize)>,
+    lengths: (usize, usize),
+    is_all: bool,
+) -> SequenceAlignment {
     let mut until = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is split: both its records are covered.
     loop {
@@ -138,13 +142,13 @@ pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize)
     let in_order: HashSet<_> = ascending(&within).into_iter().collect();
     let moved = within.iter().copied().filter(|pair| !in_order.contains(pair)).collect();
     within.retain(|pair| in_order.contains(pair));
-    Alignment { pairs: within, moved, covered: until }
+    SequenceAlignment { pairs: within, moved, covered: until }
 }
 
-impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentInput<'_, W, S> {
+impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentInput<'_, W, S> {
     /// Aligns both sequences. Returns `None` if they are not synchronized before their end, unless `is_all` (nothing
     /// follows) or `must` (no more records fit).
-    pub(super) fn align(&self, is_all: bool, must: bool) -> Option<Alignment> {
+    pub(super) fn align(&self, is_all: bool, must: bool) -> Option<SequenceAlignment> {
         let [a, b] = self.keys.map(<[u64]>::len);
         let mut pairs = Vec::new();
         self.align_range((0, 0), (a, b), &mut pairs);
@@ -155,7 +159,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> AlignmentInput<'_,
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
-        Some(Alignment { pairs, moved, covered: until })
+        Some(SequenceAlignment { pairs, moved, covered: until })
     }
 
     /// Aligns the records between two positions.
@@ -263,21 +267,25 @@ mod tests {
     use super::*;
 
     /// Letters are records: the same letter is equal in the same case, and similar in the other.
-    fn of(a: &str, b: &str) -> Alignment {
+    fn of(a: &str, b: &str) -> SequenceAlignment {
         let (a, b) = (a.as_bytes(), b.as_bytes());
         let keys = [a, b].map(|row| row.iter().map(|letter| u64::from(*letter)).collect::<Vec<_>>());
         let weight = |i: usize, j: usize| match (a[i] == b[j], a[i].eq_ignore_ascii_case(&b[j])) {
             (true, _) => 100,
             (_, alike) => u32::from(alike),
         };
-        let rows =
-            AlignmentInput { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
+        let rows = SequenceAlignmentInput {
+            keys: [&keys[0], &keys[1]],
+            weight,
+            is_same: |i: usize, j: usize| a[i] == b[j],
+        };
         rows.align(true, true).unwrap()
     }
 
-    fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<Alignment> {
+    fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<SequenceAlignment> {
         let is_same = |i: usize, j: usize| a[i] == b[j];
-        AlignmentInput { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
+        SequenceAlignmentInput { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }
+            .align(is_all, must)
     }
 
     #[test]

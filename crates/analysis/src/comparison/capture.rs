@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 16;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct ComparedCapture {
+pub struct ComparedCaptureSummary {
     /// File name.
     pub name: String,
     /// Number of frames.
@@ -34,7 +34,7 @@ pub struct ComparedCapture {
     pub findings: BTreeMap<&'static str, u64>,
 }
 
-impl ComparedCapture {
+impl ComparedCaptureSummary {
     /// Adds a Transaction and its record.
     pub fn transaction(&mut self, transaction: &Transaction, record: &ComparisonRecord) {
         self.transactions += 1;

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::difference::{Difference, DifferenceKind, DifferenceSide};
-use super::pairing_queue::{PairingQueue, PairingQueueSide};
+use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use super::pairing_queue::{ComparisonPairingQueue, ComparisonPairingQueueSide};
 use super::{Comparison, ComparisonSide, MAX_WAITING_RECORDS};
 
 impl Comparison {
@@ -33,10 +33,11 @@ impl Comparison {
 
     /// Pairs clients that are on one side only: by address, or else in the order in which they appear.
     pub(super) fn pair_clients(&mut self, is_all: bool) {
-        let of = |lanes: &[PairingQueue], side: usize| -> Vec<usize> {
+        let of = |lanes: &[ComparisonPairingQueue], side: usize| -> Vec<usize> {
             (0..lanes.len()).filter(|at| lanes[*at].sides[1 - side].client.is_none()).collect()
         };
-        let client = |lanes: &[PairingQueue], at: usize, side: usize| lanes[at].sides[side].client.clone();
+        let client =
+            |lanes: &[ComparisonPairingQueue], at: usize, side: usize| lanes[at].sides[side].client.clone();
         let (mut alone_a, mut alone_b) = (of(&self.queues, 0), of(&self.queues, 1));
         let mut pairs: Vec<(usize, usize)> = Vec::new();
         alone_a.retain(|a| {
@@ -68,7 +69,7 @@ impl Comparison {
         let is_crowded = self.has_too_many_clients() && !is_all;
         let mut told = Vec::new();
         self.queues.retain(|lane| {
-            let is_idle = is_crowded && lane.sides.iter().all(PairingQueueSide::is_idle);
+            let is_idle = is_crowded && lane.sides.iter().all(ComparisonPairingQueueSide::is_idle);
             let is_alone = lane.sides.iter().any(|row| row.client.is_none());
             let rows = lane.sides.iter().enumerate().filter(|_| is_idle);
             told.extend(rows.filter_map(|(side, row)| client_difference(row, side, is_alone)));
@@ -85,7 +86,7 @@ impl Comparison {
             for (side, row) in lane.sides.iter_mut().enumerate() {
                 told.extend(client_difference(row, side, is_alone));
                 if is_alone {
-                    *row = PairingQueueSide::default();
+                    *row = ComparisonPairingQueueSide::default();
                 }
             }
         }
@@ -94,7 +95,7 @@ impl Comparison {
 }
 
 /// Returns the difference for a client that is on one side only, or began long before it did on the other.
-fn client_difference(row: &PairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
+fn client_difference(row: &ComparisonPairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
     let (client, (place, title)) = row.client.as_ref().zip(row.first.as_ref())?;
     let (count, when) = match (is_alone, row.dropped) {
         (true, _) => (row.records, ""),
@@ -102,9 +103,12 @@ fn client_difference(row: &PairingQueueSide, side: usize, is_alone: bool) -> Opt
         (false, dropped) => (dropped, " before the other capture has it"),
     };
     let value = Some(format!("{} with {count} Transactions{when}", client.address));
-    let here = DifferenceSide { location: Some(*place), frame: place.frame(), value };
-    let [a, b] =
-        if side == 0 { [here, DifferenceSide::default()] } else { [DifferenceSide::default(), here] };
+    let here = DifferenceSideValue { location: Some(*place), frame: place.frame(), value };
+    let [a, b] = if side == 0 {
+        [here, DifferenceSideValue::default()]
+    } else {
+        [DifferenceSideValue::default(), here]
+    };
     let (operation, path) = (title.to_string(), String::new());
     Some(Difference { kind: DifferenceKind::Client, operation, path, field: "", count: 1, a, b })
 }

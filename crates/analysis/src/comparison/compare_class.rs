@@ -283,7 +283,7 @@ pub const RULES: &[CompareRule] = &[
 ];
 
 /// A field that depends on the minor version of NFSv4, and may differ between two of them.
-pub struct MinorVersionField {
+pub struct MinorVersionDependentField {
     /// Filter name.
     pub field: &'static str,
     /// Bits that both versions have and that must be equal; 0 if none is compared.
@@ -292,12 +292,12 @@ pub struct MinorVersionField {
     pub why: &'static str,
 }
 
-const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionField {
-    MinorVersionField { field, common, why }
+const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionDependentField {
+    MinorVersionDependentField { field, common, why }
 }
 
 /// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
-pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
+pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
     follows(
         "nfs.attr_mask",
         0,
@@ -322,7 +322,7 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionField] = &[
 ];
 
 /// Returns the entry of a field that depends on the minor version.
-pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionField> {
+pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionDependentField> {
     FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
 }
 
@@ -427,8 +427,8 @@ mod tests {
 
     #[test]
     fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
-        let catalog = crate::filter::catalog::Catalog::new();
-        for MinorVersionField { field, .. } in FOLLOWS_MINOR_VERSION {
+        let catalog = crate::filter::catalog::FilterFieldCatalog::new();
+        for MinorVersionDependentField { field, .. } in FOLLOWS_MINOR_VERSION {
             assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
         }
     }
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
-        for entry in crate::filter::catalog::Catalog::new().iter() {
+        for entry in crate::filter::catalog::FilterFieldCatalog::new().iter() {
             let is_about =
                 |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_names_a_field_that_there_is() {
-        let catalog = crate::filter::catalog::Catalog::new();
+        let catalog = crate::filter::catalog::FilterFieldCatalog::new();
         let is_there = |pattern: &str| catalog.iter().any(|entry| pattern_covers(pattern, entry.name));
         let patterns = RULES.iter().flat_map(|rule| rule.fields);
         assert_eq!(patterns.filter(|pattern| !is_there(pattern)).collect::<Vec<_>>(), [&""; 0]);
@@ -478,7 +478,7 @@ mod tests {
                 _ => {}
             }
         }
-        for MinorVersionField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionDependentField { field, why, .. } in FOLLOWS_MINOR_VERSION {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
             assert!(row.is_some_and(|row| row.contains(why)), "{field}");
         }
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn the_first_line_that_covers_a_field_counts() {
-        let catalog = crate::filter::catalog::Catalog::new();
+        let catalog = crate::filter::catalog::FilterFieldCatalog::new();
         for entry in catalog.iter() {
             let is_about =
                 |rule: &CompareRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));

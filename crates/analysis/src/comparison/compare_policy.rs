@@ -1,6 +1,6 @@
 //! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
-use super::compare_class::{CompareClass, IdentityType, MinorVersionField, follows_minor_version};
+use super::compare_class::{CompareClass, IdentityType, MinorVersionDependentField, follows_minor_version};
 use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
 use super::record::{ComparedValue, ComparisonRecord, FieldPath};
@@ -22,7 +22,7 @@ pub(super) struct ComparePolicy {
 
 /// Treatment of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FieldTreatment {
+pub(super) enum FieldComparisonTreatment {
     /// The values may differ.
     Ignored,
     /// The values may differ, because the minor versions do.
@@ -65,34 +65,40 @@ impl ComparePolicy {
         is_call: bool,
         a: &ComparedValue,
         b: &ComparedValue,
-    ) -> FieldTreatment {
+    ) -> FieldComparisonTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.class {
             CompareClass::Varies(_) if self.is_strict => Self::default_kind(is_call),
-            CompareClass::Varies(_) => return FieldTreatment::Ignored,
+            CompareClass::Varies(_) => return FieldComparisonTreatment::Ignored,
             // The identities of a long list are only one hash, which differs in another run.
-            CompareClass::Identity(_) if is_list && !self.is_exact => return FieldTreatment::Ignored,
+            CompareClass::Identity(_) if is_list && !self.is_exact => {
+                return FieldComparisonTreatment::Ignored;
+            }
             CompareClass::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
-            CompareClass::Identity(identity) => return FieldTreatment::IdentityNames(identity),
-            CompareClass::Racing(_) if self.is_racing && !self.is_exact => return FieldTreatment::Ignored,
+            CompareClass::Identity(identity) => return FieldComparisonTreatment::IdentityNames(identity),
+            CompareClass::Racing(_) if self.is_racing && !self.is_exact => {
+                return FieldComparisonTreatment::Ignored;
+            }
             CompareClass::TransportDependent(_) if self.differs_in_rdma && !self.is_strict => {
-                return FieldTreatment::Ignored;
+                return FieldComparisonTreatment::Ignored;
             }
             CompareClass::Equal(kind)
             | CompareClass::Racing(kind)
             | CompareClass::TransportDependent(kind) => kind,
         };
         match self.follows(path) {
-            Some(MinorVersionField { common: 0, .. }) => FieldTreatment::MinorVersionDependent,
-            Some(follows) => FieldTreatment::EqualBits(kind, follows.common),
-            None => FieldTreatment::Equal(kind),
+            Some(MinorVersionDependentField { common: 0, .. }) => {
+                FieldComparisonTreatment::MinorVersionDependent
+            }
+            Some(follows) => FieldComparisonTreatment::EqualBits(kind, follows.common),
+            None => FieldComparisonTreatment::Equal(kind),
         }
     }
 
     /// Returns the treatment of a field that one record alone has.
-    pub(super) fn treatment_of_one(&self, path: &FieldPath, is_call: bool) -> FieldTreatment {
+    pub(super) fn treatment_of_one(&self, path: &FieldPath, is_call: bool) -> FieldComparisonTreatment {
         let kind = match path.class {
-            CompareClass::Varies(_) if !self.is_strict => return FieldTreatment::Ignored,
+            CompareClass::Varies(_) if !self.is_strict => return FieldComparisonTreatment::Ignored,
             CompareClass::Varies(_) => Self::default_kind(is_call),
             CompareClass::Identity(_) => DifferenceKind::Identity,
             CompareClass::Equal(kind)
@@ -101,12 +107,12 @@ impl ComparePolicy {
         };
         // An attribute that only one side requested.
         if self.follows(path).is_some() || self.differs_in_minor_version && is_attribute(path) {
-            return FieldTreatment::MinorVersionDependent;
+            return FieldComparisonTreatment::MinorVersionDependent;
         }
-        FieldTreatment::Equal(kind)
+        FieldComparisonTreatment::Equal(kind)
     }
 
-    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionField> {
+    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionDependentField> {
         follows_minor_version(path.field).filter(|_| self.differs_in_minor_version)
     }
 }

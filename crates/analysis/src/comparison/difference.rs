@@ -114,7 +114,7 @@ impl DifferenceLocation {
 
 /// One side of a difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DifferenceSide {
+pub struct DifferenceSideValue {
     /// Location; `None` if this side has nothing.
     pub location: Option<DifferenceLocation>,
     /// The frame of the Call or of the Reply that contains the value.
@@ -139,9 +139,9 @@ pub struct Difference {
     /// the two names occur as a pair.
     pub count: u64,
     /// Side A.
-    pub a: DifferenceSide,
+    pub a: DifferenceSideValue,
     /// Side B.
-    pub b: DifferenceSide,
+    pub b: DifferenceSideValue,
 }
 
 impl Difference {

@@ -9,7 +9,7 @@ use super::difference::DifferenceKind;
 use super::record::{ComparedField, ComparedValue, hash};
 
 /// The directory entries among the fields of a Reply.
-pub(super) struct ComparisonListing<'e> {
+pub(super) struct ComparedDirectoryListing<'e> {
     /// The range of all their fields.
     pub(super) fields: Range<usize>,
     /// The range of the fields of each entry.
@@ -18,7 +18,7 @@ pub(super) struct ComparisonListing<'e> {
     names: Vec<&'e ComparedValue>,
 }
 
-impl<'e> ComparisonListing<'e> {
+impl<'e> ComparedDirectoryListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn find(entries: &[&'e ComparedField]) -> Option<Self> {
         let is_name = |entry: &&&ComparedField| {
@@ -56,7 +56,7 @@ impl<'e> ComparisonListing<'e> {
     }
 
     /// Matches the entries of both listings.
-    pub(super) fn match_entries(&self, other: &Self) -> Vec<ListingMatch<'e>> {
+    pub(super) fn match_entries(&self, other: &Self) -> Vec<DirectoryEntryMatch<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
         };
@@ -75,22 +75,26 @@ impl<'e> ComparisonListing<'e> {
             let new: Vec<usize> = (from.1..to.1).filter(|at| place(&in_a, &keys_b, *at).is_none()).collect();
             let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
             if gone.len() == new.len() {
-                met.extend(gone.iter().zip(&new).filter_map(both).map(|(a, b)| ListingMatch::Pair(a, b)));
+                met.extend(
+                    gone.iter().zip(&new).filter_map(both).map(|(a, b)| DirectoryEntryMatch::Pair(a, b)),
+                );
             } else {
                 met.extend(
-                    gone.iter().filter_map(|at| Some(ListingMatch::OnlyInA(self.names.get(*at).copied()?))),
+                    gone.iter()
+                        .filter_map(|at| Some(DirectoryEntryMatch::OnlyInA(self.names.get(*at).copied()?))),
                 );
                 met.extend(
-                    new.iter().filter_map(|at| Some(ListingMatch::OnlyInB(other.names.get(*at).copied()?))),
+                    new.iter()
+                        .filter_map(|at| Some(DirectoryEntryMatch::OnlyInB(other.names.get(*at).copied()?))),
                 );
             }
             // Names at a different position in the other listing.
             for at in from.0..to.0 {
                 if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
-                    met.push(ListingMatch::Moved(name, at, place));
+                    met.push(DirectoryEntryMatch::Moved(name, at, place));
                 }
             }
-            met.extend(both((&to.0, &to.1)).map(|(a, b)| ListingMatch::Pair(a, b)));
+            met.extend(both((&to.0, &to.1)).map(|(a, b)| DirectoryEntryMatch::Pair(a, b)));
             from = (to.0 + 1, to.1 + 1);
         }
         met
@@ -103,7 +107,7 @@ impl<'e> ComparisonListing<'e> {
 
 /// A match between two listings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ListingMatch<'e> {
+pub(super) enum DirectoryEntryMatch<'e> {
     /// The fields of an entry of A and of its partner of B.
     Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
@@ -142,13 +146,14 @@ mod tests {
     fn met(a: &str, b: &str) -> Vec<String> {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
-        let (of_a, of_b) = (ComparisonListing::find(&a).unwrap(), ComparisonListing::find(&b).unwrap());
+        let (of_a, of_b) =
+            (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
-        let word = |met: ListingMatch<'_>| match met {
-            ListingMatch::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
-            ListingMatch::OnlyInA(name) => format!("-{name}"),
-            ListingMatch::OnlyInB(name) => format!("+{name}"),
-            ListingMatch::Moved(name, from, to) => format!("{name} {from}>{to}"),
+        let word = |met: DirectoryEntryMatch<'_>| match met {
+            DirectoryEntryMatch::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
+            DirectoryEntryMatch::OnlyInA(name) => format!("-{name}"),
+            DirectoryEntryMatch::OnlyInB(name) => format!("+{name}"),
+            DirectoryEntryMatch::Moved(name, from, to) => format!("{name} {from}>{to}"),
         };
         of_a.match_entries(&of_b).into_iter().map(word).collect()
     }
@@ -172,6 +177,6 @@ mod tests {
     #[test]
     fn what_is_no_directory_has_no_listing() {
         let fields = [field("status", ComparedValue::Named("NFS4_OK"))];
-        assert!(ComparisonListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
+        assert!(ComparedDirectoryListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::IdentityType;
-use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSide};
+use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue};
 use super::record::{ComparedValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
@@ -250,7 +250,7 @@ fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference
                 _ => String::new(),
             },
         ];
-        DifferenceSide {
+        DifferenceSideValue {
             location: places.get(at).copied(),
             frame: frames.get(at).copied().flatten(),
             value: Some(format!("{} {value}{since}", identity.name())),

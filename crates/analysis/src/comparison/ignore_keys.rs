@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
 use super::compare_class::pattern_covers;
 use super::difference::DifferenceKind;
-use crate::filter::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType, nearest};
+use crate::filter::catalog::{FieldOrigin, FilterFieldCatalog, FilterFieldCatalogEntry, FilterType, nearest};
 use crate::filter::proposal;
 
 /// Number of procedure numbers to try; no program has more.
@@ -18,7 +18,7 @@ const PROCEDURES: u32 = 64;
 const OPERATIONS: [&str; 2] = ["nfs.opcode", "nfs.cb.operation"];
 
 /// Returns `true` if records have the field: RPC-over-RDMA (with `--strict`), RPC and procedures.
-fn is_compared(entry: &CatalogEntry) -> bool {
+fn is_compared(entry: &FilterFieldCatalogEntry) -> bool {
     let is_heard = match &entry.origin {
         FieldOrigin::Structure(layers) => layers
             .iter()
@@ -30,13 +30,13 @@ fn is_compared(entry: &CatalogEntry) -> bool {
 
 /// Returns the names of the compared fields.
 fn fields() -> impl Iterator<Item = &'static str> {
-    Catalog::shared().iter().filter(|entry| is_compared(entry)).map(|entry| entry.name)
+    FilterFieldCatalog::shared().iter().filter(|entry| is_compared(entry)).map(|entry| entry.name)
 }
 
 /// Returns every procedure, and every operation of NFSv4.
 fn operations() -> &'static BTreeSet<&'static str> {
     static SHARED: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
-        let catalog = Catalog::shared();
+        let catalog = FilterFieldCatalog::shared();
         let of_compound = OPERATIONS.iter().filter_map(|name| catalog.get(name));
         let mut names: BTreeSet<_> =
             of_compound.flat_map(|entry| &entry.names).map(|(_, name)| *name).collect();
@@ -50,7 +50,7 @@ fn operations() -> &'static BTreeSet<&'static str> {
 
 /// Returns operations, and fields with their descriptions.
 pub(super) fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let fields = Catalog::shared().iter().filter(|entry| is_compared(entry));
+    let fields = FilterFieldCatalog::shared().iter().filter(|entry| is_compared(entry));
     let fields = fields.map(|entry| (entry.name, entry.text.lines().next().unwrap_or_default()));
     operations().iter().map(|name| (*name, "")).chain(fields)
 }
@@ -63,7 +63,7 @@ pub(super) fn field(pattern: &str) -> Result<(), String> {
     if fields().any(|field| pattern_covers(pattern, field)) {
         return Ok(());
     }
-    if Catalog::shared().iter().any(|entry| pattern_covers(pattern, entry.name)) {
+    if FilterFieldCatalog::shared().iter().any(|entry| pattern_covers(pattern, entry.name)) {
         return Err(format!("{pattern} is not compared: not a field of RPC-over-RDMA, RPC or a procedure"));
     }
     let near = nearest(pattern.trim_end_matches('*'), fields());

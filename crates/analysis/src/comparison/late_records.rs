@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::pairing_queue::{NumberedPairingKey, PairingQueue, WaitingRecord};
+use super::pairing_queue::{ComparisonPairingQueue, NumberedComparisonKey, UnpairedTransaction};
 use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
 
 /// Number of late records of a side from which they are paired.
@@ -15,15 +15,15 @@ const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
 const MAX_CANDIDATES: usize = 64;
 
 /// A record that can be the partner of a late one.
-struct LateCandidate<'q> {
-    waiting: &'q WaitingRecord,
-    key: NumberedPairingKey<'q>,
+struct LateRecordCandidate<'q> {
+    waiting: &'q UnpairedTransaction,
+    key: NumberedComparisonKey<'q>,
     is_late: bool,
     is_taken: bool,
 }
 
 /// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a partner.
-type LatePair = [(bool, usize); 2];
+type LateRecordPair = [(bool, usize); 2];
 
 impl Comparison {
     /// Returns `true` if more than a number of late records wait on a side, or as many bytes in proportion.
@@ -51,7 +51,7 @@ impl Comparison {
     /// Pairs the late records of a queue with late ones and with records without partners of the other side.
     pub(super) fn pair_late_records(
         &mut self,
-        lane: &mut PairingQueue,
+        lane: &mut ComparisonPairingQueue,
         receive: &mut DifferenceReceiver<'_>,
     ) {
         if lane.sides.iter().all(|row| row.late.is_empty()) {
@@ -83,7 +83,7 @@ impl Comparison {
     }
 
     /// Returns the pairs of late records with records of the other side.
-    fn late_pairs(&mut self, lane: &PairingQueue) -> Vec<LatePair> {
+    fn late_pairs(&mut self, lane: &ComparisonPairingQueue) -> Vec<LateRecordPair> {
         let is_other_minor = lane.differs_in_minor_version();
         let mut candidates = |side: usize| {
             let row = &lane.sides[side];
@@ -92,7 +92,7 @@ impl Comparison {
             let mut candidates = Vec::with_capacity(row.late.len() + row.unpaired.len());
             for (is_late, waiting) in all {
                 let key = waiting.key.with_numbers(side, is_other_minor, &mut self.identities);
-                candidates.push(LateCandidate { waiting, key, is_late, is_taken: false });
+                candidates.push(LateRecordCandidate { waiting, key, is_late, is_taken: false });
             }
             candidates
         };
@@ -143,12 +143,12 @@ impl Comparison {
     }
 
     /// Makes late records without a partner records without partners.
-    pub(super) fn give_up_late_records(&mut self, lane: &mut PairingQueue) {
+    pub(super) fn give_up_late_records(&mut self, lane: &mut ComparisonPairingQueue) {
         for side in 0..2 {
             for late in std::mem::take(&mut lane.sides[side].late) {
                 self.late[side].subtract(&late);
                 self.unpaired.add(&late);
-                lane.sides[side].unpaired.push_back(WaitingRecord { pairs: self.pairs, ..late });
+                lane.sides[side].unpaired.push_back(UnpairedTransaction { pairs: self.pairs, ..late });
             }
         }
         self.evict(lane);

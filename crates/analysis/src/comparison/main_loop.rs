@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::difference::Difference;
 use super::record::ComparisonRecord;
-use super::{Comparison, ComparisonClient, ComparisonSide};
+use super::{ClientDirectionKey, Comparison, ComparisonSide};
 
 impl Comparison {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
@@ -18,7 +18,7 @@ impl Comparison {
     /// Returns the first error of `tell`, which ends the comparison.
     pub fn run<E>(
         &mut self,
-        mut next: impl FnMut(ComparisonSide) -> Option<(ComparisonClient, ComparisonRecord)>,
+        mut next: impl FnMut(ComparisonSide) -> Option<(ClientDirectionKey, ComparisonRecord)>,
         mut tell: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut told = Ok(());

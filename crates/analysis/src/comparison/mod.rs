@@ -44,11 +44,11 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-use difference::{Difference, DifferenceKind, DifferenceSide};
+use difference::{Difference, DifferenceKind, DifferenceSideValue};
 use memory_shares::ComparisonMemoryShares;
-pub use pairing_queue::ComparisonClient;
-use pairing_queue::{FilehandleOrigins, MAX_UNPAIRED, PairingQueue, WaitingRecord};
-use record_comparison::{ComparedCounts, RecordComparer, difference_side};
+pub use pairing_queue::ClientDirectionKey;
+use pairing_queue::{ComparisonPairingQueue, FilehandleOrigins, MAX_UNPAIRED, UnpairedTransaction};
+use record_comparison::{ComparisonCoverageCounts, RecordComparer, difference_side};
 
 use identity_map::IdentityMap;
 use options::ComparisonOptions;
@@ -100,12 +100,12 @@ struct RecordTotals {
 }
 
 impl RecordTotals {
-    fn add(&mut self, record: &WaitingRecord) {
+    fn add(&mut self, record: &UnpairedTransaction) {
         self.count += 1;
         self.bytes += record.bytes;
     }
 
-    fn subtract(&mut self, record: &WaitingRecord) {
+    fn subtract(&mut self, record: &UnpairedTransaction) {
         self.count -= 1;
         self.bytes -= record.bytes;
     }
@@ -121,9 +121,9 @@ pub struct Comparison {
     identities: IdentityMap,
     /// Origins of the filehandles of each side.
     origins: [FilehandleOrigins; 2],
-    queues: Vec<PairingQueue>,
+    queues: Vec<ComparisonPairingQueue>,
     /// Queue of each client, by side.
-    clients: [HashMap<ComparisonClient, usize>; 2],
+    clients: [HashMap<ClientDirectionKey, usize>; 2],
     waiting: [RecordTotals; 2],
     /// Records that came after their successors, of all queues.
     late: [RecordTotals; 2],
@@ -138,7 +138,7 @@ pub struct Comparison {
     /// Number of differences that the options exclude.
     filtered: u64,
     operation_counts: BTreeMap<Rc<str>, OperationSideCounts>,
-    compared: ComparedCounts,
+    compared: ComparisonCoverageCounts,
     pairs: u64,
     reordered: u64,
     setup_calls: u64,
@@ -167,7 +167,7 @@ impl Comparison {
             counts: BTreeMap::new(),
             filtered: 0,
             operation_counts: BTreeMap::new(),
-            compared: ComparedCounts::default(),
+            compared: ComparisonCoverageCounts::default(),
             pairs: 0,
             reordered: 0,
             setup_calls: 0,
@@ -177,18 +177,18 @@ impl Comparison {
     }
 
     /// Adds a record of a side.
-    pub fn push(&mut self, side: ComparisonSide, client: ComparisonClient, record: ComparisonRecord) {
+    pub fn push(&mut self, side: ComparisonSide, client: ClientDirectionKey, record: ComparisonRecord) {
         let at = side as usize;
         let name = self.counted_name(&record.class);
         self.operation_counts.entry(name).or_default().counts[at] += 1;
         let lane = *self.clients[at].entry(client).or_insert_with_key(|client| {
-            let mut lane = PairingQueue::default();
+            let mut lane = ComparisonPairingQueue::default();
             lane.sides[at].client = Some(client.clone());
             self.queues.push(lane);
             self.queues.len() - 1
         });
         let key = self.origins[at].key(&record);
-        let record = WaitingRecord::new(record, key);
+        let record = UnpairedTransaction::new(record, key);
         if self.queues[lane].sides[at].is_late(&record) {
             self.late[at].add(&record);
         } else {
@@ -243,7 +243,7 @@ impl Comparison {
         }
     }
 
-    fn with_queue(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut PairingQueue)) {
+    fn with_queue(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut ComparisonPairingQueue)) {
         #[cfg(test)]
         {
             self.visited += 1;
@@ -273,7 +273,7 @@ impl Comparison {
     }
 
     /// Limits the number of records without partners that wait for a late one, and their memory.
-    fn evict(&mut self, lane: &mut PairingQueue) {
+    fn evict(&mut self, lane: &mut ComparisonPairingQueue) {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
             while (self.unpaired.count > MAX_UNPAIRED || self.unpaired.bytes > self.memory.unpaired_bytes)
@@ -371,7 +371,7 @@ impl Comparison {
         }
     }
 
-    fn subtract_waiting(&mut self, side: usize, records: &[WaitingRecord]) {
+    fn subtract_waiting(&mut self, side: usize, records: &[UnpairedTransaction]) {
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
     }
 
@@ -384,9 +384,9 @@ impl Comparison {
         }
         let here = difference_side(record, true, Some(record.summary()));
         let (kind, a, b) = if side == 0 {
-            (DifferenceKind::Missing, here, DifferenceSide::default())
+            (DifferenceKind::Missing, here, DifferenceSideValue::default())
         } else {
-            (DifferenceKind::Extra, DifferenceSide::default(), here)
+            (DifferenceKind::Extra, DifferenceSideValue::default(), here)
         };
         let operation = record.title.to_string();
         self.report(Difference { kind, operation, path: String::new(), field: "", count: 1, a, b });
@@ -400,7 +400,7 @@ impl Comparison {
         a: impl ToString,
         b: impl ToString,
     ) {
-        let side = |value: String| DifferenceSide { location: None, frame: None, value: Some(value) };
+        let side = |value: String| DifferenceSideValue { location: None, frame: None, value: Some(value) };
         self.report(Difference {
             kind,
             operation: "capture".to_owned(),
@@ -446,7 +446,7 @@ impl Comparison {
     }
 
     /// Returns the counts of compared fields.
-    pub fn compared(&self) -> ComparedCounts {
+    pub fn compared(&self) -> ComparisonCoverageCounts {
         self.compared
     }
 
@@ -486,7 +486,7 @@ pub fn class(title: &str) -> String {
 }
 
 /// Returns `true` if exactly one side of a queue uses RDMA.
-fn differs_in_rdma(lane: &PairingQueue) -> bool {
+fn differs_in_rdma(lane: &ComparisonPairingQueue) -> bool {
     let is_rdma = |side: usize| {
         let row = &lane.sides[side];
         row.is_rdma

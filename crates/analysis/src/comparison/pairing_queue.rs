@@ -28,7 +28,7 @@ const ALIGNMENT_BYTES: usize = 160;
 /// A client and a direction. The same client on both sides has the same address, or the same rank in order of
 /// appearance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ComparisonClient {
+pub struct ClientDirectionKey {
     /// Address of the client of the connection, as text.
     pub address: Rc<str>,
     /// Direction of its Calls.
@@ -37,17 +37,17 @@ pub struct ComparisonClient {
 
 /// A waiting record with its key.
 #[derive(Debug)]
-pub(super) struct WaitingRecord {
+pub(super) struct UnpairedTransaction {
     pub(super) record: ComparisonRecord,
-    pub(super) key: PairingKey,
+    pub(super) key: ComparisonPairingKey,
     /// Number of pairs when it was found to have no partner.
     pub(super) pairs: u64,
     /// Memory of the record and its key.
     pub(super) bytes: usize,
 }
 
-impl WaitingRecord {
-    pub(super) fn new(record: ComparisonRecord, key: PairingKey) -> Self {
+impl UnpairedTransaction {
+    pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
         let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
         let filehandles = allocated::<Filehandle>(key.filehandles.len());
         let bytes = record.memory_bytes() + of_itself + filehandles + ALIGNMENT_BYTES;
@@ -57,17 +57,17 @@ impl WaitingRecord {
 
 /// One side of a queue.
 #[derive(Debug, Default)]
-pub(super) struct PairingQueueSide {
-    pub(super) client: Option<ComparisonClient>,
-    pub(super) waiting: VecDeque<WaitingRecord>,
+pub(super) struct ComparisonPairingQueueSide {
+    pub(super) client: Option<ClientDirectionKey>,
+    pub(super) waiting: VecDeque<UnpairedTransaction>,
     /// Largest first frame of the records taken.
     pub(super) last_taken_frame: u64,
     /// Last frame of the records taken.
     last_end_frame: u64,
     /// Records without partners.
-    pub(super) unpaired: VecDeque<WaitingRecord>,
+    pub(super) unpaired: VecDeque<UnpairedTransaction>,
     /// Records that arrived after their successors were taken, because no Reply came.
-    pub(super) late: Vec<WaitingRecord>,
+    pub(super) late: Vec<UnpairedTransaction>,
     pub(super) records: u64,
     /// Location and title of the first record.
     pub(super) first: Option<(DifferenceLocation, Rc<str>)>,
@@ -81,14 +81,14 @@ pub(super) struct PairingQueueSide {
     has_steps: bool,
 }
 
-impl PairingQueueSide {
+impl ComparisonPairingQueueSide {
     /// Returns `true` if records behind this one were taken already.
-    pub(super) fn is_late(&self, waiting: &WaitingRecord) -> bool {
+    pub(super) fn is_late(&self, waiting: &UnpairedTransaction) -> bool {
         frame(&waiting.record) < self.last_taken_frame
     }
 
     /// Adds a record in the order of its first frame.
-    pub(super) fn push(&mut self, waiting: WaitingRecord) {
+    pub(super) fn push(&mut self, waiting: UnpairedTransaction) {
         self.records += 1;
         self.is_rdma |= waiting.record.is_rdma();
         self.has_steps |= waiting.record.replayed_step.is_some();
@@ -101,7 +101,7 @@ impl PairingQueueSide {
             self.late.push(waiting);
             return;
         }
-        let is_before = |other: &WaitingRecord| self::frame(&other.record) <= frame;
+        let is_before = |other: &UnpairedTransaction| self::frame(&other.record) <= frame;
         let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
         // With hundreds of thousands of clients of one record each, capacity for four records each would be a large
         // allocation, which is slow to find.
@@ -122,7 +122,7 @@ impl PairingQueueSide {
     }
 
     /// Takes the first `count` records.
-    pub(super) fn take(&mut self, count: usize) -> Vec<WaitingRecord> {
+    pub(super) fn take(&mut self, count: usize) -> Vec<UnpairedTransaction> {
         let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
         while taken.len() < count
             && let Some(mut waiting) = self.waiting.pop_front()
@@ -150,11 +150,11 @@ pub(super) fn frame(record: &ComparisonRecord) -> u64 {
 
 /// Both sides of one client and direction.
 #[derive(Debug, Default)]
-pub(super) struct PairingQueue {
-    pub(super) sides: [PairingQueueSide; 2],
+pub(super) struct ComparisonPairingQueue {
+    pub(super) sides: [ComparisonPairingQueueSide; 2],
 }
 
-impl PairingQueue {
+impl ComparisonPairingQueue {
     /// Returns `true` if B is a replay of A: its records name their steps of A, and have the same signatures.
     pub(super) fn is_replay(&self) -> bool {
         self.sides[1].has_steps && !self.sides[0].has_steps
@@ -173,8 +173,9 @@ impl PairingQueue {
             found.filter_map(|(at, waiting)| Some((at, *places.get(&waiting.record.location.index)?)));
         let mut pairs: Vec<_> = found.collect();
         let all = pairs.len();
-        let signature =
-            |row: &PairingQueueSide, at: usize| row.waiting.get(at).map(|waiting| waiting.key.signature);
+        let signature = |row: &ComparisonPairingQueueSide, at: usize| {
+            row.waiting.get(at).map(|waiting| waiting.key.signature)
+        };
         pairs.retain(|(i, j)| signature(a, *i) == signature(b, *j));
         (pairs.len() * 10 >= all * 9).then_some(pairs)
     }
@@ -188,7 +189,7 @@ impl PairingQueue {
 
 /// Key of a Call: everything that can be expected to be equal on both sides. It does not change with later records.
 #[derive(Clone, Debug)]
-pub(super) struct PairingKey {
+pub(super) struct ComparisonPairingKey {
     /// Hash of the operation and everything in the Call that must be equal.
     call: u64,
     /// The same hash without fields that depend on the minor version.
@@ -220,7 +221,7 @@ impl FilehandleOrigins {
     }
 
     /// Returns the key of a record, and adds the filehandles of its messages.
-    pub(super) fn key(&mut self, record: &ComparisonRecord) -> PairingKey {
+    pub(super) fn key(&mut self, record: &ComparisonRecord) -> ComparisonPairingKey {
         let by = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
         let filehandles =
             record.call.as_ref().map(|call| self.filehandles_of(call, by, 0)).unwrap_or_default();
@@ -228,7 +229,7 @@ impl FilehandleOrigins {
         if let Some(reply) = &record.reply {
             self.filehandles_of(reply, by, scope);
         }
-        PairingKey {
+        ComparisonPairingKey {
             call: mixed([record.signature, record.arguments, 0, 0]),
             minor_independent_hash: by,
             signature: record.signature,
@@ -293,7 +294,7 @@ fn mixed(words: [u64; 4]) -> u64 {
 
 /// Relation between the filehandles of two Calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum FilehandleRelation {
+enum FilehandleEquality {
     /// Equal, as far as known.
     Same,
     /// Unknown.
@@ -302,42 +303,42 @@ enum FilehandleRelation {
     Other,
 }
 
-impl PairingKey {
+impl ComparisonPairingKey {
     /// Adds the current numbers of its filehandles.
     pub(super) fn with_numbers(
         &self,
         side: usize,
         is_other_minor: bool,
         renaming: &mut IdentityMap,
-    ) -> NumberedPairingKey<'_> {
+    ) -> NumberedComparisonKey<'_> {
         let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        NumberedPairingKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+        NumberedComparisonKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
 
 /// A key with the numbers that its filehandles share with the other side.
-pub(super) struct NumberedPairingKey<'k> {
-    key: &'k PairingKey,
+pub(super) struct NumberedComparisonKey<'k> {
+    key: &'k ComparisonPairingKey,
     /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
 
-impl NumberedPairingKey<'_> {
-    fn filehandle_relation(&self, other: &Self) -> FilehandleRelation {
+impl NumberedComparisonKey<'_> {
+    fn filehandle_relation(&self, other: &Self) -> FilehandleEquality {
         if self.numbers.len() != other.numbers.len() {
-            return FilehandleRelation::Other;
+            return FilehandleEquality::Other;
         }
-        let mut objects = FilehandleRelation::Same;
+        let mut objects = FilehandleEquality::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
             if !is_pair && a.origin != b.origin {
                 if *of_a != 0 || *of_b != 0 {
-                    return FilehandleRelation::Other;
+                    return FilehandleEquality::Other;
                 }
-                objects = FilehandleRelation::Unknown;
+                objects = FilehandleEquality::Unknown;
             }
         }
         objects
@@ -351,7 +352,7 @@ impl NumberedPairingKey<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.filehandle_relation(other) != FilehandleRelation::Other
+        self.call == other.call && self.filehandle_relation(other) != FilehandleEquality::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -369,9 +370,9 @@ impl NumberedPairingKey<'_> {
             [3, 2, 0]
         };
         match self.filehandle_relation(other) {
-            FilehandleRelation::Same => same,
-            FilehandleRelation::Unknown => unknown,
-            FilehandleRelation::Other => others,
+            FilehandleEquality::Same => same,
+            FilehandleEquality::Unknown => unknown,
+            FilehandleEquality::Other => others,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use super::difference::{Difference, DifferenceKind};
-use super::pairing_queue::{ALIGNMENT_WINDOWS, MAX_REPLY_DISTANCE, PairingQueue, WaitingRecord, frame};
+use super::pairing_queue::{
+    ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, UnpairedTransaction, frame,
+};
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
 use super::{Comparison, DifferenceReceiver, PairingUrgency, alignment, differs_in_rdma};
@@ -12,7 +14,7 @@ impl Comparison {
     /// Matches the records of a queue.
     pub(super) fn match_queue(
         &mut self,
-        lane: &mut PairingQueue,
+        lane: &mut ComparisonPairingQueue,
         pace: PairingUrgency,
         receive: &mut DifferenceReceiver<'_>,
     ) {
@@ -57,7 +59,7 @@ impl Comparison {
     /// Aligns the two sides, whose first records differ.
     fn match_by_alignment(
         &mut self,
-        lane: &mut PairingQueue,
+        lane: &mut ComparisonPairingQueue,
         is_all: bool,
         receive: &mut DifferenceReceiver<'_>,
     ) {
@@ -88,21 +90,21 @@ impl Comparison {
             let records = records.into_iter().enumerate();
             for (_, waiting) in records.filter(|(at, _)| !paired.contains(at)) {
                 self.unpaired.add(&waiting);
-                row.unpaired.push_back(WaitingRecord { pairs: self.pairs, ..waiting });
+                row.unpaired.push_back(UnpairedTransaction { pairs: self.pairs, ..waiting });
             }
         }
         self.evict(lane);
     }
 
     /// Returns the alignment of the waiting records, as far as known by now.
-    fn alignment_of(&mut self, lane: &PairingQueue, is_all: bool) -> alignment::Alignment {
+    fn alignment_of(&mut self, lane: &ComparisonPairingQueue, is_all: bool) -> alignment::SequenceAlignment {
         if let Some(pairs) = lane.is_replay().then(|| lane.pairs_by_step()).flatten() {
             let lengths = lane.sides.each_ref().map(|row| row.waiting.len());
             return alignment::align_by_steps(pairs, (lengths[0], lengths[1]), is_all);
         }
         let longest = lane.sides.iter().map(|row| row.waiting.len()).max().unwrap_or(0);
         let is_other_minor = lane.differs_in_minor_version();
-        let mut found = alignment::Alignment::default();
+        let mut found = alignment::SequenceAlignment::default();
         for window in ALIGNMENT_WINDOWS {
             let is_end = window >= longest;
             let mut sides: [Vec<_>; 2] = Default::default();
@@ -113,7 +115,7 @@ impl Comparison {
             let keys = sides.each_ref().map(|side| side.iter().map(|known| known.call).collect::<Vec<_>>());
             let [a, b] = &sides;
             let of = |i: usize, j: usize| a.get(i).zip(b.get(j));
-            let rows = alignment::AlignmentInput {
+            let rows = alignment::SequenceAlignmentInput {
                 keys: [&keys[0], &keys[1]],
                 weight: |i, j| of(i, j).map_or(0, |(one, other)| one.weight(other)),
                 is_same: |i, j| of(i, j).is_some_and(|(one, other)| one.is_same(other)),
@@ -130,13 +132,13 @@ impl Comparison {
     /// sides; operations in flight at the same time are independent. Two swapped operations are one difference.
     fn report_moved(
         &mut self,
-        rows: [&[WaitingRecord]; 2],
+        rows: [&[UnpairedTransaction]; 2],
         moved: &[(usize, usize)],
         pairs: &[(usize, usize)],
     ) {
         let [a, b] = rows;
         let is_exact = self.options.strict || self.options.exact;
-        let waited = |row: &[WaitingRecord], first: usize, second: usize| {
+        let waited = |row: &[UnpairedTransaction], first: usize, second: usize| {
             record(row, first)
                 .zip(record(row, second))
                 .is_some_and(|(first, second)| is_exact || first.end_frame < frame(second))
@@ -178,7 +180,11 @@ impl Comparison {
     }
 
     /// Pairs late records with those without partners, and reports the rest.
-    pub(super) fn finish_queue(&mut self, lane: &mut PairingQueue, receive: &mut DifferenceReceiver<'_>) {
+    pub(super) fn finish_queue(
+        &mut self,
+        lane: &mut ComparisonPairingQueue,
+        receive: &mut DifferenceReceiver<'_>,
+    ) {
         let across = differs_in_rdma(lane);
         self.pair_late_records(lane, receive);
         self.give_up_late_records(lane);
@@ -193,13 +199,13 @@ impl Comparison {
 
     /// Pairs each Reply without its Call, whose operation is unknown, with a nearby unpaired Transaction of the other
     /// side.
-    fn pair_replies(&mut self, lane: &mut PairingQueue, receive: &mut DifferenceReceiver<'_>) {
+    fn pair_replies(&mut self, lane: &mut ComparisonPairingQueue, receive: &mut DifferenceReceiver<'_>) {
         let across = differs_in_rdma(lane);
         for side in 0..2 {
             let mut at = 0;
             while let Some(reply) = lane.sides[side].unpaired.get(at) {
-                let near = |other: &WaitingRecord| other.pairs.abs_diff(reply.pairs);
-                let is_likely = |other: &WaitingRecord| {
+                let near = |other: &UnpairedTransaction| other.pairs.abs_diff(reply.pairs);
+                let is_likely = |other: &UnpairedTransaction| {
                     other.record.call.is_some()
                         && other.record.reply.is_some()
                         && near(other) <= MAX_REPLY_DISTANCE
@@ -224,6 +230,6 @@ impl Comparison {
 }
 
 /// Returns the record at an index.
-fn record(row: &[WaitingRecord], at: usize) -> Option<&ComparisonRecord> {
+fn record(row: &[UnpairedTransaction], at: usize) -> Option<&ComparisonRecord> {
     row.get(at).map(|waiting| &waiting.record)
 }

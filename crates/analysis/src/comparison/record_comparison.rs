@@ -6,9 +6,9 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::compare_class::{CompareClass, IdentityType};
-use super::compare_policy::{ComparePolicy, FieldTreatment};
-use super::difference::{Difference, DifferenceKind, DifferenceSide};
-use super::directory_listing::{ComparisonListing, ListingMatch};
+use super::compare_policy::{ComparePolicy, FieldComparisonTreatment};
+use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
 use super::exact_comparison::{compare_exactly, compare_findings};
 use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
 use super::options::ComparisonOptions;
@@ -25,7 +25,7 @@ pub const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
 
 /// Counts of a comparison besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ComparedCounts {
+pub struct ComparisonCoverageCounts {
     /// Number of fields whose values were compared.
     pub fields: u64,
     /// Number of bytes of file data whose hashes were compared.
@@ -36,7 +36,7 @@ pub struct ComparedCounts {
     pub version_dependent_fields: u64,
 }
 
-impl ComparedCounts {
+impl ComparisonCoverageCounts {
     /// Returns the increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl ComparedCounts {
     }
 }
 
-impl AddAssign for ComparedCounts {
+impl AddAssign for ComparisonCoverageCounts {
     fn add_assign(&mut self, more: Self) {
         self.fields += more.fields;
         self.data_bytes += more.data_bytes;
@@ -64,7 +64,7 @@ pub struct RecordComparer<'c> {
     /// Identity map of both sides.
     pub identities: &'c mut IdentityMap,
     /// Counts of the comparison.
-    pub compared: &'c mut ComparedCounts,
+    pub compared: &'c mut ComparisonCoverageCounts,
 }
 
 /// Two records, and their differences so far.
@@ -86,7 +86,7 @@ struct OperationPosition {
 }
 
 /// Two paired operations.
-struct SectionPair<'s> {
+struct OperationPair<'s> {
     spot: OperationPosition,
     a: &'s ComparedSection,
     b: &'s ComparedSection,
@@ -99,11 +99,11 @@ struct SectionPair<'s> {
     /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
     differing_unions: Vec<String>,
     /// The group of fields on one side only that the last field belongs to.
-    group: Option<DifferenceGroup>,
+    group: Option<OneSidedFieldGroup>,
 }
 
 /// Adjacent fields on one side only, which are one difference.
-struct DifferenceGroup {
+struct OneSidedFieldGroup {
     is_a: bool,
     above: String,
     /// Path of the first field.
@@ -111,7 +111,7 @@ struct DifferenceGroup {
     kind: DifferenceKind,
 }
 
-impl SectionPair<'_> {
+impl OperationPair<'_> {
     fn path(&self, entry: &ComparedField) -> String {
         let dot = if self.a.name.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.a.name, entry.path.text)
@@ -146,8 +146,8 @@ pub(super) fn difference_side(
     record: &ComparisonRecord,
     is_call: bool,
     value: Option<String>,
-) -> DifferenceSide {
-    DifferenceSide { location: Some(record.location), frame: frame(record, is_call), value }
+) -> DifferenceSideValue {
+    DifferenceSideValue { location: Some(record.location), frame: frame(record, is_call), value }
 }
 
 impl PairComparison<'_> {
@@ -358,7 +358,7 @@ impl RecordComparer<'_> {
                     entries.any(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Status));
                 let is_other_arm = !is_call && found.has_status_difference() && !has_status;
                 let (arms, group) = (Vec::new(), None);
-                let sections = SectionPair {
+                let sections = OperationPair {
                     spot,
                     a,
                     b,
@@ -384,8 +384,8 @@ impl RecordComparer<'_> {
         }
     }
 
-    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: SectionPair<'_>) {
-        let SectionPair { a, b, is_plus, .. } = sections;
+    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: OperationPair<'_>) {
+        let OperationPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
         let is_skipped = |entry: &&ComparedField| {
@@ -396,7 +396,8 @@ impl RecordComparer<'_> {
         let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         if !sections.spot.is_call
-            && let (Some(one), Some(other)) = (ComparisonListing::find(&of_a), ComparisonListing::find(&of_b))
+            && let (Some(one), Some(other)) =
+                (ComparedDirectoryListing::find(&of_a), ComparedDirectoryListing::find(&of_b))
             && !one.is_same(&other)
         {
             self.listings(found, &mut sections, (&of_a, one), (&of_b, other));
@@ -409,9 +410,9 @@ impl RecordComparer<'_> {
     fn listings(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut SectionPair<'_>,
-        (of_a, a): (&[&ComparedField], ComparisonListing<'_>),
-        (of_b, b): (&[&ComparedField], ComparisonListing<'_>),
+        sections: &mut OperationPair<'_>,
+        (of_a, a): (&[&ComparedField], ComparedDirectoryListing<'_>),
+        (of_b, b): (&[&ComparedField], ComparedDirectoryListing<'_>),
     ) {
         let part = |of: &'_ [&ComparedField], range: std::ops::Range<usize>| {
             of.get(range)
@@ -428,10 +429,10 @@ impl RecordComparer<'_> {
         let mut alone = Vec::new();
         for met in a.match_entries(&b) {
             match met {
-                ListingMatch::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
-                ListingMatch::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
-                ListingMatch::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
-                ListingMatch::Moved(name, from, to) => {
+                DirectoryEntryMatch::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
+                DirectoryEntryMatch::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
+                DirectoryEntryMatch::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
+                DirectoryEntryMatch::Moved(name, from, to) => {
                     let word = |place| Some(format!("{} in place {place}", name.display_text()));
                     alone.push([word(from), word(to)]);
                 }
@@ -451,12 +452,12 @@ impl RecordComparer<'_> {
     fn fields(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut SectionPair<'_>,
+        sections: &mut OperationPair<'_>,
         a: &[&ComparedField],
         b: &[&ComparedField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike = OperationRelation {
+        let alike = OperationPairRelation {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
@@ -501,7 +502,7 @@ impl RecordComparer<'_> {
     fn compare_unpaired_field(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut SectionPair<'_>,
+        sections: &mut OperationPair<'_>,
         entry: &ComparedField,
         is_a: bool,
     ) {
@@ -510,12 +511,12 @@ impl RecordComparer<'_> {
             return;
         }
         let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
-            FieldTreatment::Equal(kind) | FieldTreatment::EqualBits(kind, _) => kind,
-            FieldTreatment::MinorVersionDependent => {
+            FieldComparisonTreatment::Equal(kind) | FieldComparisonTreatment::EqualBits(kind, _) => kind,
+            FieldComparisonTreatment::MinorVersionDependent => {
                 self.compared.version_dependent_fields += 1;
                 return;
             }
-            FieldTreatment::Ignored | FieldTreatment::IdentityNames(_) => return,
+            FieldComparisonTreatment::Ignored | FieldComparisonTreatment::IdentityNames(_) => return,
         };
         if let Some(group) = &sections.group
             && group.is_a == is_a
@@ -529,14 +530,14 @@ impl RecordComparer<'_> {
         let path = sections.path(entry);
         let above = entry.path.parent_path().to_owned();
         sections.group =
-            (!above.is_empty()).then(|| DifferenceGroup { is_a, above, path: path.clone(), kind });
+            (!above.is_empty()).then(|| OneSidedFieldGroup { is_a, above, path: path.clone(), kind });
         found.add(kind, sections.spot, path, entry.path.field, values);
     }
 
     fn entries(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut SectionPair<'_>,
+        sections: &mut OperationPair<'_>,
         a: &ComparedField,
         b: &ComparedField,
     ) {
@@ -561,16 +562,16 @@ impl RecordComparer<'_> {
         }
         let (kind, bits) =
             match found.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
-                FieldTreatment::Ignored => return,
-                FieldTreatment::MinorVersionDependent => {
+                FieldComparisonTreatment::Ignored => return,
+                FieldComparisonTreatment::MinorVersionDependent => {
                     self.compared.version_dependent_fields += 1;
                     return;
                 }
-                FieldTreatment::IdentityNames(identity) => {
+                FieldComparisonTreatment::IdentityNames(identity) => {
                     return self.identities(found, sections, identity, a, b);
                 }
-                FieldTreatment::Equal(kind) => (kind, sections.umask(a, b)),
-                FieldTreatment::EqualBits(kind, bits) => (kind, bits),
+                FieldComparisonTreatment::Equal(kind) => (kind, sections.umask(a, b)),
+                FieldComparisonTreatment::EqualBits(kind, bits) => (kind, bits),
             };
         // Another field at the same path; one without a name is not compared.
         let is_other =
@@ -594,7 +595,7 @@ impl RecordComparer<'_> {
     fn identities(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &SectionPair<'_>,
+        sections: &OperationPair<'_>,
         identity: IdentityType,
         a: &ComparedField,
         b: &ComparedField,
@@ -629,13 +630,13 @@ impl RecordComparer<'_> {
 
 /// Relation of two operations, on which the paths of their fields depend.
 #[derive(Clone, Copy)]
-struct OperationRelation {
+struct OperationPairRelation {
     is_plus: bool,
     is_other_minor: bool,
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn has_same_path(a: &ComparedField, b: &ComparedField, alike: OperationRelation) -> bool {
+fn has_same_path(a: &ComparedField, b: &ComparedField, alike: OperationPairRelation) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }

@@ -157,7 +157,7 @@ impl ComparisonRecorder {
         places: Option<&mut Vec<LocatedField<'a>>>,
     ) -> ComparedMessage {
         let length = cursor.length() as u64;
-        let mut listener = RecordListener::new(self, false, cursor.rest());
+        let mut listener = ComparableFieldObserver::new(self, false, cursor.rest());
         listener.places = places;
         let heard = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
             let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
@@ -185,7 +185,7 @@ impl ComparisonRecorder {
     ) -> (Option<ComparedMessage>, Vec<(usize, u64)>) {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
         let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
-        let mut listener = RecordListener::new(self, which == RpcMessageKind::Call, rpc);
+        let mut listener = ComparableFieldObserver::new(self, which == RpcMessageKind::Call, rpc);
         // A damaged header has no chunks to compare.
         let _ = reading.observe_rpcrdma(which, &mut listener);
         let heard = reading.observe_rpc(which, &mut listener);
@@ -330,14 +330,14 @@ fn chunks(
 }
 
 /// The data of READ_PLUS parts, hashed like that of a READ.
-struct ReadPlusData {
+struct ReadPlusDataHasher {
     hasher: twox_hash::xxhash3_128::Hasher,
     length: u64,
     is_hole: bool,
 }
 
 /// Observer of the fields of a message.
-struct RecordListener<'r, 'a> {
+struct ComparableFieldObserver<'r, 'a> {
     is_call: bool,
     /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
@@ -348,14 +348,14 @@ struct RecordListener<'r, 'a> {
     above: u32,
     /// Positions and lengths of identities and varying fields.
     spans: Vec<(usize, u64)>,
-    plus: Option<ReadPlusData>,
+    plus: Option<ReadPlusDataHasher>,
     /// The XID of the RPC-over-RDMA header.
     rdma_xid: Option<u64>,
     /// The RPC message, to check its padding.
     rpc: &'a [u8],
 }
 
-impl<'r, 'a> RecordListener<'r, 'a> {
+impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
     fn new(recorder: &'r mut ComparisonRecorder, is_call: bool, rpc: &'a [u8]) -> Self {
         Self {
             is_call,
@@ -392,7 +392,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
         if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
             return;
         }
-        let plus = self.plus.get_or_insert_with(|| ReadPlusData {
+        let plus = self.plus.get_or_insert_with(|| ReadPlusDataHasher {
             hasher: twox_hash::xxhash3_128::Hasher::new(),
             length: 0,
             is_hole: false,
@@ -447,7 +447,7 @@ impl<'r, 'a> RecordListener<'r, 'a> {
     }
 }
 
-impl<'a> Observer<'a> for RecordListener<'_, 'a> {
+impl<'a> Observer<'a> for ComparableFieldObserver<'_, 'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
@@ -475,7 +475,7 @@ impl<'a> Observer<'a> for RecordListener<'_, 'a> {
     }
 }
 
-impl<'a> RecordListener<'_, 'a> {
+impl<'a> ComparableFieldObserver<'_, 'a> {
     /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
     fn visit_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
         if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {

@@ -88,11 +88,11 @@ impl DifferenceTally {
 mod tests {
     use nfsrdma_dissectors::frame::FrameNumber;
 
-    use super::super::difference::{DifferenceKind, DifferenceSide};
+    use super::super::difference::{DifferenceKind, DifferenceSideValue};
     use super::*;
 
     fn difference(operation: &str, frame: u64) -> Difference {
-        let half = DifferenceSide { frame: Some(FrameNumber(frame)), ..DifferenceSide::default() };
+        let half = DifferenceSideValue { frame: Some(FrameNumber(frame)), ..DifferenceSideValue::default() };
         Difference {
             kind: DifferenceKind::Count,
             operation: operation.to_owned(),

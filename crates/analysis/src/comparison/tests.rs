@@ -16,7 +16,7 @@ fn compared(a: &str, b: &str) -> Comparison {
     let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
     for (side, name) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         for transaction in transactions(name) {
-            let client = ComparisonClient {
+            let client = ClientDirectionKey {
                 address: recorder.word(&transaction.connection.client.address.to_string()),
                 direction: transaction.direction,
             };
@@ -53,8 +53,8 @@ fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     }
 }
 
-fn client(address: &str) -> ComparisonClient {
-    ComparisonClient {
+fn client(address: &str) -> ClientDirectionKey {
+    ClientDirectionKey {
         address: address.into(),
         direction: nfsrdma_dissectors::flow::transaction::CallDirection::Forward,
     }
@@ -82,7 +82,7 @@ fn operations_that_waited_for_each_other_have_an_order() {
     let comparison = rows(ComparisonOptions::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
     assert_eq!(kinds(&comparison), [DifferenceKind::Order]);
     let difference = &comparison.differences()[0];
-    let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
+    let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
     assert!(
         value(&difference.a).contains("after") != value(&difference.b).contains("after"),
         "{difference:?}"

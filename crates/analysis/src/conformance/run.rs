@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, RuleScope, SeverityLevel};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, SeverityLevel};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use rustc_hash::FxHashMap;
@@ -139,7 +139,7 @@ impl ConformanceRun {
         for finding in &findings {
             self.of_transactions.add(finding);
             // Otherwise, the finding about the connection counts it at the end.
-            if finding.rule.scope == RuleScope::Each {
+            if finding.rule.scope == FindingGranularity::Each {
                 self.counts.add(finding);
                 if let Some(of_connections) = &mut self.of_connections {
                     of_connections.add(finding);

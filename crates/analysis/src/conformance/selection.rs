@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use nfsrdma_conformance::{Finding, KNOWN_DEVIATIONS, RULES, Rule, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use serde::Deserialize;
 
 /// Pattern of findings: a severity, the id of a rule, or an id with `*` for any characters.
@@ -21,9 +21,9 @@ pub enum FindingPattern {
 
 /// Error of a pattern that matches no rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownPattern(String);
+pub struct UnknownFindingPattern(String);
 
-impl fmt::Display for UnknownPattern {
+impl fmt::Display for UnknownFindingPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -33,10 +33,10 @@ impl fmt::Display for UnknownPattern {
     }
 }
 
-impl std::error::Error for UnknownPattern {}
+impl std::error::Error for UnknownFindingPattern {}
 
 impl FromStr for FindingPattern {
-    type Err = UnknownPattern;
+    type Err = UnknownFindingPattern;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(severity) = SeverityLevel::ALL.into_iter().find(|level| level.name() == text) {
@@ -45,12 +45,12 @@ impl FromStr for FindingPattern {
         if RULES.iter().any(|rule| matches_glob(text, rule.id)) {
             return Ok(Self::Rules(text.to_owned()));
         }
-        Err(UnknownPattern(text.to_owned()))
+        Err(UnknownFindingPattern(text.to_owned()))
     }
 }
 
 impl TryFrom<String> for FindingPattern {
-    type Error = UnknownPattern;
+    type Error = UnknownFindingPattern;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
@@ -178,8 +178,8 @@ impl LintConfig {
         }
         for known in &self.known {
             let side = match finding.side {
-                ConnectionRole::Client => (DeviationSide::Client, finding.connection.client),
-                ConnectionRole::Server => (DeviationSide::Server, finding.connection.server),
+                EndpointRole::Client => (DeviationSide::Client, finding.connection.client),
+                EndpointRole::Server => (DeviationSide::Server, finding.connection.server),
             };
             let is_side = known.side.is_none_or(|wanted| wanted == side.0);
             let is_address = known.address.is_none_or(|wanted| match side.1.address {

@@ -33,7 +33,7 @@ pub enum FieldOrigin {
 
 /// A field, by its name.
 #[derive(Clone, Debug)]
-pub struct CatalogEntry {
+pub struct FilterFieldCatalogEntry {
     /// Filter name.
     pub name: &'static str,
     /// Type of the values.
@@ -50,11 +50,11 @@ pub struct CatalogEntry {
 
 /// All fields, in the order of names.
 #[derive(Clone, Debug)]
-pub struct Catalog {
-    entries: BTreeMap<&'static str, CatalogEntry>,
+pub struct FilterFieldCatalog {
+    entries: BTreeMap<&'static str, FilterFieldCatalogEntry>,
 }
 
-impl Catalog {
+impl FilterFieldCatalog {
     /// Creates the catalogue of all fields.
     pub fn new() -> Self {
         let mut entries = BTreeMap::new();
@@ -80,7 +80,8 @@ impl Catalog {
             entries.insert(name, plain(name, kind, text, source, FieldOrigin::Generated(fact)));
         }
         for alias in ALIASES {
-            let of: Vec<&CatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
+            let of: Vec<&FilterFieldCatalogEntry> =
+                alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
                 FieldAliasPart::Whole | FieldAliasPart::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
@@ -97,7 +98,7 @@ impl Catalog {
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
-            entries.insert(alias.name, CatalogEntry { names, ..entry });
+            entries.insert(alias.name, FilterFieldCatalogEntry { names, ..entry });
         }
         for bit in mask_bits::all_bits() {
             let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
@@ -108,24 +109,24 @@ impl Catalog {
                 TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
             let entry =
                 plain(&of.name, FilterType::Enumeration, &of.about, source, FieldOrigin::Procedure(of));
-            entries.insert(&of.name, CatalogEntry { names: of.names.clone(), ..entry });
+            entries.insert(&of.name, FilterFieldCatalogEntry { names: of.names.clone(), ..entry });
         }
         Self { entries }
     }
 
     /// Returns the catalogue, created on first use.
     pub fn shared() -> &'static Self {
-        static SHARED: LazyLock<Catalog> = LazyLock::new(Catalog::new);
+        static SHARED: LazyLock<FilterFieldCatalog> = LazyLock::new(FilterFieldCatalog::new);
         &SHARED
     }
 
     /// Returns the field of this name.
-    pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
+    pub fn get(&self, name: &str) -> Option<&FilterFieldCatalogEntry> {
         self.entries.get(name)
     }
 
     /// Returns all fields, in the order of names.
-    pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
+    pub fn iter(&self) -> impl Iterator<Item = &FilterFieldCatalogEntry> {
         self.entries.values()
     }
 
@@ -143,7 +144,7 @@ impl Catalog {
     }
 }
 
-impl Default for Catalog {
+impl Default for FilterFieldCatalog {
     fn default() -> Self {
         Self::new()
     }
@@ -155,8 +156,8 @@ fn plain(
     text: &str,
     source: &str,
     origin: FieldOrigin,
-) -> CatalogEntry {
-    CatalogEntry {
+) -> FilterFieldCatalogEntry {
+    FilterFieldCatalogEntry {
         name,
         kind,
         text: text.to_owned(),
@@ -188,8 +189,8 @@ pub(super) const COMBINED_PROTOCOL: (&str, &[&str], &str, &str) = (
 );
 
 /// Returns the protocols that have fields, but no group with their name.
-fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry> {
-    let mut found: BTreeMap<&'static str, CatalogEntry> = BTreeMap::new();
+fn protocols(entries: &BTreeMap<&'static str, FilterFieldCatalogEntry>) -> Vec<FilterFieldCatalogEntry> {
+    let mut found: BTreeMap<&'static str, FilterFieldCatalogEntry> = BTreeMap::new();
     for entry in entries.values() {
         let Some((protocol, _)) = entry.name.split_once('.') else { continue };
         let FieldOrigin::Structure(layers) = &entry.origin else { continue };
@@ -210,10 +211,10 @@ fn protocols(entries: &BTreeMap<&'static str, CatalogEntry>) -> Vec<CatalogEntry
     found.into_values().collect()
 }
 
-fn described(name: &'static str, places: &[RegisteredField]) -> Option<CatalogEntry> {
+fn described(name: &'static str, places: &[RegisteredField]) -> Option<FilterFieldCatalogEntry> {
     // If a structure has the name of one of its values, the value is compared.
     let first = places.iter().find(|place| !place.is_group()).or(places.first())?;
-    let mut entry = CatalogEntry {
+    let mut entry = FilterFieldCatalogEntry {
         name,
         kind: FilterType::from_field(name, first.field.kind),
         text: first.doc().text,
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_field_of_many_structures_is_one_entry_with_all_their_sources() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         let offset = catalog.get("nfs.offset4").unwrap();
         assert_eq!(offset.kind, FilterType::Unsigned);
         assert!(offset.sources.contains(&"RFC 8881 section 18.32.1".to_owned()), "{:?}", offset.sources);
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn enumerations_bring_the_names_of_their_values() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         let names = |field: &str| catalog.get(field).unwrap().names.clone();
         assert!(names("nfs.opcode").contains(&(53, "SEQUENCE")));
         assert!(names("nfs.status").contains(&(10013, "NFS4ERR_GRACE")));
@@ -316,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_protocol_is_told_from_a_structure() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
             assert_eq!(
                 catalog.get(protocol).map(|entry| entry.kind),
@@ -330,7 +331,7 @@ mod tests {
 
     #[test]
     fn what_was_mistyped_is_proposed() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         assert_eq!(catalog.nearest("nfs.opcod"), ["nfs.opcode"]);
         assert_eq!(catalog.nearest("infiniband.bht.destqp"), ["infiniband.bth.destqp"]);
         assert_eq!(catalog.nearest("RPC.XID").first(), Some(&"rpc.xid"));
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_there_is_instead_is_proposed() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         assert_eq!(catalog.nearest("nfs.full_name"), ["nfsrdma.path"]);
         for name in REPLACEMENTS.iter().flat_map(|(_, instead)| *instead) {
             assert!(catalog.get(name).is_some(), "{name}");
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn every_alias_stands_for_a_field_that_there_is() {
-        let catalog = Catalog::new();
+        let catalog = FilterFieldCatalog::new();
         for alias in ALIASES {
             assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
         }

@@ -3,15 +3,15 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Filter;
-use super::catalog::{Catalog, FilterType};
+use super::catalog::{FilterFieldCatalog, FilterType};
 use super::compile::FilterField;
-use super::compiled_program::FilterNode;
+use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
 use super::value::{FilterFieldIndex, FilterValue};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
-pub struct FilterColumn {
+pub struct ShownField {
     /// Name of the field.
     pub name: &'static str,
     /// Type of the field.
@@ -21,7 +21,7 @@ pub struct FilterColumn {
 
 /// A value of a column.
 #[derive(Clone, Copy, Debug)]
-pub struct FilterColumnValue<'v>(pub(super) FilterValue<'v>);
+pub struct ShownFieldValue<'v>(pub(super) FilterValue<'v>);
 
 /// A value for output.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +46,7 @@ pub enum OutputFieldValue<'v> {
     Unknown,
 }
 
-impl<'v> FilterColumnValue<'v> {
+impl<'v> ShownFieldValue<'v> {
     /// Returns `true` if it is a value of this type: structures named like a number or time in them have bytes, too.
     pub(super) fn has_type(self, kind: FilterType) -> bool {
         let is_one_value = matches!(
@@ -81,15 +81,15 @@ impl<'v> FilterColumnValue<'v> {
 impl Filter {
     /// Creates a filter that accepts everything.
     pub fn accept_all() -> Self {
-        Self { program: FilterNode::And(Vec::new()), fields: Vec::new() }
+        Self { program: CompiledFilterNode::And(Vec::new()), fields: Vec::new() }
     }
 
     /// Adds these fields to the extracted values.
     ///
     /// # Errors
     /// Returns an error if no field has one of the names.
-    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<FilterColumn>), String> {
-        let catalog = Catalog::shared();
+    pub fn with_columns(mut self, names: &[String]) -> Result<(Self, Vec<ShownField>), String> {
+        let catalog = FilterFieldCatalog::shared();
         let mut columns = Vec::new();
         for name in names {
             let Some(entry) = catalog.get(name) else {
@@ -116,7 +116,7 @@ impl Filter {
                     self.fields.len() - 1
                 }
             };
-            columns.push(FilterColumn { name: entry.name, kind: entry.kind, slot });
+            columns.push(ShownField { name: entry.name, kind: entry.kind, slot });
         }
         Ok((self, columns))
     }

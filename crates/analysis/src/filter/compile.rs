@@ -8,8 +8,8 @@ use std::borrow::Cow;
 
 use regex::bytes::RegexBuilder;
 
-use super::catalog::{Catalog, CatalogEntry, FieldOrigin, FilterType};
-use super::compiled_program::{ComparisonOperator, CompiledExpression, FilterFunction, FilterNode};
+use super::catalog::{FieldOrigin, FilterFieldCatalog, FilterFieldCatalogEntry, FilterType};
+use super::compiled_program::{ComparisonOperator, CompiledExpression, CompiledFilterNode, FilterFunction};
 use super::error::{FilterError, proposal};
 use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
@@ -34,7 +34,7 @@ pub(super) struct FilterField {
 /// The compiler of filter programs.
 pub(super) struct FilterCompiler<'c> {
     text: &'c str,
-    catalog: &'c Catalog,
+    catalog: &'c FilterFieldCatalog,
     /// The fields used so far.
     pub(super) fields: Vec<FilterField>,
 }
@@ -42,7 +42,7 @@ pub(super) struct FilterCompiler<'c> {
 type FilterCompileResult<T, E = FilterError> = std::result::Result<T, E>;
 
 impl<'c> FilterCompiler<'c> {
-    pub(super) fn new(text: &'c str, catalog: &'c Catalog) -> Self {
+    pub(super) fn new(text: &'c str, catalog: &'c FilterFieldCatalog) -> Self {
         Self { text, catalog, fields: Vec::new() }
     }
 
@@ -55,12 +55,12 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Compiles a test.
-    pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<FilterNode> {
+    pub(super) fn test(&mut self, test: &FilterSyntaxNode<'_>) -> FilterCompileResult<CompiledFilterNode> {
         Ok(match test {
-            FilterSyntaxNode::Or(tests) => FilterNode::Or(self.tests(tests)?),
-            FilterSyntaxNode::Xor(tests) => FilterNode::Xor(self.tests(tests)?),
-            FilterSyntaxNode::And(tests) => FilterNode::And(self.tests(tests)?),
-            FilterSyntaxNode::Not(test) => FilterNode::Not(Box::new(self.test(test)?)),
+            FilterSyntaxNode::Or(tests) => CompiledFilterNode::Or(self.tests(tests)?),
+            FilterSyntaxNode::Xor(tests) => CompiledFilterNode::Xor(self.tests(tests)?),
+            FilterSyntaxNode::And(tests) => CompiledFilterNode::And(self.tests(tests)?),
+            FilterSyntaxNode::Not(test) => CompiledFilterNode::Not(Box::new(self.test(test)?)),
             FilterSyntaxNode::Operand(operand) => self.compile_operand_test(operand)?,
             FilterSyntaxNode::Relation(quantifier, left, relation, span, right) => {
                 self.relation(*quantifier, left, *relation, *span, right)?
@@ -69,16 +69,16 @@ impl<'c> FilterCompiler<'c> {
         })
     }
 
-    fn tests(&mut self, tests: &[FilterSyntaxNode<'_>]) -> FilterCompileResult<Vec<FilterNode>> {
+    fn tests(&mut self, tests: &[FilterSyntaxNode<'_>]) -> FilterCompileResult<Vec<CompiledFilterNode>> {
         tests.iter().map(|test| self.test(test)).collect()
     }
 
     /// Compiles an operand without a relation.
-    fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<FilterNode> {
+    fn compile_operand_test(&mut self, operand: &Operand<'_>) -> FilterCompileResult<CompiledFilterNode> {
         match &operand.form {
             OperandForm::Word(word) => {
                 let entry = self.entry(word, operand.span)?;
-                Ok(FilterNode::Exists(self.slot(entry, false)))
+                Ok(CompiledFilterNode::Exists(self.slot(entry, false)))
             }
             OperandForm::Quoted(_) | OperandForm::Char(_) => {
                 Err(self.error(operand.span, "a value is not a test; compare a field with it"))
@@ -95,13 +95,13 @@ impl<'c> FilterCompiler<'c> {
                 // A slice is tested for presence; the result of a calculation for being nonzero.
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
-                    true => FilterNode::Compare {
+                    true => CompiledFilterNode::Compare {
                         left: CompiledExpression::Function(FilterFunction::Len, vec![expression]),
                         is: ComparisonOperator::Greater,
                         right: CompiledExpression::Constant(FilterConstant::Number(0)),
                         every: false,
                     },
-                    false => FilterNode::True(expression),
+                    false => CompiledFilterNode::True(expression),
                 })
             }
         }
@@ -118,7 +118,7 @@ impl<'c> FilterCompiler<'c> {
         relation: ParsedComparisonOperator,
         span: FilterSpan,
         right: &Operand<'_>,
-    ) -> FilterCompileResult<FilterNode> {
+    ) -> FilterCompileResult<CompiledFilterNode> {
         let (is, every) = match relation {
             ParsedComparisonOperator::Equal => (ComparisonOperator::Equal, false),
             ParsedComparisonOperator::AllEqual => (ComparisonOperator::Equal, true),
@@ -180,7 +180,7 @@ impl<'c> FilterCompiler<'c> {
             _ => self.expression(left, left_beside)?,
         };
         let right = self.expression(right, right_beside)?;
-        Ok(FilterNode::Compare { left, is, right, every })
+        Ok(CompiledFilterNode::Compare { left, is, right, every })
     }
 
     /// Converts the name of a protocol compared with text to text, as in `nfsrdma.transport == tcp`.
@@ -229,7 +229,7 @@ impl<'c> FilterCompiler<'c> {
         left: &Operand<'_>,
         span: FilterSpan,
         right: &Operand<'_>,
-    ) -> FilterCompileResult<FilterNode> {
+    ) -> FilterCompileResult<CompiledFilterNode> {
         let OperandForm::Quoted(pattern) = &right.form else {
             return Err(self.error(right.span, "a regular expression needs double quotes"));
         };
@@ -253,11 +253,11 @@ impl<'c> FilterCompiler<'c> {
                 self.error(right.span, format!("invalid regular expression: {reason}"))
             })?;
         let of = self.search_expression(left, OperandContext::nameless(sort))?;
-        Ok(FilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
+        Ok(CompiledFilterNode::Matches { of, regex, every: quantifier == Quantifier::All })
     }
 
     /// Returns `true` if the values of a field are words, which have no order.
-    fn has_unordered_values(&self, field: &CatalogEntry) -> bool {
+    fn has_unordered_values(&self, field: &FilterFieldCatalogEntry) -> bool {
         match &field.origin {
             FieldOrigin::Generated(fact) => generated_values::possible_values(*fact, self.catalog).is_some(),
             _ => false,
@@ -269,7 +269,7 @@ impl<'c> FilterCompiler<'c> {
         quantifier: Quantifier,
         operand: &Operand<'_>,
         set: &[(Operand<'_>, Option<Operand<'_>>)],
-    ) -> FilterCompileResult<FilterNode> {
+    ) -> FilterCompileResult<CompiledFilterNode> {
         let Some(sort) = self.type_of(operand)? else {
             return Err(match operand.form {
                 OperandForm::Word(word) => self.unknown_field(word, operand.span),
@@ -284,7 +284,7 @@ impl<'c> FilterCompiler<'c> {
             let last = last.as_ref().map(|last| self.expression_of_type(last, beside)).transpose()?;
             values.push((first, last));
         }
-        Ok(FilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
+        Ok(CompiledFilterNode::Within { of, set: values, every: quantifier == Quantifier::All })
     }
 
     /// Compiles an operand that must have the type of its context.
@@ -303,7 +303,7 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn entry(&self, name: &str, span: FilterSpan) -> FilterCompileResult<&'c CatalogEntry> {
+    fn entry(&self, name: &str, span: FilterSpan) -> FilterCompileResult<&'c FilterFieldCatalogEntry> {
         let name = name.strip_prefix('.').unwrap_or(name);
         self.catalog.get(name).ok_or_else(|| self.unknown_field(name, span))
     }
@@ -314,14 +314,14 @@ impl<'c> FilterCompiler<'c> {
     }
 
     /// Returns the field if the operand is one.
-    fn field_of(&self, operand: &Operand<'_>) -> Option<&'c CatalogEntry> {
+    fn field_of(&self, operand: &Operand<'_>) -> Option<&'c FilterFieldCatalogEntry> {
         match &operand.form {
             OperandForm::Word(word) => self.catalog.get(word.strip_prefix('.').unwrap_or(word)),
             _ => None,
         }
     }
 
-    fn slot(&mut self, entry: &CatalogEntry, has_value: bool) -> FilterFieldIndex {
+    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> FilterFieldIndex {
         self.slot_of(FilterField {
             name: entry.name,
             origin: entry.origin.clone(),

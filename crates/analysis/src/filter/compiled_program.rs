@@ -13,11 +13,11 @@ use super::value::{FilterConstant, FilterFieldIndex, FilterValue, FilterValues};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
-pub(super) enum FilterNode {
-    Or(Vec<FilterNode>),
-    Xor(Vec<FilterNode>),
-    And(Vec<FilterNode>),
-    Not(Box<FilterNode>),
+pub(super) enum CompiledFilterNode {
+    Or(Vec<CompiledFilterNode>),
+    Xor(Vec<CompiledFilterNode>),
+    And(Vec<CompiledFilterNode>),
+    Not(Box<CompiledFilterNode>),
     /// The field is present.
     Exists(FilterFieldIndex),
     /// One of the values is not 0.
@@ -99,7 +99,7 @@ impl ComparisonOperator {
     }
 }
 
-impl FilterNode {
+impl CompiledFilterNode {
     /// Returns `true` if the test is true for these values.
     pub(super) fn is_true(&self, values: &FilterValues) -> bool {
         match self {

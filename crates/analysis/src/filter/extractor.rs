@@ -2,10 +2,10 @@
 
 mod listener;
 
-use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{Field, FieldKind};
 
-use super::catalog::{COMBINED_PROTOCOL, Catalog, FieldOrigin};
+use super::catalog::{COMBINED_PROTOCOL, FieldOrigin, FilterFieldCatalog};
 use super::compile::FilterField;
 use super::field_description_cache::FieldDescriptionCache;
 use super::generated_fields::{FieldAliasPart, GeneratedField};
@@ -14,15 +14,15 @@ use super::value::{FilterFieldIndex, FilterValue, FilterValues};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SlotSet(u32);
+struct FilterSlotSetIndex(u32);
 
-impl SlotSet {
+impl FilterSlotSetIndex {
     const EMPTY: Self = Self(0);
 }
 
 /// Traits of a slot that control its extraction.
 #[derive(Clone, Copy, Debug, Default)]
-struct SlotTraits {
+struct FilterSlotTraits {
     /// `true` if its values are parts of the values of other fields.
     is_part: bool,
     /// `true` for a protocol without a header, which is present once however many fields it has.
@@ -41,9 +41,9 @@ pub(super) struct FieldExtractor {
     fields: Vec<FilterField>,
     pub(super) layers: RequiredLayers,
     pub(super) values: FilterValues,
-    traits: Vec<SlotTraits>,
+    traits: Vec<FilterSlotTraits>,
     /// The slots of each field.
-    slot_cache: FieldDescriptionCache<SlotSet>,
+    slot_cache: FieldDescriptionCache<FilterSlotSetIndex>,
     /// Sets of slots, at most one for each field seen.
     sets: Vec<Box<[FilterFieldIndex]>>,
     /// `true` for structures with a used field, by the function that describes them.
@@ -65,7 +65,7 @@ pub(super) struct FieldExtractor {
 impl FieldExtractor {
     pub(super) fn new(fields: Vec<FilterField>) -> Self {
         let mut wants = RequiredLayers::default();
-        let mut traits = vec![SlotTraits::default(); fields.len()];
+        let mut traits = vec![FilterSlotTraits::default(); fields.len()];
         let mut names = None;
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
@@ -174,7 +174,7 @@ impl FieldExtractor {
 
     /// Returns the slots of a field.
     #[inline(always)]
-    fn slots(&mut self, field: &'static Field) -> SlotSet {
+    fn slots(&mut self, field: &'static Field) -> FilterSlotSetIndex {
         let address = std::ptr::from_ref(field).addr();
         match self.slot_cache.get(address) {
             Some(slots) => slots,
@@ -183,7 +183,7 @@ impl FieldExtractor {
     }
 
     #[cold]
-    fn find_slots(&mut self, field: &'static Field, address: usize) -> SlotSet {
+    fn find_slots(&mut self, field: &'static Field, address: usize) -> FilterSlotSetIndex {
         let is_of = |named: &FilterField| match &named.origin {
             FieldOrigin::Structure(_) => named.name == field.name || is_header_length(named, field),
             FieldOrigin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
@@ -193,7 +193,8 @@ impl FieldExtractor {
             FieldOrigin::Alias(alias) => alias.of.contains(&field.name),
             FieldOrigin::Bit(of) => of.of.contains(&field.name),
             FieldOrigin::Generated(GeneratedField::Protocols) => {
-                let layer = field.name.split('.').next().and_then(|name| Catalog::shared().get(name));
+                let layer =
+                    field.name.split('.').next().and_then(|name| FilterFieldCatalog::shared().get(name));
                 match layer.map(|layer| &layer.origin) {
                     Some(FieldOrigin::Protocol(_)) => true,
                     _ => !field.name.contains('.') && field.kind == FieldKind::Group,
@@ -209,22 +210,22 @@ impl FieldExtractor {
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
-                SlotSet(place)
+                FilterSlotSetIndex(place)
             }
-            _ => SlotSet::EMPTY,
+            _ => FilterSlotSetIndex::EMPTY,
         };
         self.slot_cache.insert(address, set);
         set
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: FilterFieldIndex) -> SlotTraits {
+    fn traits(&self, slot: FilterFieldIndex) -> FilterSlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
     /// Returns `true` if a structure has a used field.
     #[inline(always)]
-    fn is_inside(&mut self, describe: fn(&mut Registry)) -> bool {
+    fn is_inside(&mut self, describe: fn(&mut FieldRegistry)) -> bool {
         let address = describe as usize;
         match self.structures.get(address) {
             Some(is_inside) => is_inside,
@@ -233,11 +234,11 @@ impl FieldExtractor {
     }
 
     #[cold]
-    fn find_used_field(&mut self, describe: fn(&mut Registry), address: usize) -> bool {
-        let mut registry = Registry::default();
+    fn find_used_field(&mut self, describe: fn(&mut FieldRegistry), address: usize) -> bool {
+        let mut registry = FieldRegistry::default();
         describe(&mut registry);
         let places = registry.fields().flat_map(|(_, places)| places);
-        let is_inside = places.into_iter().any(|place| self.slots(place.field) != SlotSet::EMPTY);
+        let is_inside = places.into_iter().any(|place| self.slots(place.field) != FilterSlotSetIndex::EMPTY);
         self.structures.insert(address, is_inside);
         is_inside
     }

@@ -5,10 +5,10 @@ use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
-use nfsrdma_dissectors::rpcrdma::{Dialect, ErrCode, version2};
+use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdma1ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
 
-use super::catalog::Catalog;
+use super::catalog::FilterFieldCatalog;
 use super::generated_fields::GeneratedField;
 use super::procedures;
 
@@ -26,7 +26,7 @@ fn to_strings(words: &[&str]) -> Vec<String> {
 
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
 /// which are not listed.
-pub(super) fn possible_values(fact: GeneratedField, catalog: &Catalog) -> Option<Vec<String>> {
+pub(super) fn possible_values(fact: GeneratedField, catalog: &FilterFieldCatalog) -> Option<Vec<String>> {
     let procedures = || procedures::all().iter().flat_map(|of| names(&of.names));
     let mut words: Vec<String> = match fact {
         GeneratedField::Program => names(Program::NAMES).collect(),
@@ -39,7 +39,7 @@ pub(super) fn possible_values(fact: GeneratedField, catalog: &Catalog) -> Option
             fields.flat_map(|field| names(&field.names)).collect()
         }
         GeneratedField::RpcStatus => {
-            let codes = names(ErrCode::NAMES).chain(names(version2::RpcRdma2ErrCode::NAMES));
+            let codes = names(RpcRdma1ErrCode::NAMES).chain(names(version2::RpcRdma2ErrCode::NAMES));
             let rdma = codes.map(|code| format!("RDMA_ERROR:{code}"));
             names(AcceptStat::NAMES).chain(names(RejectStat::NAMES)).chain(rdma).collect()
         }
@@ -76,19 +76,20 @@ mod tests {
     #[test]
     fn each_fact_that_is_a_word_has_its_words() {
         for fact in GeneratedField::UPPER_CASE.iter().chain(GeneratedField::LOWER_CASE) {
-            let words = possible_values(*fact, Catalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
+            let words =
+                possible_values(*fact, FilterFieldCatalog::shared()).unwrap_or_else(|| panic!("{fact:?}"));
             let is_capital = GeneratedField::UPPER_CASE.contains(fact);
             let as_written = |word: &String| {
                 if is_capital { word.to_ascii_uppercase() } else { word.to_ascii_lowercase() }
             };
             assert!(words.iter().all(|word| *word == as_written(word)), "{fact:?}: {words:?}");
         }
-        assert_eq!(possible_values(GeneratedField::Path, Catalog::shared()), None);
+        assert_eq!(possible_values(GeneratedField::Path, FilterFieldCatalog::shared()), None);
     }
 
     #[test]
     fn the_words_of_a_status_are_those_of_every_protocol() {
-        let words = possible_values(GeneratedField::Status, Catalog::shared()).unwrap();
+        let words = possible_values(GeneratedField::Status, FilterFieldCatalog::shared()).unwrap();
         for word in [
             "NFS_OK",
             "NFS3ERR_NOENT",
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn operations_are_those_of_every_program() {
-        let words = possible_values(GeneratedField::Operation, Catalog::shared()).unwrap();
+        let words = possible_values(GeneratedField::Operation, FilterFieldCatalog::shared()).unwrap();
         for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"]
         {
             assert!(words.iter().any(|known| known == word), "{word}");

@@ -29,21 +29,21 @@ mod transaction_fields;
 mod types;
 mod value;
 
-pub use columns::{FilterColumn, FilterColumnValue, OutputFieldValue};
+pub use columns::{OutputFieldValue, ShownField, ShownFieldValue};
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
-pub use runner::{FilterRunner, FrameTally};
+pub use runner::{FilterRunner, SelectedFrameTally};
 
-use catalog::{Catalog, FieldOrigin};
+use catalog::{FieldOrigin, FilterFieldCatalog};
 use compile::{FilterCompiler, FilterField};
-use compiled_program::FilterNode;
+use compiled_program::CompiledFilterNode;
 use generated_fields::GeneratedField;
 
 /// A compiled display filter.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    program: FilterNode,
+    program: CompiledFilterNode,
     fields: Vec<FilterField>,
 }
 
@@ -54,7 +54,7 @@ impl Filter {
     /// Returns an error with its column.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let test = syntax::parse(text)?;
-        let mut compiler = FilterCompiler::new(text, Catalog::shared());
+        let mut compiler = FilterCompiler::new(text, FilterFieldCatalog::shared());
         let program = compiler.test(&test)?;
         Ok(Self { program, fields: compiler.fields })
     }

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::field::registry::DecodeLayer;
 
-use super::catalog::{Catalog, FieldOrigin};
+use super::catalog::{FieldOrigin, FilterFieldCatalog};
 use super::generated_fields::GeneratedField;
 
 /// Layers to decode for the fields that a filter uses.
@@ -44,7 +44,7 @@ impl RequiredLayers {
     }
 
     fn add_all(&mut self, names: &[&str]) {
-        for entry in names.iter().filter_map(|name| Catalog::shared().get(name)) {
+        for entry in names.iter().filter_map(|name| FilterFieldCatalog::shared().get(name)) {
             self.add(&entry.origin);
         }
     }

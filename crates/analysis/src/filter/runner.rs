@@ -14,16 +14,16 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Tra
 use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::infiniband::{PacketPosition, cm};
+use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
 use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::compiled_program::FilterNode;
+use super::compiled_program::CompiledFilterNode;
 use super::extractor::FieldExtractor;
 use super::generated_fields::GeneratedField;
 use super::value::{FilterValue, FilterValues};
-use super::{Filter, FilterColumn, FilterColumnValue, transaction_fields};
+use super::{Filter, ShownField, ShownFieldValue, transaction_fields};
 use crate::memory::MemoryBudget;
 use crate::names::{FileNames, FilehandleDisplay, OperationPaths};
 
@@ -37,14 +37,14 @@ const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
 /// Values of the frames of a Transaction.
 #[derive(Debug)]
-struct TransactionFrames {
-    tally: FrameTally,
+struct TransactionFrameValues {
+    tally: SelectedFrameTally,
     values: FilterValues,
 }
 
 /// Counts of frames selected together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FrameTally {
+pub struct SelectedFrameTally {
     /// Number of frames.
     pub frames: u64,
     /// Bytes on the wire.
@@ -53,7 +53,7 @@ pub struct FrameTally {
     pub times: Option<(Timestamp, Timestamp)>,
 }
 
-impl FrameTally {
+impl SelectedFrameTally {
     fn add(&mut self, length: u32, time: Timestamp) {
         self.frames += 1;
         self.bytes += u64::from(length);
@@ -63,7 +63,7 @@ impl FrameTally {
 
 /// A frame with a part of a message.
 #[derive(Debug)]
-struct PartFrame {
+struct PartialMessageFrame {
     number: FrameNumber,
     length: u32,
     time: Timestamp,
@@ -73,12 +73,12 @@ struct PartFrame {
 /// Runs a filter.
 #[derive(Debug)]
 pub struct FilterRunner {
-    program: FilterNode,
+    program: CompiledFilterNode,
     extractor: FieldExtractor,
-    open: FxHashMap<TransactionKey, TransactionFrames>,
+    open: FxHashMap<TransactionKey, TransactionFrameValues>,
     /// Value stores for reuse.
     spare: Vec<FilterValues>,
-    parts: VecDeque<PartFrame>,
+    parts: VecDeque<PartialMessageFrame>,
     /// Transactions with a selected frame.
     selected_transactions: FxHashSet<TransactionKey>,
     last_selected_transaction: Option<TransactionKey>,
@@ -104,7 +104,7 @@ impl FilterRunner {
 
     /// Returns `true` if the filter accepts everything, as one that only extracts values.
     pub fn accepts_all(&self) -> bool {
-        matches!(&self.program, FilterNode::And(all) if all.is_empty())
+        matches!(&self.program, CompiledFilterNode::And(all) if all.is_empty())
     }
 
     /// Creates a runner that shows files in this way, or by path if they are off, because the filter uses them.
@@ -177,11 +177,11 @@ impl FilterRunner {
     }
 
     /// Returns the values of a column for the last test.
-    pub fn shown(&self, column: &FilterColumn) -> impl Iterator<Item = FilterColumnValue<'_>> {
+    pub fn shown(&self, column: &ShownField) -> impl Iterator<Item = ShownFieldValue<'_>> {
         self.extractor
             .values
             .values_of(column.slot)
-            .map(FilterColumnValue)
+            .map(ShownFieldValue)
             .filter(|value| value.has_type(column.kind))
     }
 
@@ -207,9 +207,10 @@ impl FilterRunner {
             let Some(key) = key_of(*meaning) else { continue };
             let Self { open, spare, extractor: to, .. } = self;
             let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
-            let kept = open
-                .entry(key)
-                .or_insert_with(|| TransactionFrames { tally: FrameTally::default(), values: empty() });
+            let kept = open.entry(key).or_insert_with(|| TransactionFrameValues {
+                tally: SelectedFrameTally::default(),
+                values: empty(),
+            });
             kept.tally.add(frame.length, frame.time);
             let mut grown = 0;
             if self.extractor.layers.needs_frame() && self.kept_bytes < self.max_kept_bytes {
@@ -251,7 +252,7 @@ impl FilterRunner {
         key: TransactionKey,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-    ) -> Option<FrameTally> {
+    ) -> Option<SelectedFrameTally> {
         self.finish_transaction(Some(key), transaction, reading, None)
     }
 
@@ -271,7 +272,7 @@ impl FilterRunner {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: OperationPaths<'_>,
-    ) -> Option<FrameTally> {
+    ) -> Option<SelectedFrameTally> {
         self.finish_transaction(Some(key), transaction, reading, Some(about))
     }
 
@@ -297,10 +298,11 @@ impl FilterRunner {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: Option<OperationPaths<'_>>,
-    ) -> Option<FrameTally> {
+    ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
-        let mut kept = FrameTally::default();
-        if let Some(TransactionFrames { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
+        let mut kept = SelectedFrameTally::default();
+        if let Some(TransactionFrameValues { tally, mut values }) = key.and_then(|key| self.open.remove(&key))
+        {
             kept = tally;
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
             std::mem::swap(&mut self.extractor.values, &mut values);
@@ -349,7 +351,7 @@ impl FilterRunner {
             values = oldest.values;
         }
         values.copy(&self.extractor.values);
-        self.parts.push_back(PartFrame {
+        self.parts.push_back(PartialMessageFrame {
             number: frame.number,
             length: frame.length,
             time: frame.time,
@@ -536,7 +538,10 @@ fn completed(
         FrameKind::Retransmission { which, .. } => match &datagram.payload {
             // The last packet of a message completes it.
             DatagramPayload::Infiniband(packet)
-                if !matches!(packet.properties.position, PacketPosition::Only | PacketPosition::Last) =>
+                if !matches!(
+                    packet.properties.position,
+                    PacketPositionInMessage::Only | PacketPositionInMessage::Last
+                ) =>
             {
                 return None;
             }

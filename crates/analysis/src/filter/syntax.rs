@@ -148,7 +148,7 @@ pub(super) enum SliceRangeEnd {
 
 /// Parses a filter.
 pub(super) fn parse(text: &str) -> FilterParseResult<FilterSyntaxNode<'_>, FilterError> {
-    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
+    let mut parser = FilterParser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     if parser.tokens.is_empty() {
         return Err(FilterError::new(text, 0, "the filter is empty; name a field, as in nfs.opcode == READ"));
     }
@@ -159,7 +159,7 @@ pub(super) fn parse(text: &str) -> FilterParseResult<FilterSyntaxNode<'_>, Filte
     }
 }
 
-struct Parser<'t> {
+struct FilterParser<'t> {
     text: &'t str,
     tokens: Vec<FilterToken<'t>>,
     next: usize,
@@ -168,7 +168,7 @@ struct Parser<'t> {
 
 type FilterParseResult<T, E = FilterError> = std::result::Result<T, E>;
 
-impl<'t> Parser<'t> {
+impl<'t> FilterParser<'t> {
     fn peek(&self) -> Option<&FilterToken<'t>> {
         self.tokens.get(self.next)
     }

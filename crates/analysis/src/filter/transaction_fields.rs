@@ -76,7 +76,7 @@ pub(super) fn message(
     let Some(record) = transaction.message(which) else { return };
     let wants = to.layers;
     if wants.bare_protocols {
-        to.program = FilterCallFields::from_messages(reading).protocol();
+        to.program = FilterCallProcedure::from_messages(reading).protocol();
     }
     if wants.rpcrdma {
         let mut listener = to.listen(&record.bytes, 0);
@@ -120,7 +120,7 @@ pub(super) fn rpc_message(
 ) {
     let wants = to.layers;
     if wants.bare_protocols {
-        to.program = FilterCallFields::from_messages(reading).protocol();
+        to.program = FilterCallProcedure::from_messages(reading).protocol();
     }
     if let Some((bytes, base)) = reading.rpc_bytes(which).filter(|(bytes, _)| !bytes.is_empty()) {
         let mut listener = to.listen(bytes, base);
@@ -162,7 +162,7 @@ fn message_facts(
         to.add_generated(GeneratedField::ReplyFrameOfCall, || number(completing_frame(reply)?.0));
     }
     if to.has_procedures() {
-        let FilterCallFields { program, version, procedure } = FilterCallFields::from_messages(reading);
+        let FilterCallProcedure { program, version, procedure } = FilterCallProcedure::from_messages(reading);
         if let Some(procedure) = procedure {
             to.procedure(program, version, procedure);
         }
@@ -178,13 +178,13 @@ fn completing_frame(record: &CapturedMessage) -> Option<FrameNumber> {
 
 /// Program and procedure of a Call.
 #[derive(Default)]
-struct FilterCallFields {
+struct FilterCallProcedure {
     program: Option<u64>,
     version: Option<u64>,
     procedure: Option<u64>,
 }
 
-impl FilterCallFields {
+impl FilterCallProcedure {
     /// Returns the protocol of the fields of the program.
     fn protocol(&self) -> Option<&'static str> {
         u32::try_from(self.program?).ok().map(|program| procedures::protocol(Program(program)))
@@ -198,7 +198,7 @@ impl FilterCallFields {
     }
 }
 
-impl<'a> Observer<'a> for FilterCallFields {
+impl<'a> Observer<'a> for FilterCallProcedure {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

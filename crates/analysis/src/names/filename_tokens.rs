@@ -12,55 +12,55 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`FilenameTokens`].
+/// Byte range of a handle or a name in [`PathInferenceTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct FilenameSpan {
+pub(super) struct HandleOrNameSpan {
     start: u32,
     end: u32,
 }
 
 /// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FilenameToken {
+pub(super) enum PathInferenceToken {
     /// Start of an operation of a COMPOUND.
     Operation(u32),
     /// Status of the operation.
     Status(u32),
-    Handle(FilenameSpan),
-    Name(FilenameSpan),
+    Handle(HandleOrNameSpan),
+    Name(HandleOrNameSpan),
     /// Start of a directory entry.
     Entry,
 }
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct FilenameTokens {
-    words: Vec<FilenameToken>,
+pub(super) struct PathInferenceTokens {
+    words: Vec<PathInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl FilenameTokens {
+impl PathInferenceTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
     }
 
-    pub(super) fn words(&self) -> &[FilenameToken] {
+    pub(super) fn words(&self) -> &[PathInferenceToken] {
         &self.words
     }
 
-    pub(super) fn bytes(&self, span: FilenameSpan) -> &[u8] {
+    pub(super) fn bytes(&self, span: HandleOrNameSpan) -> &[u8] {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
     /// Returns the operations of a COMPOUND, each with its number and tokens.
-    pub(super) fn operations(&self) -> FilenameOperations<'_> {
-        FilenameOperations { words: &self.words }
+    pub(super) fn operations(&self) -> OperationTokensIterator<'_> {
+        OperationTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: FilenameToken) {
+    fn push(&mut self, word: PathInferenceToken) {
         if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
@@ -68,18 +68,18 @@ impl FilenameTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilenameSpan) -> FilenameToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(HandleOrNameSpan) -> PathInferenceToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(FilenameSpan { start, end: self.bytes.len() as u32 }));
+        self.words.push(word(HandleOrNameSpan { start, end: self.bytes.len() as u32 }));
     }
 }
 
-impl<'a> Observer<'a> for FilenameTokens {
+impl<'a> Observer<'a> for PathInferenceTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == "nfs.attr_vals" && has(Attributes::FILEHANDLE)
@@ -87,7 +87,7 @@ impl<'a> Observer<'a> for FilenameTokens {
 
     fn enter(&mut self, field: &'static Field, _: usize) {
         if field.label == "entries" {
-            self.push(FilenameToken::Entry);
+            self.push(PathInferenceToken::Entry);
         }
     }
 
@@ -96,12 +96,14 @@ impl<'a> Observer<'a> for FilenameTokens {
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
             ("nfs.opcode" | "nfs.cb.operation", FieldValue::Enum(number, _)) => {
-                self.push(FilenameToken::Operation(number as u32));
+                self.push(PathInferenceToken::Operation(number as u32));
             }
             ("nfs.nfsstat4", FieldValue::Enum(number, _)) if field.label == "status" => {
-                self.push(FilenameToken::Status(number as u32));
+                self.push(PathInferenceToken::Status(number as u32));
             }
-            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => self.push_bytes(bytes, FilenameToken::Handle),
+            (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
+                self.push_bytes(bytes, PathInferenceToken::Handle)
+            }
             (
                 "nfs.name"
                 | "nfs.pathname.component"
@@ -109,65 +111,65 @@ impl<'a> Observer<'a> for FilenameTokens {
                 | "nfs.readdirplus.entry.name"
                 | "mount.path",
                 FieldValue::Text(bytes),
-            ) => self.push_bytes(bytes, FilenameToken::Name),
+            ) => self.push_bytes(bytes, PathInferenceToken::Name),
             _ => {}
         }
     }
 }
 
 /// An iterator over the operations of a COMPOUND.
-pub(super) struct FilenameOperations<'h> {
-    words: &'h [FilenameToken],
+pub(super) struct OperationTokensIterator<'h> {
+    words: &'h [PathInferenceToken],
 }
 
-impl<'h> Iterator for FilenameOperations<'h> {
-    type Item = OperationFilenameTokens<'h>;
+impl<'h> Iterator for OperationTokensIterator<'h> {
+    type Item = OperationInferenceTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationFilenameTokens<'h>> {
-        let is_first = |word: &FilenameToken| matches!(word, FilenameToken::Operation(_));
+    fn next(&mut self) -> Option<OperationInferenceTokens<'h>> {
+        let is_first = |word: &PathInferenceToken| matches!(word, PathInferenceToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
         let (words, rest) = rest.split_at(end);
         self.words = rest;
-        let FilenameToken::Operation(number) = *first else { return None };
-        Some(OperationFilenameTokens { number, words })
+        let PathInferenceToken::Operation(number) = *first else { return None };
+        Some(OperationInferenceTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationFilenameTokens<'h> {
+pub(super) struct OperationInferenceTokens<'h> {
     pub(super) number: u32,
-    pub(super) words: &'h [FilenameToken],
+    pub(super) words: &'h [PathInferenceToken],
 }
 
-impl OperationFilenameTokens<'_> {
+impl OperationInferenceTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
-            FilenameToken::Status(status) => Some(*status),
+            PathInferenceToken::Status(status) => Some(*status),
             _ => None,
         })
     }
 
-    pub(super) fn handles(&self) -> impl Iterator<Item = FilenameSpan> {
+    pub(super) fn handles(&self) -> impl Iterator<Item = HandleOrNameSpan> {
         self.words.iter().filter_map(|word| match word {
-            FilenameToken::Handle(span) => Some(*span),
+            PathInferenceToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = FilenameSpan> {
+    pub(super) fn names(&self) -> impl Iterator<Item = HandleOrNameSpan> {
         self.words.iter().filter_map(|word| match word {
-            FilenameToken::Name(span) => Some(*span),
+            PathInferenceToken::Name(span) => Some(*span),
             _ => None,
         })
     }
 
     /// Returns the names and handles of directory entries that have both.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (FilenameSpan, FilenameSpan)> {
-        self.words.split(|word| *word == FilenameToken::Entry).skip(1).filter_map(|words| {
-            let entry = OperationFilenameTokens { number: 0, words };
+    pub(super) fn entries(&self) -> impl Iterator<Item = (HandleOrNameSpan, HandleOrNameSpan)> {
+        self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
+            let entry = OperationInferenceTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

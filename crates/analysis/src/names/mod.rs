@@ -25,7 +25,7 @@ use rustc_hash::FxHashSet;
 
 use crate::memory::MemoryBudget;
 
-use filename_tokens::FilenameTokens;
+use filename_tokens::PathInferenceTokens;
 use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
@@ -102,8 +102,8 @@ impl ResolvedPaths {
 pub struct FileNames {
     display: FilehandleDisplay,
     store: FileNameStore,
-    call: FilenameTokens,
-    reply: FilenameTokens,
+    call: PathInferenceTokens,
+    reply: PathInferenceTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionKey>,
@@ -121,8 +121,8 @@ impl FileNames {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
-            call: FilenameTokens::default(),
-            reply: FilenameTokens::default(),
+            call: PathInferenceTokens::default(),
+            reply: PathInferenceTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 
 /// Approximate memory of a node and its table entries, without names and handle, in bytes.
 const NODE_BYTES: usize = 256;
@@ -31,7 +31,7 @@ struct FileDirEntry {
 
 /// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum FileOrigin {
+enum KnownFileLocation {
     /// Unknown: only the filehandle was seen.
     #[default]
     Unknown,
@@ -49,7 +49,7 @@ struct FileNode {
     older: Option<u32>,
     /// Value of [`FileNameStore::references`] at its last use.
     referenced_at: u64,
-    origin: FileOrigin,
+    origin: KnownFileLocation,
     /// Additional name from LINK.
     link_entry: Option<FileDirEntry>,
     /// Key of its server and filehandle.
@@ -64,9 +64,9 @@ impl FileNode {
     fn memory_bytes(&self) -> usize {
         let entry = |entry: &FileDirEntry| 2 * entry.name.len();
         let origin = match &self.origin {
-            FileOrigin::Unknown => 0,
-            FileOrigin::Root(path) => path.len(),
-            FileOrigin::DirEntry(place) => entry(place),
+            KnownFileLocation::Unknown => 0,
+            KnownFileLocation::Root(path) => path.len(),
+            KnownFileLocation::DirEntry(place) => entry(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
         NODE_BYTES
@@ -115,7 +115,7 @@ pub(super) struct FileNameStore {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Host {
     pub(super) address: Address,
-    pub(super) tenant: Tenant,
+    pub(super) tenant: VirtualNetwork,
 }
 
 /// Length of an address in a key, in bytes: its kind and at most 16.
@@ -269,8 +269,8 @@ impl FileNameStore {
             }
             node.referenced_at = now;
             next = match node.origin {
-                FileOrigin::DirEntry(FileDirEntry { parent, .. }) => Some(parent),
-                FileOrigin::Unknown | FileOrigin::Root(_) => None,
+                KnownFileLocation::DirEntry(FileDirEntry { parent, .. }) => Some(parent),
+                KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
             };
             self.unlink(id.index);
             self.link_newest(id.index);
@@ -372,7 +372,7 @@ impl FileNameStore {
         let id = self.find_or_insert(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
-                node.origin = FileOrigin::Root((*b"/").into());
+                node.origin = KnownFileLocation::Root((*b"/").into());
                 node.root_key = node.key.take();
             });
         }
@@ -383,7 +383,7 @@ impl FileNameStore {
     pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
         let id = self.find_or_insert(server, handle);
         self.remove_entry(id);
-        self.change(id, |node| node.origin = FileOrigin::Root(path.into()));
+        self.change(id, |node| node.origin = KnownFileLocation::Root(path.into()));
     }
 
     /// Returns the file of this name in a directory.
@@ -414,8 +414,10 @@ impl FileNameStore {
     /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            FileOrigin::DirEntry(entry) => Some(entry.parent).filter(|parent| self.get(*parent).is_some()),
-            FileOrigin::Unknown | FileOrigin::Root(_) => None,
+            KnownFileLocation::DirEntry(entry) => {
+                Some(entry.parent).filter(|parent| self.get(*parent).is_some())
+            }
+            KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
         }
     }
 
@@ -432,10 +434,10 @@ impl FileNameStore {
         match (known, origin) {
             (Some(known), _) if known == id => id,
             // The handle of the root is the root; files below that handle stay there.
-            (_, FileOrigin::Root(path)) if !has_handle => match known {
+            (_, KnownFileLocation::Root(path)) if !has_handle => match known {
                 Some(known) => {
                     self.remove_entry(known);
-                    self.change(known, |node| node.origin = FileOrigin::Root(path));
+                    self.change(known, |node| node.origin = KnownFileLocation::Root(path));
                     known
                 }
                 None => {
@@ -443,15 +445,15 @@ impl FileNameStore {
                     id
                 }
             },
-            (Some(known), FileOrigin::DirEntry(entry)) => {
+            (Some(known), KnownFileLocation::DirEntry(entry)) => {
                 self.move_to(known, entry);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
-            (Some(known), FileOrigin::Root(_) | FileOrigin::Unknown) => known,
-            (None, FileOrigin::DirEntry(entry)) if has_handle => {
+            (Some(known), KnownFileLocation::Root(_) | KnownFileLocation::Unknown) => known,
+            (None, KnownFileLocation::DirEntry(entry)) if has_handle => {
                 // The name now refers to another file.
                 let new = self.find_or_insert(server, handle);
                 self.move_to(new, entry);
@@ -467,18 +469,20 @@ impl FileNameStore {
 
     /// Moves a node to a directory entry, and replaces the node there.
     fn move_to(&mut self, id: FileNodeId, entry: FileDirEntry) {
-        if matches!(self.get(id), Some(FileNode { origin: FileOrigin::Root(_), .. })) || entry.parent == id {
+        if matches!(self.get(id), Some(FileNode { origin: KnownFileLocation::Root(_), .. }))
+            || entry.parent == id
+        {
             return;
         }
         self.remove_entry(id);
         name_key(entry.parent, &entry.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = FileOrigin::DirEntry(entry));
+        self.change(id, |node| node.origin = KnownFileLocation::DirEntry(entry));
     }
 
     /// Removes the directory entry of a node, which keeps its name.
     fn remove_entry(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: FileOrigin::DirEntry(entry), .. }) =
+        let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -500,7 +504,7 @@ impl FileNameStore {
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
         let entry = FileDirEntry { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(FileOrigin::Unknown) => self.move_to(id, entry),
+            Some(KnownFileLocation::Unknown) => self.move_to(id, entry),
             Some(_) => self.change(id, |node| node.link_entry = Some(entry)),
             None => {}
         }
@@ -533,12 +537,12 @@ impl FileNameStore {
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(FileOrigin::DirEntry(entry)) => {
+                Some(KnownFileLocation::DirEntry(entry)) => {
                     next = Some(entry.parent);
                     PathComponent::Name(&entry.name)
                 }
-                Some(FileOrigin::Root(path)) => PathComponent::Root(path),
-                Some(FileOrigin::Unknown) | None => PathComponent::Unknown,
+                Some(KnownFileLocation::Root(path)) => PathComponent::Root(path),
+                Some(KnownFileLocation::Unknown) | None => PathComponent::Unknown,
             };
             Some((id, step))
         })
@@ -566,7 +570,7 @@ impl FileNameStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: FileOrigin::DirEntry(entry), .. }) = self.get(*id) else {
+            let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use super::*;
 use crate::testing;
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 
 const SERVER: Host = host(1);
 const OTHER: Host = host(7);
 
 const fn host(number: u8) -> Host {
     let address = Address::Ip(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, number)));
-    Host { address, tenant: Tenant::NONE }
+    Host { address, tenant: VirtualNetwork::NONE }
 }
 
 /// Returns a store for some thousand files.
@@ -134,14 +134,14 @@ fn servers_have_handles_of_their_own() {
 #[test]
 fn servers_of_equal_addresses_in_different_networks_have_handles_of_their_own() {
     let (mut store, _) = known();
-    let vlan = Tenant::NONE.with_vlan(5);
+    let vlan = VirtualNetwork::NONE.with_vlan(5);
     let tenants = [
         vlan,
-        Tenant::NONE.with_vlan(6),
+        VirtualNetwork::NONE.with_vlan(6),
         vlan.with_vlan(6),
-        Tenant::network(0),
-        Tenant::network(5),
-        Tenant::network(5).with_vlan(5),
+        VirtualNetwork::network(0),
+        VirtualNetwork::network(5),
+        VirtualNetwork::network(5).with_vlan(5),
     ];
     let names = |at: usize| format!("dir{at}").into_bytes();
     for (at, tenant) in tenants.into_iter().enumerate() {
@@ -162,7 +162,7 @@ fn servers_of_equal_addresses_in_different_networks_have_handles_of_their_own() 
 #[test]
 fn a_tenant_learns_nothing_from_another() {
     let transactions = testing::transactions("rxe-v42.pcap");
-    let paths = |tenant_of: fn(usize) -> Tenant| {
+    let paths = |tenant_of: fn(usize) -> VirtualNetwork| {
         let mut names = FileNames::default();
         let told = transactions.iter().enumerate().map(|(at, transaction)| {
             let mut transaction = transaction.clone();
@@ -172,11 +172,11 @@ fn a_tenant_learns_nothing_from_another() {
         });
         told.collect::<Vec<_>>()
     };
-    let one = paths(|_| Tenant::NONE.with_vlan(7));
-    assert_eq!(one, paths(|_| Tenant::NONE));
+    let one = paths(|_| VirtualNetwork::NONE.with_vlan(7));
+    assert_eq!(one, paths(|_| VirtualNetwork::NONE));
     assert!(one.iter().any(|path| path == "/data/w/s64k"), "{one:?}");
     // Each Transaction is from another tenant: only its own Call and Reply give names.
-    let apart = paths(|at| Tenant::network(at as u32));
+    let apart = paths(|at| VirtualNetwork::network(at as u32));
     assert!(apart.iter().all(|path| path != "/data/w/s64k"), "{apart:?}");
 }
 
@@ -347,7 +347,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut told = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) = (FilenameTokens::default(), FilenameTokens::default());
+        let (mut call, mut reply) = (PathInferenceTokens::default(), PathInferenceTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
             .encode(&mut encoder);

@@ -32,12 +32,12 @@ pub(super) struct QueuedPacket {
 
 /// Packets in capture order.
 #[derive(Debug, Default)]
-pub(super) struct PacketBlock {
+pub(super) struct CapturedPacketBatch {
     bytes: Vec<u8>,
     packets: Vec<QueuedPacket>,
 }
 
-impl PacketBlock {
+impl CapturedPacketBatch {
     fn new() -> Self {
         Self { bytes: Vec::with_capacity(BLOCK_DATA_BYTES), packets: Vec::with_capacity(BLOCK_PACKETS) }
     }
@@ -73,10 +73,10 @@ impl PacketBlock {
 pub(super) type CaptureEnding = Option<String>;
 
 #[derive(Debug, Default)]
-struct BlockQueueState {
+struct CapturedPacketQueueState {
     /// Blocks with packets. The last may have space for more.
-    filled: VecDeque<PacketBlock>,
-    empty: Vec<PacketBlock>,
+    filled: VecDeque<CapturedPacketBatch>,
+    empty: Vec<CapturedPacketBatch>,
     /// Number of blocks allocated, including those being filled or decoded.
     block_count: usize,
     counters: Counters,
@@ -85,8 +85,8 @@ struct BlockQueueState {
 
 /// The queue.
 #[derive(Debug)]
-pub(super) struct BlockQueue {
-    state: Mutex<BlockQueueState>,
+pub(super) struct CapturedPacketQueue {
+    state: Mutex<CapturedPacketQueueState>,
     block_ready: Condvar,
     /// Maximum number of blocks.
     max_blocks: usize,
@@ -95,15 +95,15 @@ pub(super) struct BlockQueue {
     is_abandoned: AtomicBool,
 }
 
-/// Result of [`BlockQueue::next`].
-pub(super) enum BlockQueueOutput {
-    Block(PacketBlock),
+/// Result of [`CapturedPacketQueue::next`].
+pub(super) enum CapturedPacketQueueOutput {
+    Block(CapturedPacketBatch),
     /// Timed out.
     TimedOut,
     End(CaptureEnding),
 }
 
-impl BlockQueue {
+impl CapturedPacketQueue {
     /// Returns a queue of at most `bytes`, but of at least three blocks: one being filled, one pending and one being
     /// decoded.
     pub(super) fn new(bytes: usize) -> Self {
@@ -117,7 +117,7 @@ impl BlockQueue {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, BlockQueueState> {
+    fn state(&self) -> MutexGuard<'_, CapturedPacketQueueState> {
         // The state is consistent at any time: no lock holder panics halfway through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,7 +156,7 @@ impl BlockQueue {
     }
 
     /// Returns the block to fill next, with space for `length` bytes; `None` if all memory is in use.
-    fn acquire_block(&self, length: usize) -> Option<PacketBlock> {
+    fn acquire_block(&self, length: usize) -> Option<CapturedPacketBatch> {
         let mut state = self.state();
         if state.filled.back().is_some_and(|last| last.has_room(length)) {
             return state.filled.pop_back();
@@ -169,10 +169,10 @@ impl BlockQueue {
         }
         state.block_count += 1;
         drop(state);
-        Some(PacketBlock::new())
+        Some(CapturedPacketBatch::new())
     }
 
-    fn push_block(&self, block: Option<PacketBlock>, counters: Counters) {
+    fn push_block(&self, block: Option<CapturedPacketBatch>, counters: Counters) {
         let mut state = self.state();
         state.filled.extend(block);
         state.counters = counters;
@@ -187,7 +187,11 @@ impl BlockQueue {
     }
 
     /// Takes back a decoded block and returns the next one, waiting up to `patience` for it.
-    pub(super) fn next(&self, mut done: PacketBlock, patience: Duration) -> BlockQueueOutput {
+    pub(super) fn next(
+        &self,
+        mut done: CapturedPacketBatch,
+        patience: Duration,
+    ) -> CapturedPacketQueueOutput {
         done.clear();
         let mut state = self.state();
         if done.bytes.capacity() > 0 {
@@ -196,15 +200,15 @@ impl BlockQueue {
         let mut until = None;
         loop {
             if let Some(block) = state.filled.pop_front() {
-                return BlockQueueOutput::Block(block);
+                return CapturedPacketQueueOutput::Block(block);
             }
             if let Some(ending) = &state.ending {
-                return BlockQueueOutput::End(ending.clone());
+                return CapturedPacketQueueOutput::End(ending.clone());
             }
             let now = Instant::now();
             let left = until.get_or_insert(now + patience).saturating_duration_since(now);
             if left.is_zero() {
-                return BlockQueueOutput::TimedOut;
+                return CapturedPacketQueueOutput::TimedOut;
             }
             let waited = self.block_ready.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -213,14 +217,14 @@ impl BlockQueue {
 }
 
 /// The capturing end of the queue.
-pub(super) struct BlockFiller<'a> {
-    queue: &'a BlockQueue,
-    block: Option<PacketBlock>,
+pub(super) struct CapturedPacketQueueWriter<'a> {
+    queue: &'a CapturedPacketQueue,
+    block: Option<CapturedPacketBatch>,
     pub(super) counters: Counters,
 }
 
-impl<'a> BlockFiller<'a> {
-    pub(super) fn new(ring: &'a BlockQueue) -> Self {
+impl<'a> CapturedPacketQueueWriter<'a> {
+    pub(super) fn new(ring: &'a CapturedPacketQueue) -> Self {
         Self { queue: ring, block: None, counters: Counters::default() }
     }
 
@@ -257,19 +261,19 @@ impl<'a> BlockFiller<'a> {
 mod tests {
     use super::*;
 
-    fn fill(filler: &mut BlockFiller<'_>, times: std::ops::Range<i64>, length: usize) {
+    fn fill(filler: &mut CapturedPacketQueueWriter<'_>, times: std::ops::Range<i64>, length: usize) {
         let bytes = vec![7; length];
         times.for_each(|time| filler.push_packet(Timestamp(time), length as u32, &bytes));
         filler.flush();
     }
 
     /// Returns the times of all queued packets, and the output that follows.
-    fn drain(ring: &BlockQueue, most: usize) -> (Vec<i64>, BlockQueueOutput) {
+    fn drain(ring: &CapturedPacketQueue, most: usize) -> (Vec<i64>, CapturedPacketQueueOutput) {
         let mut times = Vec::new();
-        let mut block = PacketBlock::default();
+        let mut block = CapturedPacketBatch::default();
         loop {
             match ring.next(block, Duration::ZERO) {
-                BlockQueueOutput::Block(next) if times.len() < most => {
+                CapturedPacketQueueOutput::Block(next) if times.len() < most => {
                     for at in 0.. {
                         let Some((packet, bytes)) = next.get(at) else { break };
                         assert_eq!(bytes.len(), packet.length as usize);
@@ -285,24 +289,24 @@ mod tests {
 
     #[test]
     fn packets_come_in_order_and_at_once() {
-        let ring = BlockQueue::new(0);
-        let mut filler = BlockFiller::new(&ring);
+        let ring = CapturedPacketQueue::new(0);
+        let mut filler = CapturedPacketQueueWriter::new(&ring);
         fill(&mut filler, 0..3, 100);
         fill(&mut filler, 3..5, 100);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0, 1, 2, 3, 4]);
-        assert!(matches!(then, BlockQueueOutput::TimedOut));
+        assert!(matches!(then, CapturedPacketQueueOutput::TimedOut));
         fill(&mut filler, 5..6, 100);
         ring.finish(None);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [5]);
-        assert!(matches!(then, BlockQueueOutput::End(None)));
+        assert!(matches!(then, CapturedPacketQueueOutput::End(None)));
     }
 
     #[test]
     fn small_batches_share_a_block() {
-        let ring = BlockQueue::new(0);
-        let mut filler = BlockFiller::new(&ring);
+        let ring = CapturedPacketQueue::new(0);
+        let mut filler = CapturedPacketQueueWriter::new(&ring);
         (0..1000).for_each(|time| fill(&mut filler, time..time + 1, 100));
         assert_eq!(ring.state().block_count, 1);
         assert_eq!(drain(&ring, 9999).0.len(), 1000);
@@ -310,8 +314,8 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_dropped_and_counted() {
-        let ring = BlockQueue::new(0);
-        let mut filler = BlockFiller::new(&ring);
+        let ring = CapturedPacketQueue::new(0);
+        let mut filler = CapturedPacketQueueWriter::new(&ring);
         fill(&mut filler, 0..5000, 1024);
         let counters = ring.counters();
         assert_eq!((counters.captured, counters.dropped_by_program), (5000, 5000 - 3 * 1024));
@@ -328,25 +332,25 @@ mod tests {
 
     #[test]
     fn an_error_comes_after_the_packets_before_it() {
-        let ring = BlockQueue::new(0);
-        let mut filler = BlockFiller::new(&ring);
+        let ring = CapturedPacketQueue::new(0);
+        let mut filler = CapturedPacketQueueWriter::new(&ring);
         fill(&mut filler, 0..1, 60);
         ring.finish(Some("the interface went down".to_owned()));
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0]);
-        assert!(matches!(then, BlockQueueOutput::End(Some(why)) if why.contains("down")));
+        assert!(matches!(then, CapturedPacketQueueOutput::End(Some(why)) if why.contains("down")));
     }
 
     #[test]
     fn who_decodes_is_woken() {
-        let ring = BlockQueue::new(0);
+        let ring = CapturedPacketQueue::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(20));
-                fill(&mut BlockFiller::new(&ring), 0..1, 60);
+                fill(&mut CapturedPacketQueueWriter::new(&ring), 0..1, 60);
             });
-            let given = ring.next(PacketBlock::default(), Duration::from_secs(60));
-            assert!(matches!(given, BlockQueueOutput::Block(_)));
+            let given = ring.next(CapturedPacketBatch::default(), Duration::from_secs(60));
+            assert!(matches!(given, CapturedPacketQueueOutput::Block(_)));
         });
     }
 }

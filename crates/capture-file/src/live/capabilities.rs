@@ -14,7 +14,7 @@ const CAP_NET_RAW: u32 = 13;
 
 /// The user that the process switches to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PrivilegeTarget {
+pub enum PrivilegeDropTarget {
     /// The process is not root; only its capabilities are dropped.
     SameUser,
     /// The process stays root.
@@ -34,16 +34,16 @@ pub enum PrivilegeTarget {
 
 /// Returns the user to switch to: the user named `wished`, else the caller of sudo, else `nobody` if `nobody_will_do`,
 /// which says that the process needs no further access, not even to create a file. Otherwise the process stays root.
-pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
+pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTarget {
     if !Uid::effective().is_root() {
-        return PrivilegeTarget::SameUser;
+        return PrivilegeDropTarget::SameUser;
     }
     let named = |name: &str| match User::from_name(name) {
-        Ok(Some(user)) if user.uid.is_root() => PrivilegeTarget::Root,
+        Ok(Some(user)) if user.uid.is_root() => PrivilegeDropTarget::Root,
         Ok(Some(user)) => {
-            PrivilegeTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
+            PrivilegeDropTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
         }
-        _ => PrivilegeTarget::UnknownUser(name.to_owned()),
+        _ => PrivilegeDropTarget::UnknownUser(name.to_owned()),
     };
     if let Some(name) = wished {
         return named(name);
@@ -52,10 +52,10 @@ pub fn target(wished: Option<&str>, nobody_will_do: bool) -> PrivilegeTarget {
     match (number("SUDO_UID"), number("SUDO_GID")) {
         (Some(uid), Some(gid)) => {
             let name = env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string());
-            PrivilegeTarget::User { uid, gid, name }
+            PrivilegeDropTarget::User { uid, gid, name }
         }
         _ if nobody_will_do => named("nobody"),
-        _ => PrivilegeTarget::Root,
+        _ => PrivilegeDropTarget::Root,
     }
 }
 
@@ -68,14 +68,14 @@ pub fn is_target_chosen(wished: Option<&str>) -> bool {
 ///
 /// # Errors
 /// Returns an error if the system refuses. Some privileges may have been dropped by then.
-pub fn drop_privileges(target: &PrivilegeTarget) -> io::Result<()> {
+pub fn drop_privileges(target: &PrivilegeDropTarget) -> io::Result<()> {
     match target {
-        PrivilegeTarget::Root => Ok(()),
-        PrivilegeTarget::SameUser => drop_capabilities(),
-        PrivilegeTarget::UnknownUser(name) => {
+        PrivilegeDropTarget::Root => Ok(()),
+        PrivilegeDropTarget::SameUser => drop_capabilities(),
+        PrivilegeDropTarget::UnknownUser(name) => {
             Err(io::Error::new(io::ErrorKind::NotFound, format!("unknown user {name}")))
         }
-        PrivilegeTarget::User { uid, gid, .. } => {
+        PrivilegeDropTarget::User { uid, gid, .. } => {
             let (uid, gid) = (Uid::from_raw(*uid), Gid::from_raw(*gid));
             become_user(uid, gid)?;
             // If root can be regained, nothing was dropped.

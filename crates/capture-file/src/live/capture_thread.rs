@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::frame::Timestamp;
 use pcap::{Active, Capture, Packet, Stat};
 
-use super::block_queue::{BlockFiller, BlockQueue, CaptureEnding};
+use super::block_queue::{CaptureEnding, CapturedPacketQueue, CapturedPacketQueueWriter};
 
 /// Maximum number of packets fetched before a block is handed over.
 const MAX_BATCH_PACKETS: usize = 4096;
@@ -31,7 +31,7 @@ struct KernelCounters {
 }
 
 impl KernelCounters {
-    fn update(&mut self, now: Stat, filler: &mut BlockFiller<'_>) {
+    fn update(&mut self, now: Stat, filler: &mut CapturedPacketQueueWriter<'_>) {
         let before = self.previous.replace(now).unwrap_or(Stat { received: 0, dropped: 0, if_dropped: 0 });
         let news = |now: u32, before: u32| u64::from(now.wrapping_sub(before));
         filler.counters.received += news(now.received, before.received);
@@ -46,7 +46,7 @@ pub(super) const NS_PER_UNIT: i64 = if HAS_NANOSECONDS { 1 } else { 1000 };
 pub(super) const HAS_NANOSECONDS: bool = cfg!(target_os = "linux");
 
 #[inline]
-fn enqueue(filler: &mut BlockFiller<'_>, since: Timestamp, packet: &Packet<'_>) {
+fn enqueue(filler: &mut CapturedPacketQueueWriter<'_>, since: Timestamp, packet: &Packet<'_>) {
     #[allow(clippy::useless_conversion, reason = "their types are others on other systems")]
     let (seconds, fraction) = (i64::from(packet.header.ts.tv_sec), i64::from(packet.header.ts.tv_usec));
     let time = seconds.saturating_mul(1_000_000_000).saturating_add(fraction.saturating_mul(NS_PER_UNIT));
@@ -59,7 +59,7 @@ fn enqueue(filler: &mut BlockFiller<'_>, since: Timestamp, packet: &Packet<'_>) 
 pub(super) fn start(
     capture: Capture<Active>,
     begin: CaptureStart,
-    ring: Arc<BlockQueue>,
+    ring: Arc<CapturedPacketQueue>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
         let ending = run(capture, begin, &ring);
@@ -68,8 +68,8 @@ pub(super) fn start(
     Ok(())
 }
 
-fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &BlockQueue) -> CaptureEnding {
-    let mut filler = BlockFiller::new(ring);
+fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &CapturedPacketQueue) -> CaptureEnding {
+    let mut filler = CapturedPacketQueueWriter::new(ring);
     let mut kernel = KernelCounters { previous: begin.kernel_counters };
     while !ring.is_stopped() {
         let outcome = capture
@@ -95,7 +95,7 @@ fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &BlockQueue) -> 
 fn drain_kernel(
     mut capture: Capture<Active>,
     begin: CaptureStart,
-    filler: &mut BlockFiller<'_>,
+    filler: &mut CapturedPacketQueueWriter<'_>,
     kernel: &mut KernelCounters,
 ) {
     if let Ok(stat) = capture.stats() {

@@ -45,16 +45,16 @@ use pcap::BreakLoop;
 
 use super::Counters;
 use super::error::SourceErrorKind;
-use super::pcapng::Interface;
-use block_queue::{BlockQueue, BlockQueueOutput, PacketBlock};
+use super::pcapng::CaptureInterface;
+use block_queue::{CapturedPacketBatch, CapturedPacketQueue, CapturedPacketQueueOutput};
 pub use library::library_version;
 pub use link_watch::LinkWatch;
-pub use open::{CaptureOptions, OpenedCapture, open};
+pub use open::{CaptureOptions, OpenedLiveCapture, open};
 
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
 pub struct LiveCapture {
-    queue: Arc<BlockQueue>,
+    queue: Arc<CapturedPacketQueue>,
     breaker: Arc<BreakLoop>,
 }
 
@@ -74,8 +74,8 @@ impl LiveCapture {
 /// A capture as a frame source.
 pub(super) struct LiveReader {
     live: LiveCapture,
-    interface: Interface,
-    block: PacketBlock,
+    interface: CaptureInterface,
+    block: CapturedPacketBatch,
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
     next_packet: usize,
     has_frame: bool,
@@ -92,11 +92,11 @@ pub(super) enum LiveReadOutcome {
 }
 
 impl LiveReader {
-    pub(super) fn new(live: LiveCapture, interface: Interface) -> Self {
+    pub(super) fn new(live: LiveCapture, interface: CaptureInterface) -> Self {
         Self {
             live,
             interface,
-            block: PacketBlock::default(),
+            block: CapturedPacketBatch::default(),
             next_packet: 0,
             has_frame: false,
             bytes_read: 0,
@@ -109,7 +109,7 @@ impl LiveReader {
         &self.live
     }
 
-    pub(super) fn interface(&self) -> &Interface {
+    pub(super) fn interface(&self) -> &CaptureInterface {
         &self.interface
     }
 
@@ -137,9 +137,9 @@ impl LiveReader {
             }
             self.next_packet = 0;
             match self.live.queue.next(std::mem::take(&mut self.block), patience) {
-                BlockQueueOutput::Block(block) => self.block = block,
-                BlockQueueOutput::TimedOut => return Ok(LiveReadOutcome::Nothing),
-                BlockQueueOutput::End(ending) => {
+                CapturedPacketQueueOutput::Block(block) => self.block = block,
+                CapturedPacketQueueOutput::TimedOut => return Ok(LiveReadOutcome::Nothing),
+                CapturedPacketQueueOutput::End(ending) => {
                     self.has_ended = true;
                     return match ending {
                         None => Ok(LiveReadOutcome::End),

@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
-use super::block_queue::BlockQueue;
+use super::block_queue::CapturedPacketQueue;
 use super::capture_thread::CaptureStart;
 use super::{LiveCapture, LiveReader, capabilities, capture_thread, filter};
 use crate::error::SourceErrorKind;
-use crate::pcapng::Interface;
+use crate::pcapng::CaptureInterface;
 use crate::{CaptureSource, SourceError, input_error};
 
 /// Options of a capture.
@@ -59,9 +59,9 @@ impl CaptureOptions {
 }
 
 /// An open capture: the kernel receives packets, but none are fetched yet.
-pub struct OpenedCapture {
+pub struct OpenedLiveCapture {
     capture: Capture<Active>,
-    interface: Interface,
+    interface: CaptureInterface,
     filter: Option<String>,
     start_point: CaptureStart,
     queue_bytes: usize,
@@ -72,7 +72,7 @@ pub struct OpenedCapture {
 /// # Errors
 /// Returns [`SourceErrorKind::Capture`] if the interface does not exist, privileges are missing or the filter is
 /// invalid.
-pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
+pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> {
     let name = &options.interface;
     let mut capture = activate(options).map_err(|error| open_error(name, &error_text(&error)))?;
     // The newer version of cooked frames names the interface of each frame.
@@ -92,10 +92,10 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedCapture, SourceError> {
             .filter(filter, true)
             .map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
     }
-    let mut interface =
-        Interface::unnamed(link, options.snap_length_bytes).with_tick(capture_thread::NS_PER_UNIT as u64);
+    let mut interface = CaptureInterface::unnamed(link, options.snap_length_bytes)
+        .with_tick(capture_thread::NS_PER_UNIT as u64);
     interface.name.clone_from(name);
-    Ok(OpenedCapture { capture, interface, filter, start_point: begin, queue_bytes: options.queue_bytes })
+    Ok(OpenedLiveCapture { capture, interface, filter, start_point: begin, queue_bytes: options.queue_bytes })
 }
 
 /// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
@@ -128,9 +128,9 @@ fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
     })
 }
 
-impl OpenedCapture {
+impl OpenedLiveCapture {
     /// Returns the interface, including the link type of its frames.
-    pub fn interface(&self) -> &Interface {
+    pub fn interface(&self) -> &CaptureInterface {
         &self.interface
     }
 
@@ -144,7 +144,7 @@ impl OpenedCapture {
     /// # Errors
     /// Returns an error if the thread cannot be started.
     pub fn start(mut self) -> Result<CaptureSource, SourceError> {
-        let ring = Arc::new(BlockQueue::new(self.queue_bytes));
+        let ring = Arc::new(CapturedPacketQueue::new(self.queue_bytes));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
         capture_thread::start(self.capture, self.start_point, Arc::clone(&ring)).map_err(|error| {

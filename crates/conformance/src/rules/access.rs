@@ -6,30 +6,31 @@ use nfsrdma_dissectors::flow::transport_event::{
 };
 
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(
     event: &TransportEvent,
     wanted: MemoryAccessFault,
     is_read: Option<bool>,
-) -> Option<Verdict> {
+) -> Option<RuleVerdict> {
     let TransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
     if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
     }
     let MemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
-    Some(Verdict::broken(format!(
+    Some(RuleVerdict::broken(format!(
         "{operation} of {length}, handle {handle}, offset 0x{offset:x}",
         length = Count(length, "byte")
     )))
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss];
+const ACCESS: &[JudgementEvidence] =
+    &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -42,12 +43,12 @@ pub(crate) const ACCESS_RULES: [&str; 6] = [
 ];
 
 /// Returns `true` if the Responder read memory of the Call.
-pub(super) fn was_read(view: &TransactionView<'_>) -> bool {
+pub(super) fn was_read(view: &ConformanceTransaction<'_>) -> bool {
     view.transaction.read_chunks.iter().any(was_used)
 }
 
 /// Returns `true` if the Responder wrote to memory of the Call.
-fn was_written(view: &TransactionView<'_>) -> bool {
+fn was_written(view: &ConformanceTransaction<'_>) -> bool {
     view.transaction.write_chunks.iter().chain(&view.transaction.reply_chunk).any(was_used)
 }
 
@@ -55,7 +56,7 @@ fn was_used(chunk: &Chunk) -> bool {
     chunk.times.is_some()
 }
 
-fn was_accessed(view: &TransactionView<'_>) -> bool {
+fn was_accessed(view: &ConformanceTransaction<'_>) -> bool {
     was_read(view) || was_written(view)
 }
 
@@ -67,9 +68,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::NotOffered, None),
             was_accessed,
@@ -84,9 +85,9 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
             Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
             0x20100fa0\".",
-        subjects: &[Subject::ReadChunks],
+        subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(true)),
             was_read,
@@ -101,9 +102,9 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
             0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
             0x0a010200, offset 0x20100fa0\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(false)),
             was_written,
@@ -117,9 +118,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
             Read of 4096 bytes, handle 0x0a010200\".",
-        subjects: &[Subject::ReadChunks],
+        subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(true)),
             was_read,
@@ -133,9 +134,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
             0x0a010200\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(false)),
             was_written,
@@ -148,9 +149,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::WrongOperation, None),
             was_accessed,
@@ -163,9 +164,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::ByRequester, None),
             was_accessed,
@@ -180,13 +181,13 @@ pub(crate) const RULES: &[Rule] = &[
             connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
-        subjects: &[Subject::ReadChunks],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| {
                 let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
-                Some(Verdict::from_condition(count <= u32::from(limit), || {
+                Some(RuleVerdict::from_condition(count <= u32::from(limit), || {
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))
             },

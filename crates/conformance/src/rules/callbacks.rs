@@ -4,12 +4,12 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode};
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -21,9 +21,9 @@ pub(crate) const RULES: &[Rule] = &[
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
-        subjects: &[Subject::Call, Subject::Reverse],
-        needs: &[Evidence::SetUp, Evidence::MessageKind],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
@@ -33,10 +33,10 @@ pub(crate) const RULES: &[Rule] = &[
             let may_be_bound = credit_use.losses > 0 || credit_use.peer_in_flight > 0;
             let is_certain = !may_be_bound && !backchannel.is_uncertain;
             Some(match (backchannel.is_bound, is_certain) {
-                (true, _) => Verdict::Kept,
-                (false, false) => Verdict::Unknown,
+                (true, _) => RuleVerdict::Kept,
+                (false, false) => RuleVerdict::Unknown,
                 (false, true) => {
-                    Verdict::broken("no session has bound the connection to its backchannel".to_owned())
+                    RuleVerdict::broken("no session has bound the connection to its backchannel".to_owned())
                 }
             })
         }),
@@ -51,14 +51,14 @@ pub(crate) const RULES: &[Rule] = &[
             cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
-        subjects: &[Subject::Call, Subject::Reverse],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let most = message.transaction.connection.backchannel.max_request_bytes?;
             let Some((_, threshold)) = message.transaction.set_up()?.inline_thresholds() else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
             let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
@@ -67,7 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
                 false => ("Reply chunk", "rpcordma.reply"),
             };
             let text = || format!("{kind}, ca_maxrequestsize {most}, inline threshold {threshold}");
-            Some(Verdict::from_condition(!is_long || most > threshold, text).at_field(field))
+            Some(RuleVerdict::from_condition(!is_long || most > threshold, text).at_field(field))
         }),
     },
     Rule {
@@ -79,15 +79,15 @@ pub(crate) const RULES: &[Rule] = &[
             its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
-        subjects: &[Subject::Reverse, Subject::Chunks],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Reverse, RuleSubject::Chunks],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(check_refusal),
     },
 ];
 
 /// Judges a Reply to a reverse-direction Call with chunks.
-fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
+fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let Transaction { read_chunks, write_chunks, reply_chunk, .. } = view.transaction;
     let offered = |chunks: &[Chunk]| chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
     let (to_read, to_write) = (offered(read_chunks), offered(write_chunks));
@@ -96,13 +96,15 @@ fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
         return None;
     }
     match view.summary.rpc_status? {
-        RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK)) => return Some(Verdict::Kept),
+        RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK)) => {
+            return Some(RuleVerdict::Kept);
+        }
         RpcStatus::Rpc(status) if status.is_success() => {}
         // A client that supports chunks may refuse the Call before it uses them.
-        _ => return Some(Verdict::Unknown),
+        _ => return Some(RuleVerdict::Unknown),
     }
     if view.summary.status.is_some_and(|status| !status.is_ok) {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
     let is_fetched = read_chunks.iter().any(|chunk| chunk.moved_bytes() > 0);
     let reply = view.message(RpcMessageKind::Reply)?;
@@ -117,8 +119,8 @@ fn check_refusal(view: &TransactionView<'_>) -> Option<Verdict> {
         None
     };
     Some(match ignored {
-        None => Verdict::Kept,
-        Some((chunks, bytes, verb)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((chunks, bytes, verb)) => RuleVerdict::broken(format!(
             "success, but {chunks} of {bytes} not {verb}",
             bytes = Count(bytes, "byte")
         )),

@@ -4,15 +4,15 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
 
 use super::{reply_chunk, write_chunks};
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
 
 /// Returns the consequence of a Call that its receiver had no buffer for, as far as it was captured.
-fn end_of_connection(message: &MessageView<'_>) -> &'static str {
+fn end_of_connection(message: &ConformanceMessage<'_>) -> &'static str {
     let transaction = message.transaction.transaction;
     match message.is_call() && transaction.reply.is_none() && transaction.has_connection_ended {
         true => "; the connection ended without a reply",
@@ -21,12 +21,12 @@ fn end_of_connection(message: &MessageView<'_>) -> &'static str {
 }
 
 /// Judges the number of Calls in flight. `describe` returns the text of a violation with this number.
-fn judge_in_flight(used: CreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> Verdict {
+fn judge_in_flight(used: CreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> RuleVerdict {
     match used.min_in_flight() {
-        count if count > limit => Verdict::broken(describe(count)),
+        count if count > limit => RuleVerdict::broken(describe(count)),
         // A Reply that was captured just after the Call may have permitted it.
-        _ if used.in_flight > limit => Verdict::Unknown,
-        _ => Verdict::Kept,
+        _ if used.in_flight > limit => RuleVerdict::Unknown,
+        _ => RuleVerdict::Kept,
     }
 }
 
@@ -40,12 +40,12 @@ pub(crate) const RULES: &[Rule] = &[
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
-        subjects: &[Subject::Version1],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
+        subjects: &[RuleSubject::Version1],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let words = message.version1()?;
-            let verdict = Verdict::from_condition(words.credits > 0, || "credit 0".to_owned());
+            let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
             let severity = if message.is_call() { Severity::Warning } else { Severity::Error };
             Some(verdict.with_severity(severity).at_field("rpcordma.flow_control"))
         }),
@@ -59,9 +59,9 @@ pub(crate) const RULES: &[Rule] = &[
             connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::SetUp, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -79,9 +79,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
-        subjects: &[Subject::Call, Subject::Reverse],
-        needs: &[Evidence::SetUp, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -98,9 +98,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::SetUp, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;
@@ -109,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             // The first Reply may have been lost.
             if used.losses > 0 {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             Some(judge_in_flight(used, 1, |count| {
                 format!("{} in flight before the first reply", Count(count, "call"))
@@ -125,14 +125,14 @@ pub(crate) const RULES: &[Rule] = &[
             Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::NoLoss],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let of = message.transaction;
             if !of.transaction.credit_use.is_direction_known {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let granted = of.transaction.credit_use.granted.filter(|granted| *granted > 1)?;
             let elapsed_ns = message.record.end_time.nanoseconds_since(of.connection.first_time?)?;
@@ -142,7 +142,7 @@ pub(crate) const RULES: &[Rule] = &[
             let is_limited = elapsed_ns > MIN_OBSERVED_NS && total_ns > elapsed_ns / 10;
             let exhausted = if at_limit_ns > 0 { granted } else { of.connection.exhausted_credits };
             let values = [u64::from(at_limit_ns > 0), exhausted.into(), total_ns, elapsed_ns];
-            let verdict = Verdict::measured(!is_limited, values, |all| {
+            let verdict = RuleVerdict::measured(!is_limited, values, |all| {
                 let ([_, granted, ..], [.., total_ns, elapsed_ns]) = (all.worst, all.last);
                 let elapsed_ns = elapsed_ns.max(1);
                 let permille = total_ns.saturating_mul(1000).saturating_add(elapsed_ns / 2) / elapsed_ns;
@@ -158,19 +158,19 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Responder lowers its grant, as it may.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
             if !message.transaction.transaction.credit_use.is_direction_known {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let direction: CallDirection = message.transaction.transaction.direction;
             let before = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;
             let values = [before.saturating_sub(granted).into(), granted.into(), before.into(), 0];
-            let verdict = Verdict::measured(granted >= before, values, |all| {
+            let verdict = RuleVerdict::measured(granted >= before, values, |all| {
                 let [_, granted, before, _] = all.worst;
                 format!("grant {granted}, {before} before; smaller in {}", all.tally("reply", "replies"))
             });
@@ -186,9 +186,9 @@ pub(crate) const RULES: &[Rule] = &[
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
-        subjects: &[Subject::Version1],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Version1],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
@@ -196,10 +196,10 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let Some(threshold) = write_chunks::threshold_bytes(message.transaction, message.sender()) else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length;
-            Some(Verdict::from_condition(length <= threshold as usize, || {
+            Some(RuleVerdict::from_condition(length <= threshold as usize, || {
                 format!(
                     "{length} sent, inline threshold {threshold}{}",
                     end_of_connection(message),

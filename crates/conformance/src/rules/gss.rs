@@ -3,12 +3,12 @@
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
-fn item_chunk(message: &MessageView<'_>) -> Option<String> {
+fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
     let mut writes = message.transaction.transaction.write_chunks.iter();
     if message.is_call() {
         let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
@@ -22,10 +22,12 @@ fn item_chunk(message: &MessageView<'_>) -> Option<String> {
 }
 
 /// Judges a message whose payload has this name.
-fn judge(message: &MessageView<'_>, payload: &str) -> Option<Verdict> {
+fn judge(message: &ConformanceMessage<'_>, payload: &str) -> Option<RuleVerdict> {
     message.version1().filter(|_| !message.record.is_rdma_error())?;
     let chunk = item_chunk(message);
-    Some(Verdict::from_condition(chunk.is_none(), || format!("{} with {payload}", chunk.unwrap_or_default())))
+    Some(RuleVerdict::from_condition(chunk.is_none(), || {
+        format!("{} with {payload}", chunk.unwrap_or_default())
+    }))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -38,9 +40,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
-        subjects: &[Subject::Protected],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Protected],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
             GssPayload::Privacy => judge(message, "privacy"),
@@ -55,9 +57,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
-        subjects: &[Subject::Protected],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Protected],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),
             GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,

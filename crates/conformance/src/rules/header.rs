@@ -4,20 +4,20 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    MessageFault, RpcRdmaHeaderFault, TransportEvent, TransportEventKind,
+    RpcRdmaHeaderFault, TransportEvent, TransportEventKind, UnexpectedMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
-    AnyDialectHeader, ErrCode, RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaErrorCode, RpcRdmaMessageType,
-    VERSION, Versions,
+    AnyDialectHeader, RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdmaError, RpcRdmaErrorCode,
+    RpcRdmaMessageType, VERSION, Versions,
 };
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::read_chunks;
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -31,19 +31,23 @@ fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
 }
 
 /// Returns a violation if the event is a message with this fault.
-fn message_verdict(event: &TransportEvent, wanted: MessageFault, text: &str) -> Option<Verdict> {
+fn message_verdict(
+    event: &TransportEvent,
+    wanted: UnexpectedMessageReason,
+    text: &str,
+) -> Option<RuleVerdict> {
     let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
-    is_wanted.then(|| Verdict::broken(text.to_owned()))
+    is_wanted.then(|| RuleVerdict::broken(text.to_owned()))
 }
 
 /// Returns `Kept` for an RDMA_ERROR whose Call was captured. One without Call is a transport event.
-fn answered_error(message: &MessageView<'_>) -> Option<Verdict> {
+fn answered_error(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let has_call = message.transaction.call().is_some();
-    (message.record.is_rdma_error() && has_call).then_some(Verdict::Kept)
+    (message.record.is_rdma_error() && has_call).then_some(RuleVerdict::Kept)
 }
 
 /// Returns rdma_proc of a header of version 1, known or not.
-fn version1_proc(message: &MessageView<'_>) -> Option<RdmaProc> {
+fn version1_proc(message: &ConformanceMessage<'_>) -> Option<RdmaProc> {
     match message.words.message_type {
         RpcRdmaMessageType::Version1(proc) => Some(proc),
         _ => None,
@@ -51,12 +55,12 @@ fn version1_proc(message: &MessageView<'_>) -> Option<RdmaProc> {
 }
 
 /// Judges the place of the RPC message: behind the header of RDMA_MSG, in a chunk of RDMA_NOMSG.
-fn placement(message: &MessageView<'_>) -> Option<Verdict> {
+fn placement(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else { return None };
     let inline = message.record.inline_length().filter(|_| message.record.gaps.is_empty())?;
     match proc {
         RdmaProc::RDMA_MSG => {
-            Some(Verdict::from_condition(inline > 0, || "RDMA_MSG without an RPC message".to_owned()))
+            Some(RuleVerdict::from_condition(inline > 0, || "RDMA_MSG without an RPC message".to_owned()))
         }
         RdmaProc::RDMA_NOMSG => {
             let has_whole = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
@@ -68,9 +72,9 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
                 }
             };
             if !has_chunk {
-                return Some(Verdict::broken(format!("RDMA_NOMSG without a {chunk}")));
+                return Some(RuleVerdict::broken(format!("RDMA_NOMSG without a {chunk}")));
             }
-            Some(Verdict::from_condition(inline == 0, || {
+            Some(RuleVerdict::from_condition(inline == 0, || {
                 format!("RDMA_NOMSG, {inline} behind the header", inline = Count(inline, "byte"))
             }))
         }
@@ -79,7 +83,7 @@ fn placement(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 /// Judges the XIDs of header and RPC message.
-fn xid_verdict(message: &MessageView<'_>) -> Option<Verdict> {
+fn xid_verdict(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1()?;
     let mut cursor = match message.kind {
         RpcMessageKind::Call => message.transaction.call_message?,
@@ -96,23 +100,23 @@ fn xid_verdict(message: &MessageView<'_>) -> Option<Verdict> {
         false => RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid,
     };
     let text = || format!("rdma_xid {outer}, RPC xid {inner}");
-    Some(Verdict::from_condition(inner == outer, text).at_field("rpcordma.xid"))
+    Some(RuleVerdict::from_condition(inner == outer, text).at_field("rpcordma.xid"))
 }
 
 /// Returns the error code with which a Responder must answer a Call, if its header has an error.
-fn demanded_error(call: &MessageView<'_>) -> Option<ErrCode> {
+fn demanded_error(call: &ConformanceMessage<'_>) -> Option<RpcRdma1ErrCode> {
     let proc = version1_proc(call)?;
     if call.words.version != VERSION {
-        return Some(ErrCode::ERR_VERS);
+        return Some(RpcRdma1ErrCode::ERR_VERS);
     }
     let is_broken = proc.name().is_none()
-        || matches!(xid_verdict(call), Some(Verdict::Broken(_)))
-        || (call.has_complete_lists() && matches!(placement(call), Some(Verdict::Broken(_))));
-    is_broken.then_some(ErrCode::ERR_CHUNK)
+        || matches!(xid_verdict(call), Some(RuleVerdict::Broken(_)))
+        || (call.has_complete_lists() && matches!(placement(call), Some(RuleVerdict::Broken(_))));
+    is_broken.then_some(RpcRdma1ErrCode::ERR_CHUNK)
 }
 
 /// Returns the versions that ERR_VERS offers.
-fn offered_versions<'t>(message: &MessageView<'t>) -> Option<&'t Versions> {
+fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t Versions> {
     match message.header()? {
         AnyDialectHeader::Version1(header) => match &header.rdma_body {
             RdmaBody::Error(RpcRdmaError::Vers(versions)) => Some(versions),
@@ -131,18 +135,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
-        subjects: &[Subject::Version1],
+        subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner }) => {
+            TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch { outer, inner }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
-                Some(Verdict::broken(text).at_field("rpcordma.xid"))
+                Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
             }
-            TransportEventKind::UnexpectedMessage(MessageFault::LongReplyWithoutCall) => {
+            TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::LongReplyWithoutCall) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
-                let verdict = || Verdict::broken(text).at_field("rpcordma.xid");
-                Some(if event.has_set_up { verdict() } else { Verdict::Unknown })
+                let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
+                Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
             }
             _ => None,
         }),
@@ -156,12 +160,15 @@ pub(crate) const RULES: &[Rule] = &[
             posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
-        subjects: &[Subject::Reply, Subject::Version1],
-        needs: &[Evidence::SetUp, Evidence::BothMessages],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
-            Some(message_verdict(event, MessageFault::ReplyWithoutCall, text)?.at_field("rpcordma.xid"))
+            Some(
+                message_verdict(event, UnexpectedMessageReason::ReplyWithoutCall, text)?
+                    .at_field("rpcordma.xid"),
+            )
         }),
     },
     Rule {
@@ -174,11 +181,15 @@ pub(crate) const RULES: &[Rule] = &[
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
-            message_verdict(event, MessageFault::XidInUse, "another call with this XID is in flight")
+            message_verdict(
+                event,
+                UnexpectedMessageReason::XidInUse,
+                "another call with this XID is in flight",
+            )
         }),
     },
     Rule {
@@ -191,14 +202,14 @@ pub(crate) const RULES: &[Rule] = &[
             comes with 3: \"version 3, the connection uses 1\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
                 let of_call = of_call?;
                 return Some(
-                    Verdict::from_condition(version == of_call, || {
+                    RuleVerdict::from_condition(version == of_call, || {
                         format!("RDMA_ERROR of version {version}, its call has version {of_call}")
                     })
                     .at_field("rpcordma.version"),
@@ -210,7 +221,7 @@ pub(crate) const RULES: &[Rule] = &[
                 .or(of_call.filter(|of_call| matches!(of_call, 1 | 2)))
                 .unwrap_or(if is_known { version } else { VERSION });
             Some(
-                Verdict::from_condition(is_known && version == expected, || {
+                RuleVerdict::from_condition(is_known && version == expected, || {
                     format!("version {version}, the connection uses {expected}")
                 })
                 .at_field("rpcordma.version"),
@@ -226,12 +237,12 @@ pub(crate) const RULES: &[Rule] = &[
             \"rdma_proc 7\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::UnusualHeader], |message| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
-                Verdict::from_condition(proc.name().is_some(), || format!("rdma_proc {}", proc.0))
+                RuleVerdict::from_condition(proc.name().is_some(), || format!("rdma_proc {}", proc.0))
                     .at_field("rpcordma.msg_type"),
             )
         }),
@@ -244,11 +255,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
-        subjects: &[Subject::Version1],
+        subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[Subject::UnusualHeader],
+            &[RuleSubject::UnusualHeader],
             |message| {
                 let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
                     return None;
@@ -257,14 +268,14 @@ pub(crate) const RULES: &[Rule] = &[
                     return None;
                 }
                 Some(
-                    Verdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
+                    RuleVerdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
                         .at_field("rpcordma.msg_type"),
                 )
             },
             |event| {
                 let text = || "RDMA_MSGP, with chunk lists that cannot be decoded".to_owned();
                 let is_padded = header_fault(event)? == RpcRdmaHeaderFault::Padded;
-                is_padded.then(|| Verdict::from_condition(false, text))
+                is_padded.then(|| RuleVerdict::from_condition(false, text))
             },
         ),
     },
@@ -279,14 +290,14 @@ pub(crate) const RULES: &[Rule] = &[
             \"RDMA_DONE\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Event(|event| {
             let TransportEventKind::Done { has_read_list } = event.kind else { return None };
             match has_read_list {
                 Some(true) => None,
                 // The Reply may precede the capture.
-                None if !event.has_set_up => Some(Verdict::Unknown),
-                _ => Some(Verdict::broken("RDMA_DONE".to_owned())),
+                None if !event.has_set_up => Some(RuleVerdict::Unknown),
+                _ => Some(RuleVerdict::broken("RDMA_DONE".to_owned())),
             }
         }),
     },
@@ -298,13 +309,13 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
             byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
             bytes\".",
-        subjects: &[Subject::Version1],
+        subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
-            is_short.then(|| Verdict::broken(format!("{length}", length = Count(length, "byte"))))
+            is_short.then(|| RuleVerdict::broken(format!("{length}", length = Count(length, "byte"))))
         }),
     },
     Rule {
@@ -316,16 +327,16 @@ pub(crate) const RULES: &[Rule] = &[
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
-        subjects: &[Subject::Version1],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Version1],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
                 RpcRdmaHeaderFault::ChunkLists(error) => {
-                    Verdict::broken(format!("byte {}: {}", error.at(), error.reason()))
+                    RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason()))
                 }
                 RpcRdmaHeaderFault::NoRpcMessage => {
-                    Verdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
+                    RuleVerdict::broken("neither a call nor a reply follows the chunk lists".to_owned())
                 }
                 RpcRdmaHeaderFault::Short | RpcRdmaHeaderFault::Padded | RpcRdmaHeaderFault::ErrorCode(_) => {
                     return None;
@@ -341,16 +352,16 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
-        subjects: &[Subject::Version1],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Version1],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[Subject::UnusualHeader],
+            &[RuleSubject::UnusualHeader],
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
-                let verdict = message_verdict(event, MessageFault::LongCallWithoutChunk, text)?;
-                Some(if event.has_set_up { verdict } else { Verdict::Unknown })
+                let verdict = message_verdict(event, UnexpectedMessageReason::LongCallWithoutChunk, text)?;
+                Some(if event.has_set_up { verdict } else { RuleVerdict::Unknown })
             },
         ),
     },
@@ -362,11 +373,15 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
-        subjects: &[Subject::RdmaError],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::RdmaError],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
-            message_verdict(event, MessageFault::ErrorByRequester, "RDMA_ERROR for a call of its sender")
+            message_verdict(
+                event,
+                UnexpectedMessageReason::ErrorByRequester,
+                "RDMA_ERROR for a call of its sender",
+            )
         }),
     },
     Rule {
@@ -378,11 +393,15 @@ pub(crate) const RULES: &[Rule] = &[
             the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
-        subjects: &[Subject::RdmaError],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::RdmaError],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
-            message_verdict(event, MessageFault::ErrorWithoutCall, "no call with this XID is in flight")
+            message_verdict(
+                event,
+                UnexpectedMessageReason::ErrorWithoutCall,
+                "no call with this XID is in flight",
+            )
         }),
     },
     Rule {
@@ -393,9 +412,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
-        subjects: &[Subject::RdmaError],
+        subjects: &[RuleSubject::RdmaError],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(
             |message| {
                 if !message.record.is_rdma_error() {
@@ -404,20 +423,22 @@ pub(crate) const RULES: &[Rule] = &[
                 let Some(Versions { rdma_vers_low: low, rdma_vers_high: high }) = offered_versions(message)
                 else {
                     let is_version1 = message.words.dialect.is_version1();
-                    return is_version1.then_some(Verdict::Kept);
+                    return is_version1.then_some(RuleVerdict::Kept);
                 };
                 let of_call =
                     message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
                 let tried = of_call.unwrap_or(message.words.version);
                 Some(
-                    Verdict::from_condition(low <= high && !(*low..=*high).contains(&tried), || {
+                    RuleVerdict::from_condition(low <= high && !(*low..=*high).contains(&tried), || {
                         format!("ERR_VERS for version {tried}, versions {low} to {high} are supported")
                     })
                     .at_field("rpcordma.vers_low"),
                 )
             },
             |event| match header_fault(event)? {
-                RpcRdmaHeaderFault::ErrorCode(code) => Some(Verdict::broken(format!("error code {code}"))),
+                RpcRdmaHeaderFault::ErrorCode(code) => {
+                    Some(RuleVerdict::broken(format!("error code {code}")))
+                }
                 _ => None,
             },
         ),
@@ -432,20 +453,20 @@ pub(crate) const RULES: &[Rule] = &[
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[Subject::Call, Subject::Reply, Subject::UnusualHeader],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
             if !reply.record.is_rdma_error() {
-                return Some(Verdict::broken(format!(
+                return Some(RuleVerdict::broken(format!(
                     "a reply to a call that demands {demanded}",
                     demanded = name(demanded)
                 )));
             }
             let Some(RpcRdmaErrorCode::Version1(sent)) = reply.header()?.error() else { return None };
-            Some(Verdict::from_condition(sent == demanded, || {
+            Some(RuleVerdict::from_condition(sent == demanded, || {
                 format!("{} to a call that demands {}", name(sent), name(demanded))
             }))
         }),
@@ -459,9 +480,9 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[Subject::Call, Subject::Reply, Subject::Undecodable],
-        needs: &[Evidence::BothMessages, Evidence::WholeMessage],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::WholeMessage],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -479,7 +500,7 @@ pub(crate) const RULES: &[Rule] = &[
                 == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
                 && summary.status.is_none_or(|status| status.is_ok);
             is_malformed.then(|| {
-                Verdict::from_condition(!is_success, || {
+                RuleVerdict::from_condition(!is_success, || {
                     format!(
                         "success, but the arguments have an error at byte {}: {}",
                         error.at(),
@@ -497,22 +518,22 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
-        subjects: &[Subject::Version1],
-        needs: &[Evidence::WholeMessage],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::Undecodable], |message| {
+        subjects: &[RuleSubject::Version1],
+        needs: &[JudgementEvidence::WholeMessage],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::Undecodable], |message| {
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
             let rpc_version = message.inline_rpc_version().unwrap_or(RPC_VERSION);
             Some(match error {
-                None => Verdict::from_condition(rpc_version == RPC_VERSION, || {
+                None => RuleVerdict::from_condition(rpc_version == RPC_VERSION, || {
                     format!("RPC version {rpc_version}")
                 }),
                 Some(_) if read_chunks::explains_decode_error(message) => return None,
                 // See rpcrdma/nomsg-without-chunk.
-                Some(_) if matches!(placement(message), Some(Verdict::Broken(_))) => return None,
-                Some(error) => Verdict::broken(format!("byte {}: {}", error.at(), error.reason())),
+                Some(_) if matches!(placement(message), Some(RuleVerdict::Broken(_))) => return None,
+                Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })
         }),
     },
@@ -524,9 +545,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[Subject::Call, Subject::NullProcedure],
+        subjects: &[RuleSubject::Call, RuleSubject::NullProcedure],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let transaction = message.transaction.transaction;
@@ -536,18 +557,19 @@ pub(crate) const RULES: &[Rule] = &[
                     && message.transaction.summary.procedure == Some(0)
                     && message.transaction.connection.first_frame.is_some();
                 if is_null && has_lost {
-                    return Some(Verdict::Unknown);
+                    return Some(RuleVerdict::Unknown);
                 }
                 is_null.then(|| {
-                    Verdict::from_condition(transaction.quiet_ns.is_none_or(|quiet| quiet < IDLE_NS), || {
-                        "NULL call on an idle connection".to_owned()
-                    })
+                    RuleVerdict::from_condition(
+                        transaction.quiet_ns.is_none_or(|quiet| quiet < IDLE_NS),
+                        || "NULL call on an idle connection".to_owned(),
+                    )
                 })
             },
             |event| match event.kind {
-                TransportEventKind::EmptySend => Some(Verdict::broken("Send without payload".to_owned())),
+                TransportEventKind::EmptySend => Some(RuleVerdict::broken("Send without payload".to_owned())),
                 TransportEventKind::EmptyWrite => {
-                    Some(Verdict::broken("RDMA Write without payload".to_owned()))
+                    Some(RuleVerdict::broken("RDMA Write without payload".to_owned()))
                 }
                 _ => None,
             },
@@ -556,6 +578,6 @@ pub(crate) const RULES: &[Rule] = &[
 ];
 
 /// Returns the name of an error code.
-fn name(code: ErrCode) -> String {
+fn name(code: RpcRdma1ErrCode) -> String {
     code.name().map_or_else(|| format!("error code {}", code.0), str::to_owned)
 }

@@ -1,15 +1,15 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
-use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
 use crate::count::Count;
 use crate::file_access::FileAccess;
 use crate::operations::is_in_minor_version;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
@@ -33,13 +33,13 @@ fn is_non_idempotent(operation: &Args<'_>) -> bool {
 }
 
 /// Returns the first gap or overlap between two contents: the end of one, and the offset of the next.
-fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownContent> {
+fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownReadPlusContent> {
     let mut end = None;
     for content in results.rpr_contents.iter() {
         let (offset, length) = match content {
             ReadPlusContent::Data(data) => (data.d_offset, u64::from(data.d_data.0.length())),
             ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
-            ReadPlusContent::Other(_) => return Err(UnknownContent),
+            ReadPlusContent::Other(_) => return Err(UnknownReadPlusContent),
         };
         if let Some(end) = end
             && end != offset
@@ -52,12 +52,12 @@ fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownCo
 }
 
 /// A content of READ_PLUS whose length is unknown.
-struct UnknownContent;
+struct UnknownReadPlusContent;
 
 /// Returns the seqids of the copy offload stateids with the side that sent each.
 fn offload_stateids(
-    transaction: &TransactionView<'_>,
-) -> impl Iterator<Item = (&'static str, u32, ConnectionRole)> {
+    transaction: &ConformanceTransaction<'_>,
+) -> impl Iterator<Item = (&'static str, u32, EndpointRole)> {
     let (client, server) = (transaction.requester(), transaction.responder());
     transaction.operations.pairs().filter_map(move |pair| match pair {
         (Args::OFFLOAD_CANCEL(asked), _) => Some(("OFFLOAD_CANCEL", asked.oca_stateid.seqid, client)),
@@ -71,12 +71,12 @@ fn offload_stateids(
 }
 
 /// Returns `true` if the Call is not decoded to its end although it was captured: what was decoded of it is uncertain.
-fn has_malformed_call(transaction: &TransactionView<'_>) -> bool {
+fn has_malformed_call(transaction: &ConformanceTransaction<'_>) -> bool {
     transaction.summary.decode_error(transaction.transaction, RpcMessageKind::Call).is_some()
 }
 
 /// Returns `None` for a Transaction without a COMPOUND whose results are known.
-fn status_of_results(transaction: &TransactionView<'_>) -> Option<Nfsstat4> {
+fn status_of_results(transaction: &ConformanceTransaction<'_>) -> Option<Nfsstat4> {
     transaction.operations.status.filter(|_| transaction.operations.result_count > 0)
 }
 
@@ -89,19 +89,21 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
             Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
             NFS4ERR_NOENT\".",
-        subjects: &[Subject::Compound],
+        subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
             if !operations.has_all_results {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let (_, last) = operations.outcomes().next_back()?;
             Some(
-                Verdict::from_condition(last == status, || format!("COMPOUND {status}, last result {last}"))
-                    .at_field("nfs.nfsstat4"),
+                RuleVerdict::from_condition(last == status, || {
+                    format!("COMPOUND {status}, last result {last}")
+                })
+                .at_field("nfs.nfsstat4"),
             )
         }),
     },
@@ -113,22 +115,22 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
             changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
             2 of 3\".",
-        subjects: &[Subject::Compound],
+        subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
             let before_last = (operations.result_count as usize).saturating_sub(1);
             let results = operations.outcomes().take(before_last).enumerate();
             let mut failed = results.filter(|(_, (_, status))| *status != Nfsstat4::NFS4_OK);
             Some(match failed.next() {
-                Some((at, (name, status))) => Verdict::broken({
+                Some((at, (name, status))) => RuleVerdict::broken({
                     let count = operations.result_count;
                     format!("{name} returned {status}, result {} of {count}", at + 1)
                 }),
-                None if operations.decoded_results() < before_last => Verdict::Unknown,
-                None => Verdict::Kept,
+                None if operations.decoded_results() < before_last => RuleVerdict::Unknown,
+                None => RuleVerdict::Kept,
             })
         }),
     },
@@ -141,19 +143,19 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
-        subjects: &[Subject::Compound],
+        subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
             if has_malformed_call(transaction) {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let (results, asked) = (operations.result_count, operations.operation_count);
             let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
             let highest = if is_mismatch { 0 } else { asked };
-            Some(Verdict::from_condition(results <= highest, || {
+            Some(RuleVerdict::from_condition(results <= highest, || {
                 let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
                 format!(
                     "{results} of {asked}{mismatch}",
@@ -170,10 +172,10 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
-        subjects: &[Subject::Compound],
+        subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
@@ -186,11 +188,11 @@ pub(crate) const RULES: &[Rule] = &[
             }
             operations.numbers().next()?;
             if has_malformed_call(transaction) {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let other = pairs.find(|(asked, result)| asked != result && !result.is_illegal());
             let other = other.or(undecoded);
-            Some(Verdict::from_condition(other.is_none(), || {
+            Some(RuleVerdict::from_condition(other.is_none(), || {
                 other.map(|(asked, result)| format!("result of {result} for {asked}")).unwrap_or_default()
             }))
         }),
@@ -202,17 +204,17 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
-        subjects: &[Subject::Compound],
+        subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
             if has_malformed_call(transaction) {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let text = || format!("tag {returned:?}, {sent:?} in the call");
-            Some(Verdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
+            Some(RuleVerdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
         }),
     },
     Rule {
@@ -223,9 +225,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
-        subjects: &[Subject::Compound, Subject::ReservedOperation],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::ReservedOperation],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
@@ -239,7 +241,7 @@ pub(crate) const RULES: &[Rule] = &[
                     result.number() == operation.number() && result.status() == Nfsstat4::NFS4_OK
                 })
             });
-            Some(Verdict::from_condition(accepted.is_none(), || {
+            Some(RuleVerdict::from_condition(accepted.is_none(), || {
                 let name = accepted.map(|(operation, _)| operation.number()).unwrap_or_default();
                 format!("{name} accepted in minor version {minor_version}")
             }))
@@ -252,9 +254,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[Subject::FileAccess],
+        subjects: &[RuleSubject::FileAccess],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
             let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
@@ -264,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
             let mut reads = transaction.file_accesses().iter().filter(|access| !access.is_write).peekable();
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
-            Some(Verdict::from_condition(excess.is_none(), || {
+            Some(RuleVerdict::from_condition(excess.is_none(), || {
                 let text = |read: &FileAccess| {
                     format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes)
                 };
@@ -279,17 +281,17 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[Subject::FileAccess],
+        subjects: &[RuleSubject::FileAccess],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let excess = writes.find(|write| write.done_bytes > write.asked_bytes);
             let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
             Some(match excess {
-                None => Verdict::Kept,
-                Some(FileAccess { done_bytes, asked_bytes, .. }) => Verdict::broken(format!(
+                None => RuleVerdict::Kept,
+                Some(FileAccess { done_bytes, asked_bytes, .. }) => RuleVerdict::broken(format!(
                     "{done_bytes} written of {asked_bytes}",
                     done_bytes = Count(*done_bytes, "byte")
                 ))
@@ -305,14 +307,14 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[Subject::FileAccess],
+        subjects: &[RuleSubject::FileAccess],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
             let weak = writes.find(|FileAccess { stability: [asked, done], .. }| done < asked);
-            Some(Verdict::from_condition(weak.is_none(), || {
+            Some(RuleVerdict::from_condition(weak.is_none(), || {
                 let text = |FileAccess { stability: [asked, done], .. }: &FileAccess| {
                     format!("committed {done}, stable {asked}")
                 };
@@ -328,9 +330,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
             a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
             5000\".",
-        subjects: &[Subject::Compound, Subject::ReadPlus],
+        subjects: &[RuleSubject::Compound, RuleSubject::ReadPlus],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let results = transaction.operations.results.iter().filter_map(|result| match result {
                 Results::READ_PLUS(result) => result.ok(),
@@ -341,10 +343,10 @@ pub(crate) const RULES: &[Rule] = &[
                 match first_gap(result) {
                     Ok(Some((end, next))) => {
                         let text = format!("a content ends at {end}, the next begins at {next}");
-                        return Some(Verdict::broken(text));
+                        return Some(RuleVerdict::broken(text));
                     }
-                    Ok(None) => verdict = verdict.or(Some(Verdict::Kept)),
-                    Err(UnknownContent) => verdict = Some(Verdict::Unknown),
+                    Ok(None) => verdict = verdict.or(Some(RuleVerdict::Kept)),
+                    Err(UnknownReadPlusContent) => verdict = Some(RuleVerdict::Unknown),
                 }
             }
             verdict
@@ -358,16 +360,16 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
             copy offload stateid of OFFLOAD_STATUS\".",
-        subjects: &[Subject::Compound, Subject::Offload],
+        subjects: &[RuleSubject::Compound, RuleSubject::Offload],
         needs: &[],
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut stateids = offload_stateids(transaction).peekable();
             let (_, _, side) = *stateids.peek()?;
             let zero = stateids.find(|(_, seqid, _)| *seqid == 0);
             let side = zero.map_or(side, |(_, _, side)| side);
             Some(
-                Verdict::from_condition(zero.is_none(), || {
+                RuleVerdict::from_condition(zero.is_none(), || {
                     let name = zero.map(|(name, ..)| name).unwrap_or_default();
                     format!("seqid 0 in the copy offload stateid of {name}")
                 })
@@ -383,16 +385,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
-        subjects: &[Subject::Compound],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Compound],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;
             let (started, unreported) = (copies.started, copies.unreported);
             Some(match unreported {
-                0 => Verdict::Kept,
-                _ if copies.has_gaps => Verdict::Unknown,
-                _ => Verdict::broken(format!("no result of {unreported} of {started} asynchronous copies")),
+                0 => RuleVerdict::Kept,
+                _ if copies.has_gaps => RuleVerdict::Unknown,
+                _ => {
+                    RuleVerdict::broken(format!("no result of {unreported} of {started} asynchronous copies"))
+                }
             })
         }),
     },
@@ -405,9 +409,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although the server has executed its RENAME or REMOVE. Example: a COMPOUND removes a file, and reads the ACL of \
             its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
-        subjects: &[Subject::Compound, Subject::MinorVersion0],
+        subjects: &[RuleSubject::Compound, RuleSubject::MinorVersion0],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             if operations.minor_version != 0 || !transaction.transaction.connection.transport.is_rdma() {
@@ -423,7 +427,7 @@ pub(crate) const RULES: &[Rule] = &[
             operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
             let other = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
             Some(
-                Verdict::from_condition(other.is_none(), || {
+                RuleVerdict::from_condition(other.is_none(), || {
                     let name = other.map(Args::number).unwrap_or_default();
                     format!("GETATTR of acl or fs_locations beside {name}")
                 })
@@ -440,7 +444,7 @@ pub(crate) const RULES: &[Rule] = &[
             client asks for the root filehandle with MNT on its RDMA connection: \"MOUNT over RDMA\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let program = transaction.summary.program?;
             if !transaction.transaction.connection.transport.is_rdma() {
@@ -448,7 +452,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let is_auxiliary = matches!(program, Program::MOUNT | Program::NLM | Program::NSM);
             Some(
-                Verdict::from_condition(!is_auxiliary, || format!("{program} over RDMA"))
+                RuleVerdict::from_condition(!is_auxiliary, || format!("{program} over RDMA"))
                     .by(transaction.requester()),
             )
         }),

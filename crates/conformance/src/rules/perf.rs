@@ -7,9 +7,9 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 
 use super::write_chunks::threshold_bytes;
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;
@@ -25,7 +25,7 @@ const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// Judges a message whose data items are in chunks: its length in bytes, had they been inline.
-fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
+fn chunk_for_small(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_MSG))?;
     let transaction = message.transaction.transaction;
     let chunks = match message.kind {
@@ -41,7 +41,7 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
         return None;
     }
     let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     };
     let list_bytes: u64 = chunks
         .iter()
@@ -52,7 +52,7 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
         .sum();
     let inline = (message.record.length as u64).saturating_sub(list_bytes) + data.next_multiple_of(4);
     let is_needed = inline > u64::from(threshold);
-    let verdict = Verdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
+    let verdict = RuleVerdict::measured(is_needed, [data, inline, threshold.into(), 0], |all| {
         let (tally, bytes) = (all.tally("message", "messages"), all.totals[0]);
         let [data, inline, threshold, _] = all.worst;
         format!(
@@ -66,7 +66,7 @@ fn chunk_for_small(message: &MessageView<'_>) -> Option<Verdict> {
     Some(verdict.by(message.transaction.requester()))
 }
 
-fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
+fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let transaction = message.transaction.transaction;
     let payload = match message.kind {
@@ -77,13 +77,13 @@ fn threshold_would_save(message: &MessageView<'_>) -> Option<Verdict> {
         RpcMessageKind::Reply => transaction.reply_chunk.as_ref()?.returned_bytes()?,
     };
     let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     };
     let length = message.record.length as u64 + payload;
     let enough = LARGER_THRESHOLDS.into_iter().find(|larger| length <= *larger);
     let saves = length > u64::from(threshold) && enough.is_some();
     let values = [length, threshold.into(), enough.unwrap_or_default(), payload];
-    Some(Verdict::measured(!saves, values, |all| {
+    Some(RuleVerdict::measured(!saves, values, |all| {
         let (tally, bytes) = (all.tally("Long message", "Long messages"), all.totals[3]);
         let [length, threshold, enough, _] = all.worst;
         format!(
@@ -104,9 +104,9 @@ pub(crate) const RULES: &[Rule] = &[
             Read or Write chunks would have fitted inline. A client that knows the length of a file can request it without a \
             Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
             allowed\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(chunk_for_small),
     },
     Rule {
@@ -117,9 +117,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
-        subjects: &[Subject::LongMessage],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::LongMessage],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(threshold_would_save),
     },
     Rule {
@@ -130,16 +130,16 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
             // RDMA_ERROR returns no results: the Requester sends the Call again, or gives up.
             let reply = view.reply().filter(|reply| segments > 0 && !reply.is_rdma_error())?;
             let values = [segments as u64, 0, 0, 0];
-            Some(Verdict::measured(reply.invalidated_handle.is_some(), values, |all| {
+            Some(RuleVerdict::measured(reply.invalidated_handle.is_some(), values, |all| {
                 let (tally, total) = (all.tally("reply", "replies"), all.totals[0]);
                 format!(
                     "{tally} without invalidation: {total} to invalidate locally, {} per reply at most",
@@ -157,9 +157,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
-        subjects: &[Subject::Call, Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used =
@@ -173,7 +173,7 @@ pub(crate) const RULES: &[Rule] = &[
             let scattered =
                 chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
             let (segments, bytes) = scattered.unwrap_or_default();
-            Some(Verdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |all| {
+            Some(RuleVerdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |all| {
                 let (tally, [segments, bytes, ..]) = (all.tally("call", "calls"), all.worst);
                 let average = bytes / segments.max(1);
                 format!(
@@ -193,9 +193,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             // rpcrdma/credit-zero judges a grant of zero.
@@ -203,7 +203,7 @@ pub(crate) const RULES: &[Rule] = &[
             if credits == 0 {
                 return None;
             }
-            let verdict = Verdict::measured(credits > 1, [credits, 0, 0, 0], |all| {
+            let verdict = RuleVerdict::measured(credits > 1, [credits, 0, 0, 0], |all| {
                 format!("grant 1 in {}", all.tally("reply", "replies"))
             });
             Some(verdict.at_field("rpcordma.flow_control"))
@@ -217,9 +217,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. \
             Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
             \"grants 32 and 64 for requests of 32 and 64\".",
-        subjects: &[Subject::Call, Subject::Reply],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
             let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
@@ -231,7 +231,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let is_echo = granted == requested && grant_before == request_before;
             let values = [requested, granted, request_before, grant_before].map(u64::from);
-            Some(Verdict::measured(!is_echo, values, |all| {
+            Some(RuleVerdict::measured(!is_echo, values, |all| {
                 let [requested, granted, request_before, grant_before] = all.worst;
                 format!(
                     "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
@@ -247,9 +247,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Further RDMA Reads wait for one of those in flight. Raise responder_resources of the client, or use \
             fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
-        subjects: &[Subject::ReadChunks],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Absence(
             |event| {
                 let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
@@ -258,7 +258,7 @@ pub(crate) const RULES: &[Rule] = &[
                     return None;
                 }
                 let values = [count.into(), limit.into(), 0, 0];
-                Some(Verdict::measured(count < u32::from(limit), values, |all| {
+                Some(RuleVerdict::measured(count < u32::from(limit), values, |all| {
                     let [count, limit, ..] = all.worst;
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))

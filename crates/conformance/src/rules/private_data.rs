@@ -1,38 +1,38 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Version of the private data. RFC 8797 section 4.
 const PRIVATE_DATA_VERSION: u8 = 1;
 
 /// Declaration of one side in the set-up of its connection.
-struct Declaration {
-    side: ConnectionRole,
+struct PrivateDataDeclaration {
+    side: EndpointRole,
     data: SidePrivateData,
     format: Option<PrivateDataFormat>,
     frame: Option<SetUpFrame>,
 }
 
 /// Returns the declarations of both sides: once per connection, with its first Transaction.
-fn declarations(transaction: &TransactionView<'_>) -> Option<[Declaration; 2]> {
+fn declarations(transaction: &ConformanceTransaction<'_>) -> Option<[PrivateDataDeclaration; 2]> {
     let set_up = transaction.set_up().filter(|_| transaction.connection.first_frame.is_none())?;
     Some([
-        Declaration {
-            side: ConnectionRole::Client,
+        PrivateDataDeclaration {
+            side: EndpointRole::Client,
             data: set_up.client,
             format: set_up.client_format,
             frame: set_up.client_frame,
         },
-        Declaration {
-            side: ConnectionRole::Server,
+        PrivateDataDeclaration {
+            side: EndpointRole::Server,
             data: set_up.server,
             format: set_up.server_format,
             frame: set_up.server_frame,
@@ -42,17 +42,17 @@ fn declarations(transaction: &TransactionView<'_>) -> Option<[Declaration; 2]> {
 
 /// Judges the format of the private data of each side that sent some.
 fn format_verdict(
-    transaction: &TransactionView<'_>,
+    transaction: &ConformanceTransaction<'_>,
     field: &'static str,
     fault: impl Fn(PrivateDataFormat) -> Option<String>,
-) -> Option<Verdict> {
+) -> Option<RuleVerdict> {
     let sides = declarations(transaction)?;
     sides.iter().find(|declared| declared.format.is_some())?;
     let broken = sides.iter().find_map(|declared| Some((declared, fault(declared.format?)?)));
     Some(match broken {
-        None => Verdict::Kept,
-        Some((Declaration { side, frame, .. }, text)) => {
-            Verdict::broken(text).by(*side).in_set_up(*frame).at_field(field)
+        None => RuleVerdict::Kept,
+        Some((PrivateDataDeclaration { side, frame, .. }, text)) => {
+            RuleVerdict::broken(text).by(*side).in_set_up(*frame).at_field(field)
         }
     })
 }
@@ -68,18 +68,18 @@ pub(crate) const RULES: &[Rule] = &[
             that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
-        subjects: &[Subject::Reply, Subject::Invalidation],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
             let set_up = message.transaction.set_up()?;
             let announced = |side: SidePrivateData| side.effective().map(|data| data.remote_invalidation);
             let (Some(client), Some(server)) = (announced(set_up.client), announced(set_up.server)) else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let values = [0, handle.0.into(), client.into(), server.into()];
-            Some(Verdict::measured(client && server, values, |all| {
+            Some(RuleVerdict::measured(client && server, values, |all| {
                 let [_, handle, client, server] = all.worst;
                 let without = match (client, server) {
                     (0, 0) => "neither side set R",
@@ -99,18 +99,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
-        subjects: &[Subject::Reply, Subject::Invalidation],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
             if transaction.call()?.copies > 1 {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let mut offered = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
             let is_own = offered.any(|segment| segment.handle == handle);
-            Some(Verdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
+            Some(RuleVerdict::from_condition(is_own, || format!("handle {handle} is not of this call")))
         }),
     },
     Rule {
@@ -120,13 +120,13 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only Replies use Send With Invalidate.",
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::Invalidation], |message| {
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::Invalidation], |message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
-            Some(Verdict::from_condition(handle.is_none(), || {
+            Some(RuleVerdict::from_condition(handle.is_none(), || {
                 format!("a call invalidates handle {}", handle.unwrap_or_default())
             }))
         }),
@@ -139,9 +139,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
-        subjects: &[Subject::FirstOfConnection],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -162,9 +162,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
-        subjects: &[Subject::FirstOfConnection],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -183,20 +183,20 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
-        subjects: &[Subject::FirstOfConnection],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::FirstOfConnection],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let without = sides
                 .iter()
                 .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match without {
-                None => Verdict::Kept,
-                Some(Declaration { side, frame, .. }) => Verdict::broken(
+                None => RuleVerdict::Kept,
+                Some(PrivateDataDeclaration { side, frame, .. }) => RuleVerdict::broken(
                     "no private data of RPC-over-RDMA: inline thresholds of 1024 bytes".to_owned(),
                 )
                 .by(*side)
@@ -215,18 +215,18 @@ pub(crate) const RULES: &[Rule] = &[
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
-        subjects: &[Subject::Call, Subject::RepeatedCall],
-        needs: &[Evidence::SetUp, Evidence::MessageKind],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             let of = message.transaction;
             message.version1().filter(|_| message.is_call() && of.transaction.retry_of.is_some())?;
             let (before_to_server, before_to_client) = of.connection.previous_thresholds?;
             let Some((to_server, to_client)) = of.set_up()?.inline_thresholds() else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let is_kept = to_server >= before_to_server && to_client >= before_to_client;
-            Some(Verdict::from_condition(is_kept, || {
+            Some(RuleVerdict::from_condition(is_kept, || {
                 format!(
                     "thresholds {to_server} and {to_client}, {before_to_server} and {before_to_client} on the \
                      connection before",
@@ -243,9 +243,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
-        subjects: &[Subject::FirstOfNfs4],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::FirstOfNfs4],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
@@ -254,9 +254,9 @@ pub(crate) const RULES: &[Rule] = &[
             // A service ID outside the port space of TCP has none.
             let set_up = transaction.set_up()?;
             let port = set_up.service.port()?;
-            let verdict = Verdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"));
+            let verdict = RuleVerdict::from_condition(port == NFS_RDMA_PORT, || format!("port {port}"));
             // The client names the port in its request.
-            Some(verdict.by(ConnectionRole::Server).in_set_up(set_up.client_frame))
+            Some(verdict.by(EndpointRole::Server).in_set_up(set_up.client_frame))
         }),
     },
     Rule {
@@ -269,14 +269,14 @@ pub(crate) const RULES: &[Rule] = &[
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let of = message.transaction;
             let is_read_read = !of.transaction.reply_read_chunks.is_empty() && of.is_rfc5666();
-            Some(Verdict::from_condition(!is_read_read, || {
+            Some(RuleVerdict::from_condition(!is_read_read, || {
                 let chunks = of.transaction.reply_read_chunks.len();
                 let end = if of.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
                 format!(

@@ -9,24 +9,24 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::write_chunks;
 use crate::count::Count;
 use crate::file_access::FileAccess;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Returns the Read chunks of a message that hold one data item each.
-fn item_chunks<'t>(message: &MessageView<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+fn item_chunks<'t>(message: &ConformanceMessage<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
     message.read_chunks().iter().filter(|chunk| chunk.position.is_some_and(|position| position > 0))
 }
 
 /// Returns the Position-Zero Read chunk of a message.
-fn long_chunk<'t>(message: &MessageView<'t>) -> Option<&'t Chunk> {
+fn long_chunk<'t>(message: &ConformanceMessage<'t>) -> Option<&'t Chunk> {
     message.read_chunks().iter().find(|chunk| chunk.position == Some(0))
 }
 
 /// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is there, the
 /// rest of the payload is missing, and the segment is its end or no item lacks its data.
-fn is_long_segment(message: &MessageView<'_>, position: u32) -> bool {
+fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
     let Some(long) = long_chunk(message).filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG)) else {
         return false;
     };
@@ -39,35 +39,35 @@ fn is_long_segment(message: &MessageView<'_>, position: u32) -> bool {
     !items.is_cut() && items.at_position(position).is_none() && (is_end || items.items.is_empty())
 }
 
-fn position_unaligned(message: &MessageView<'_>) -> Option<Verdict> {
+fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position).peekable();
     positions.peek()?;
     let odd = positions.find(|position| position % 4 != 0);
     Some(
-        Verdict::from_condition(odd.is_none(), || format!("Position {}", odd.unwrap_or_default()))
+        RuleVerdict::from_condition(odd.is_none(), || format!("Position {}", odd.unwrap_or_default()))
             .at_field("rpcordma.position"),
     )
 }
 
-fn position_zero(message: &MessageView<'_>) -> Option<Verdict> {
+fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call())?;
     long_chunk(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
-        let verdict = Verdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
+        let verdict = RuleVerdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
         return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
     Some(match elsewhere {
-        None => Verdict::Kept,
+        None => RuleVerdict::Kept,
         Some(position) => {
-            Verdict::broken(format!("a segment of the Position-Zero Read chunk has Position {position}"))
+            RuleVerdict::broken(format!("a segment of the Position-Zero Read chunk has Position {position}"))
                 .at_field("rpcordma.position")
         }
     })
 }
 
-fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
+fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
     item_chunks(message).next()?;
     if message.transaction.has_eligible_arguments() == Some(false) {
@@ -76,10 +76,10 @@ fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
     match items.error {
         Some(XdrError::NotEligible { .. }) => return None,
-        _ if !message.is_whole() => return Some(Verdict::Unknown),
-        Some(error) if error.is_cut() => return Some(Verdict::Unknown),
+        _ if !message.is_whole() => return Some(RuleVerdict::Unknown),
+        Some(error) if error.is_cut() => return Some(RuleVerdict::Unknown),
         // The data of an item is missing, or the error has another reason.
-        Some(_) if items.items.is_empty() => return Some(Verdict::Unknown),
+        Some(_) if items.items.is_empty() => return Some(RuleVerdict::Unknown),
         _ => {}
     }
     let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
@@ -88,7 +88,7 @@ fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
         position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
     });
     Some(
-        Verdict::from_condition(stray.is_none(), || {
+        RuleVerdict::from_condition(stray.is_none(), || {
             let known: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
             format!("Position {}, the data items are at {}", stray.unwrap_or_default(), known.join(", "))
         })
@@ -98,9 +98,9 @@ fn position_without_item(message: &MessageView<'_>) -> Option<Verdict> {
 
 /// Compares the length of each Read chunk with that of its data item.
 fn check_item_lengths(
-    message: &MessageView<'_>,
+    message: &ConformanceMessage<'_>,
     is_kept: fn(chunk_bytes: u64, item_bytes: u32) -> bool,
-) -> Option<Verdict> {
+) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call())?;
     item_chunks(message).next()?;
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
@@ -109,8 +109,8 @@ fn check_item_lengths(
     let mut lengths = lengths.peekable();
     lengths.peek()?;
     Some(match { lengths }.find(|(chunk, item)| !is_kept(*chunk, *item)) {
-        None => Verdict::Kept,
-        Some((chunk, item)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((chunk, item)) => RuleVerdict::broken(format!(
             "Read chunk of {chunk}, data item of {item}",
             chunk = Count(chunk, "byte"),
             item = Count(item, "byte")
@@ -123,11 +123,11 @@ fn with_roundup(length: u32) -> u64 {
     u64::from(length).next_multiple_of(4)
 }
 
-fn item_length(message: &MessageView<'_>) -> Option<Verdict> {
+fn item_length(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     check_item_lengths(message, |chunk, item| chunk == u64::from(item) || chunk == with_roundup(item))
 }
 
-fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
+fn roundup_left(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_MSG))?;
     let is_reduced = match message.kind {
         RpcMessageKind::Call => item_chunks(message).next().is_some(),
@@ -138,9 +138,9 @@ fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
     };
     let length = message.record.inline_length().filter(|_| is_reduced)?;
     if !message.is_whole() {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
-    Some(Verdict::from_condition(length % 4 == 0, || {
+    Some(RuleVerdict::from_condition(length % 4 == 0, || {
         format!(
             "{length} of payload: {} of roundup of a reduced item",
             Count(length % 4, "byte"),
@@ -149,20 +149,20 @@ fn roundup_left(message: &MessageView<'_>) -> Option<Verdict> {
     }))
 }
 
-fn long_roundup(message: &MessageView<'_>) -> Option<Verdict> {
+fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let (name, length) = match message.kind {
         RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk(message)?.offered_bytes()),
         RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
-    Some(Verdict::from_condition(length % 4 == 0, || {
+    Some(RuleVerdict::from_condition(length % 4 == 0, || {
         format!("{name} with {length}, {} more than whole words", length % 4, length = Count(length, "byte"))
     }))
 }
 
 /// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if the item is
 /// not known, or if a WRITE wrote less than its data.
-fn needed_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> u64 {
+fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
     let offered = chunk.offered_bytes();
     let position = match chunk.position {
         Some(0) => return offered,
@@ -179,7 +179,7 @@ fn needed_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> u64 {
 
 /// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed ones, if
 /// it did not read all of them.
-fn unread_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
+fn unread_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
     let offered = chunk.offered_bytes();
     let read = chunk.requested_bytes.max(chunk.moved_bytes());
     if read >= offered {
@@ -194,14 +194,14 @@ fn unread_bytes(view: &TransactionView<'_>, chunk: &Chunk) -> Option<(u64, u64)>
 }
 
 /// Returns the name of the procedure, or of the main operation of a COMPOUND.
-fn operation_name(view: &TransactionView<'_>) -> &'static str {
+fn operation_name(view: &ConformanceTransaction<'_>) -> &'static str {
     match view.summary.operation {
         Some(CallOperation::Named(name)) => name,
         _ => view.summary.procedure_name.unwrap_or("an unknown procedure"),
     }
 }
 
-fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
+fn not_eligible(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.transaction.is_plain())?;
     let view = message.transaction;
     let name = || operation_name(view);
@@ -210,19 +210,19 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
             let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
             positions.find(|position| !is_long_segment(message, *position))?;
             if !message.is_whole() {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let items = view.eligible_items(RpcMessageKind::Call)?;
             if let Some(XdrError::NotEligible { at }) = items.error {
-                return Some(Verdict::broken(format!(
+                return Some(RuleVerdict::broken(format!(
                     "a Read chunk replaces the item at byte {at} of {}",
                     name()
                 )));
             }
             Some(match view.has_eligible_arguments() {
-                Some(true) => Verdict::Kept,
-                Some(false) => Verdict::broken(format!("a Read chunk for {}", name())),
-                None => Verdict::Unknown,
+                Some(true) => RuleVerdict::Kept,
+                Some(false) => RuleVerdict::broken(format!("a Read chunk for {}", name())),
+                None => RuleVerdict::Unknown,
             })
         }
         RpcMessageKind::Reply => {
@@ -230,8 +230,8 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
             let returned: u64 = chunks.iter().filter_map(Chunk::returned_bytes).sum();
             view.arguments.filter(|_| returned > 0)?;
             Some(match view.eligible_reads() {
-                None => Verdict::Unknown,
-                Some(reads) => Verdict::from_condition(!reads.is_empty(), || {
+                None => RuleVerdict::Unknown,
+                Some(reads) => RuleVerdict::from_condition(!reads.is_empty(), || {
                     format!("{returned} of {} in a Write chunk", name(), returned = Count(returned, "byte"))
                 }),
             })
@@ -240,7 +240,7 @@ fn not_eligible(message: &MessageView<'_>) -> Option<Verdict> {
 }
 
 /// Returns `true` if a fault of a chunk makes a message undecodable.
-pub(super) fn explains_decode_error(message: &MessageView<'_>) -> bool {
+pub(super) fn explains_decode_error(message: &ConformanceMessage<'_>) -> bool {
     let checks = [
         position_unaligned,
         position_zero,
@@ -250,7 +250,7 @@ pub(super) fn explains_decode_error(message: &MessageView<'_>) -> bool {
         long_roundup,
         not_eligible,
     ];
-    checks.iter().any(|check| matches!(check(message), Some(Verdict::Broken(_))))
+    checks.iter().any(|check| matches!(check(message), Some(RuleVerdict::Broken(_))))
         || (!message.is_call() && write_chunks::explains_decode_error(message))
 }
 
@@ -264,10 +264,10 @@ pub(crate) const RULES: &[Rule] = &[
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
-        subjects: &[Subject::Reply, Subject::Version1],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectMessage(&[Subject::ReadChunks], |message| {
+        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectMessage(&[RuleSubject::ReadChunks], |message| {
             message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
             let transaction = message.transaction.transaction;
@@ -276,7 +276,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             Some(
-                Verdict::from_condition(chunks.is_empty(), || {
+                RuleVerdict::from_condition(chunks.is_empty(), || {
                     format!("{} in a Reply", Count(chunks.len(), "Read chunk"))
                 })
                 .at_field("rpcordma.reads"),
@@ -290,9 +290,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The Position of a Read chunk is a multiple of four.",
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
-        subjects: &[Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_unaligned),
     },
     Rule {
@@ -305,9 +305,9 @@ pub(crate) const RULES: &[Rule] = &[
             Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
-        subjects: &[Subject::Call, Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_zero),
     },
     Rule {
@@ -318,9 +318,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
-        subjects: &[Subject::Call, Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_without_item),
     },
     Rule {
@@ -331,9 +331,9 @@ pub(crate) const RULES: &[Rule] = &[
             consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
-        subjects: &[Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
@@ -341,9 +341,11 @@ pub(crate) const RULES: &[Rule] = &[
             pairs.peek()?;
             let descent = pairs.find(|(first, second)| first >= second);
             Some(match descent {
-                None => Verdict::Kept,
-                Some((first, second)) => Verdict::broken(format!("Position {second} after Position {first}"))
-                    .at_field("rpcordma.position"),
+                None => RuleVerdict::Kept,
+                Some((first, second)) => {
+                    RuleVerdict::broken(format!("Position {second} after Position {first}"))
+                        .at_field("rpcordma.position")
+                }
             })
         }),
     },
@@ -356,9 +358,9 @@ pub(crate) const RULES: &[Rule] = &[
             Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
-        subjects: &[Subject::Call, Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(item_length),
     },
     Rule {
@@ -368,9 +370,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
-        subjects: &[Subject::Call, Subject::ReadChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
         }),
@@ -383,9 +385,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(roundup_left),
     },
     Rule {
@@ -396,9 +398,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
-        subjects: &[Subject::LongMessage],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::LongMessage],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(long_roundup),
     },
     Rule {
@@ -409,9 +411,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
-        subjects: &[Subject::ReadChunks],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::ReadChunks],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -423,14 +425,14 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let unread = chunks.iter().find_map(|chunk| Some((unread_bytes(view, chunk)?, chunk.position)));
             Some(match unread {
-                None => Verdict::Kept,
+                None => RuleVerdict::Kept,
                 // It may have meant this chunk.
-                Some(_) if view.has_invalid_access => Verdict::Unknown,
+                Some(_) if view.has_invalid_access => RuleVerdict::Unknown,
                 Some(((unread, needed), position)) => {
                     let position = position.unwrap_or_default();
                     let part = if unread < needed { format!("{unread} of ") } else { String::new() };
                     let needed = Count(needed, "byte");
-                    Verdict::broken(format!("{part}{needed} at Position {position} not read"))
+                    RuleVerdict::broken(format!("{part}{needed} at Position {position} not read"))
                 }
             })
         }),
@@ -444,9 +446,9 @@ pub(crate) const RULES: &[Rule] = &[
             or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(not_eligible),
     },
 ];

@@ -4,32 +4,32 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
-use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, ErrCode, RdmaProc, RpcRdmaErrorCode};
+use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use super::write_chunks::{call, threshold_bytes};
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
-pub(super) fn has_unused_reply_chunk(message: &MessageView<'_>) -> bool {
+pub(super) fn has_unused_reply_chunk(message: &ConformanceMessage<'_>) -> bool {
     !message.is_call() && message.transaction.transaction.reply_chunk.is_some()
 }
 
-pub(super) fn reply_chunk_in_msg(message: &MessageView<'_>) -> Option<Verdict> {
+pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| !message.is_call() && !message.record.has_no_chunks())?;
     if !message.is_proc(RdmaProc::RDMA_MSG) {
         return None;
     }
     let returned = message.reply_chunk_bytes()?;
     let text = || format!("RDMA_MSG with {returned} in the Reply chunk", returned = Count(returned, "byte"));
-    Some(Verdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
+    Some(RuleVerdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
 }
 
 /// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
-fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
+fn min_full_reply_bytes(view: &ConformanceTransaction<'_>) -> Option<u64> {
     let chunks = &view.transaction.write_chunks;
     let reads = view.eligible_reads()?;
     let inline = reads
@@ -41,24 +41,24 @@ fn min_full_reply_bytes(view: &TransactionView<'_>) -> Option<u64> {
     (total > 0).then_some(total)
 }
 
-fn reply_chunk_short(view: &TransactionView<'_>) -> Option<Verdict> {
+fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     call(view)?;
     let reply = view.message(RpcMessageKind::Reply)?;
     const GARBAGE_ARGS: RpcStatus = RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS));
     // draft-ietf-nfsv4-rfc5667bis-02 section 3 permits either answer.
     let answer = match reply.header().and_then(AnyDialectHeader::error) {
-        Some(RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
+        Some(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK)) => "ERR_CHUNK",
         _ if view.summary.rpc_status == Some(GARBAGE_ARGS) => "GARBAGE_ARGS",
         _ => return None,
     };
     let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     let threshold = threshold_bytes(view, view.responder());
     let (Some(needed), Some(threshold)) = (min_full_reply_bytes(view), threshold) else {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     };
     let room = offered.max(u64::from(threshold));
     Some(
-        Verdict::from_condition(needed <= room, || {
+        RuleVerdict::from_condition(needed <= room, || {
             format!(
                 "Reply chunk of {offered} for a reply of up to {needed} of data, answered {answer}",
                 offered = Count(offered, "byte"),
@@ -78,19 +78,19 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
-        subjects: &[Subject::Reply],
-        needs: &[Evidence::SetUp],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Reply],
+        needs: &[JudgementEvidence::SetUp],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
                 return None;
             }
             let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length;
-            Some(Verdict::from_condition(length <= threshold as usize, || {
+            Some(RuleVerdict::from_condition(length <= threshold as usize, || {
                 format!(
                     "{length} sent beside a Reply chunk, inline threshold {threshold}",
                     length = Count(length, "byte")
@@ -106,9 +106,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
-        subjects: &[Subject::Reply, Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Reply, RuleSubject::Chunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(reply_chunk_in_msg),
     },
     Rule {
@@ -120,9 +120,9 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[Subject::Call, Subject::Reply, Subject::Failure],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Failure],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(reply_chunk_short),
     },
     Rule {
@@ -134,9 +134,9 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
-        subjects: &[Subject::Reply, Subject::LongMessage],
-        needs: &[Evidence::SetUp, Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Reply, RuleSubject::LongMessage],
+        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {
@@ -144,11 +144,11 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let returned = message.reply_chunk_bytes()?;
             let Some(threshold) = threshold_bytes(message.transaction, message.sender()) else {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             };
             let length = message.record.length as u64 + returned;
             let is_needed = returned == 0 || length > u64::from(threshold);
-            Some(Verdict::measured(is_needed, [length, threshold.into(), returned, 0], |all| {
+            Some(RuleVerdict::measured(is_needed, [length, threshold.into(), returned, 0], |all| {
                 let (tally, bytes) = (all.tally("Long Reply", "Long Replies"), all.totals[2]);
                 let [length, threshold, ..] = all.worst;
                 format!(

@@ -3,8 +3,8 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -16,9 +16,9 @@ pub(crate) const RULES: &[Rule] = &[
             may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
@@ -28,16 +28,16 @@ pub(crate) const RULES: &[Rule] = &[
             {
                 return None;
             }
-            let Some(program) = transaction.summary.program else { return Some(Verdict::Unknown) };
+            let Some(program) = transaction.summary.program else { return Some(RuleVerdict::Unknown) };
             let severity = match (program, transaction.summary.version) {
                 (Program::NFS, Some(4)) | (Program::NFS_CB, _) => Severity::Error,
                 (Program::NFS | Program::NFSACL, Some(_)) => Severity::Warning,
-                (Program::NFS | Program::NFSACL, None) => return Some(Verdict::Unknown),
+                (Program::NFS | Program::NFSACL, None) => return Some(RuleVerdict::Unknown),
                 // No RFC forbids other programs to repeat a Call.
                 _ => return None,
             };
             let again = call.retransmissions;
-            let verdict = Verdict::from_condition(again == 0, || format!("sent {} times", again + 1));
+            let verdict = RuleVerdict::from_condition(again == 0, || format!("sent {} times", again + 1));
             Some(
                 verdict
                     .with_severity(severity)
@@ -55,21 +55,21 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
-        subjects: &[Subject::Call],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp {
                 return None;
             }
             match (transaction.reply(), transaction.reply_elsewhere) {
-                (Some(_), _) => Some(Verdict::Kept),
+                (Some(_), _) => Some(RuleVerdict::Kept),
                 (None, Some(reply)) => {
                     let frames = [call.frames.first().copied(), Some(reply.frame)];
                     let frames: Vec<_> = frames.into_iter().flatten().collect();
                     let text = || format!("reply on connection {}", reply.connection);
-                    Some(Verdict::broken(text()).by(transaction.responder()).in_frames(&frames))
+                    Some(RuleVerdict::broken(text()).by(transaction.responder()).in_frames(&frames))
                 }
                 (None, None) => None,
             }

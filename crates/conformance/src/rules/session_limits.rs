@@ -5,12 +5,12 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags, Nfsstat4, Results,
 };
 
-use super::sessions::{SlotCall, by_requester};
+use super::sessions::{SessionSlotCall, by_requester};
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::sequence::Channel;
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::sequence::SessionChannelKind;
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.
 fn is_limit_error(status: Option<Nfsstat4>) -> bool {
@@ -27,15 +27,15 @@ fn is_limit_error(status: Option<Nfsstat4>) -> bool {
 
 /// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offers: rpcrdma/returned-too-much
 /// judges it, and the length of the Reply is unknown.
-fn has_impossible_length(transaction: &TransactionView<'_>) -> bool {
+fn has_impossible_length(transaction: &ConformanceTransaction<'_>) -> bool {
     let mut segments = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
     segments.any(|segment| segment.returned_length.is_some_and(|returned| returned > segment.length))
 }
 
-fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
-    let call = SlotCall::of(transaction)?;
+fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    let call = SessionSlotCall::of(transaction)?;
     if has_impossible_length(transaction) {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
     let limits = call.history.limits;
     let operations = &transaction.operations;
@@ -47,7 +47,7 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let length = |kind| transaction.transaction.rpc_length_with_header(kind, header);
     let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
     else {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     };
     // The error for an excess may come with a later operation, which another error kept from being executed.
     let is_unreached =
@@ -57,7 +57,7 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
         && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
     {
         if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
-            return Some(Verdict::Unknown);
+            return Some(RuleVerdict::Unknown);
         }
         Some((
             "operations accepted",
@@ -67,10 +67,10 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
         ))
     } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
         if is_unreached(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
-            return Some(Verdict::Unknown);
+            return Some(RuleVerdict::Unknown);
         }
         let limit = limits.max_request_bytes;
-        let verdict = Verdict::broken(format!(
+        let verdict = RuleVerdict::broken(format!(
             "{request} of request accepted, ca_maxrequestsize {limit}",
             request = Count(request, "byte")
         ));
@@ -84,15 +84,15 @@ fn check_sizes(transaction: &TransactionView<'_>) -> Option<Verdict> {
     {
         let limit = limits.max_cached_response_bytes;
         let what = match operations.channel {
-            Channel::Fore => "bytes of response with sa_cachethis",
-            Channel::Back => "bytes of response with csa_cachethis",
+            SessionChannelKind::Fore => "bytes of response with sa_cachethis",
+            SessionChannelKind::Back => "bytes of response with csa_cachethis",
         };
         Some((what, response, "ca_maxresponsesize_cached", limit))
     } else {
         None
     };
     let text = |(what, value, name, limit): (&str, u64, &str, u32)| format!("{value} {what}, {name} {limit}");
-    Some(Verdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
+    Some(RuleVerdict::from_condition(excess.is_none(), || excess.map(text).unwrap_or_default()))
 }
 
 /// Returns the first attribute of a channel that the server may not have changed in this way.
@@ -146,10 +146,14 @@ pub(crate) const RULES: &[Rule] = &[
             errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
             Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
             8\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::BothMessages, Evidence::Session, Evidence::WholeMessage],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::LargeMessage], check_sizes),
+        subjects: &[RuleSubject::Sequence],
+        needs: &[
+            JudgementEvidence::BothMessages,
+            JudgementEvidence::Session,
+            JudgementEvidence::WholeMessage,
+        ],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::LargeMessage], check_sizes),
     },
     Rule {
         id: "nfs/session-attrs",
@@ -160,9 +164,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[Subject::Compound, Subject::CreateSession],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
                 (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {
@@ -172,7 +176,7 @@ pub(crate) const RULES: &[Rule] = &[
             });
             let (asked, created) = pairs.next()?;
             let fault = wrong_attribute(asked, created);
-            Some(Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
+            Some(RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default()))
         }),
     },
 ];

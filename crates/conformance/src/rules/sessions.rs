@@ -5,11 +5,11 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::sequence::{Channel, SequenceArguments};
-use crate::session_table::{SlotHistory, SlotUse};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::sequence::{SequenceArguments, SessionChannelKind};
+use crate::session_table::{LastSessionSlotUse, SlotHistory};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
 /// Flags of sr_status_flags that report a loss of the backchannel.
 const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
@@ -19,7 +19,7 @@ const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
 ];
 
 /// A Call with SEQUENCE or CB_SEQUENCE on a channel and slot with a history.
-pub(super) struct SlotCall<'t> {
+pub(super) struct SessionSlotCall<'t> {
     pub(super) sequence: SequenceArguments,
     pub(super) history: &'t SlotHistory,
     transaction: &'t Transaction,
@@ -27,8 +27,8 @@ pub(super) struct SlotCall<'t> {
     pub(super) frames: &'t [FrameNumber],
 }
 
-impl<'t> SlotCall<'t> {
-    pub(super) fn of(transaction: &'t TransactionView<'_>) -> Option<Self> {
+impl<'t> SessionSlotCall<'t> {
+    pub(super) fn of(transaction: &'t ConformanceTransaction<'_>) -> Option<Self> {
         let sequence = transaction.operations.sequence?;
         let call = transaction.call()?;
         Some(Self {
@@ -41,49 +41,49 @@ impl<'t> SlotCall<'t> {
     }
 
     /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they close.
-    fn earlier_use(&self) -> Option<SlotUse> {
+    fn earlier_use(&self) -> Option<LastSessionSlotUse> {
         self.history.last_use.filter(|last_use| last_use.is_before(self.transaction, self.time))
     }
 
     /// Returns the Call that this one repeats.
-    fn repeated_use(&self) -> Option<SlotUse> {
+    fn repeated_use(&self) -> Option<LastSessionSlotUse> {
         self.earlier_use().filter(|last_use| last_use.sequence_id == self.sequence.sequence_id)
     }
 }
 
 /// Returns a violation of the Requester, or `Unknown` if uses of the slot may be missing from the capture.
 fn certain_violation(
-    transaction: &TransactionView<'_>,
-    call: &SlotCall<'_>,
+    transaction: &ConformanceTransaction<'_>,
+    call: &SessionSlotCall<'_>,
     text: impl FnOnce() -> String,
-) -> Verdict {
+) -> RuleVerdict {
     if call.history.has_gaps {
-        return Verdict::Unknown;
+        return RuleVerdict::Unknown;
     }
-    by_requester(transaction, call.frames, Verdict::broken(text()))
+    by_requester(transaction, call.frames, RuleVerdict::broken(text()))
 }
 
 /// Returns the end of the text about a violation that the Responder did not refuse.
-fn accepted(transaction: &TransactionView<'_>) -> &'static str {
+fn accepted(transaction: &ConformanceTransaction<'_>) -> &'static str {
     match (transaction.operations.status, transaction.operations.channel) {
-        (Some(Nfsstat4::NFS4_OK), Channel::Fore) => ", which the server accepted",
-        (Some(Nfsstat4::NFS4_OK), Channel::Back) => ", which the client accepted",
+        (Some(Nfsstat4::NFS4_OK), SessionChannelKind::Fore) => ", which the server accepted",
+        (Some(Nfsstat4::NFS4_OK), SessionChannelKind::Back) => ", which the client accepted",
         _ => "",
     }
 }
 
 /// Sets the Requester as the side of a violation, with its frames.
 pub(super) fn by_requester(
-    transaction: &TransactionView<'_>,
+    transaction: &ConformanceTransaction<'_>,
     frames: &[FrameNumber],
-    verdict: Verdict,
-) -> Verdict {
+    verdict: RuleVerdict,
+) -> RuleVerdict {
     verdict.by(transaction.requester()).in_frames(frames)
 }
 
 /// Position of an operation in a COMPOUND with sessions. RFC 8881 sections 18.34 to 18.37, 18.46 and 18.50.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SessionPosition {
+enum RequiredCompoundPosition {
     /// First.
     Sequence,
     /// The only operation.
@@ -94,15 +94,15 @@ enum SessionPosition {
     InSession,
 }
 
-fn session_position(operation: &Args<'_>) -> SessionPosition {
+fn session_position(operation: &Args<'_>) -> RequiredCompoundPosition {
     match operation {
-        Args::SEQUENCE(_) => SessionPosition::Sequence,
-        Args::BIND_CONN_TO_SESSION(_) => SessionPosition::Alone,
+        Args::SEQUENCE(_) => RequiredCompoundPosition::Sequence,
+        Args::BIND_CONN_TO_SESSION(_) => RequiredCompoundPosition::Alone,
         Args::EXCHANGE_ID(_)
         | Args::CREATE_SESSION(_)
         | Args::DESTROY_SESSION(_)
-        | Args::DESTROY_CLIENTID(_) => SessionPosition::AloneOrInSession,
-        _ => SessionPosition::InSession,
+        | Args::DESTROY_CLIENTID(_) => RequiredCompoundPosition::AloneOrInSession,
+        _ => RequiredCompoundPosition::InSession,
     }
 }
 
@@ -117,28 +117,30 @@ fn callback_sequence_fault(operations: &[CbArgs<'_>], accepted: &str) -> Option<
     })
 }
 
-fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict> {
+fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let operations = &transaction.operations;
     // A server answers MINOR_VERS_MISMATCH to other minor versions.
     if !matches!(operations.minor_version, 1 | 2) {
         return None;
     }
     let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
-    if operations.channel == Channel::Back {
+    if operations.channel == SessionChannelKind::Back {
         operations.callback_arguments.first()?;
         let fault = callback_sequence_fault(operations.callback_arguments, accepted(transaction));
-        let verdict = Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
+        let verdict = RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
         return Some(by_requester(transaction, frames, verdict));
     }
     let first = operations.arguments.first()?;
-    let is_in_session = session_position(first) == SessionPosition::Sequence;
+    let is_in_session = session_position(first) == RequiredCompoundPosition::Sequence;
     let name = |operation: &Args<'_>| operation.number().to_string();
     let accepted = accepted(transaction);
     let fault = operations.arguments.iter().enumerate().find_map(|(at, operation)| {
         Some(match session_position(operation) {
-            SessionPosition::Sequence if at > 0 => format!("SEQUENCE is operation {}{accepted}", at + 1),
-            SessionPosition::Sequence => return None,
-            SessionPosition::Alone | SessionPosition::AloneOrInSession
+            RequiredCompoundPosition::Sequence if at > 0 => {
+                format!("SEQUENCE is operation {}{accepted}", at + 1)
+            }
+            RequiredCompoundPosition::Sequence => return None,
+            RequiredCompoundPosition::Alone | RequiredCompoundPosition::AloneOrInSession
                 if at == 0 && operations.operation_count > 1 =>
             {
                 let count = operations.operation_count;
@@ -148,10 +150,10 @@ fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict>
                     count = Count(count, "operation")
                 )
             }
-            SessionPosition::Alone if at > 0 => {
+            RequiredCompoundPosition::Alone if at > 0 => {
                 format!("{} is operation {}, not the only one{accepted}", name(operation), at + 1)
             }
-            SessionPosition::InSession if at == 0 => {
+            RequiredCompoundPosition::InSession if at == 0 => {
                 format!("{} is the first operation{accepted}", name(operation))
             }
             _ => return None,
@@ -167,12 +169,12 @@ fn check_sequence_position(transaction: &TransactionView<'_>) -> Option<Verdict>
             format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1)
         })
     });
-    let verdict = Verdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
+    let verdict = RuleVerdict::from_condition(fault.is_none(), || fault.unwrap_or_default());
     Some(by_requester(transaction, frames, verdict))
 }
 
-fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
-    let call = SlotCall::of(transaction)?;
+fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    let call = SessionSlotCall::of(transaction)?;
     let repeated = call.repeated_use()?;
     let operations = &transaction.operations;
     operations.sequence_result?;
@@ -180,17 +182,17 @@ fn check_replay(transaction: &TransactionView<'_>) -> Option<Verdict> {
     let (Some((now, before)), Some((results, first))) =
         (arguments, operations.results_digest.zip(repeated.results))
     else {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     };
     if now.is_same(before) != Some(true) {
         return None;
     }
-    let Some(is_same) = results.is_same(first) else { return Some(Verdict::Unknown) };
+    let Some(is_same) = results.is_same(first) else { return Some(RuleVerdict::Unknown) };
     // RFC 8881 section 2.10.6.1.3: a reply that the client did not want in the cache need not be there.
     let second = operations.outcomes().nth(1).map(|(_, status)| status);
     let is_uncached =
         !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
-    Some(Verdict::from_condition(is_same || is_uncached, || {
+    Some(RuleVerdict::from_condition(is_same || is_uncached, || {
         let (id, prefix) = (repeated.sequence_id, operations.channel.argument_prefix());
         match second {
             Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
@@ -214,10 +216,10 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
             operation, which the server accepted\".",
-        subjects: &[Subject::Compound, Subject::SessionVersion],
+        subjects: &[RuleSubject::Compound, RuleSubject::SessionVersion],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualCompound], check_sequence_position),
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], check_sequence_position),
     },
     Rule {
         id: "nfs/sequence-echo",
@@ -226,25 +228,25 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
         explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
+        subjects: &[RuleSubject::Sequence],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
             Some(if sent.session != returned.session {
                 let text = format!("{answers}_sessionid differs from {asks}_sessionid");
-                Verdict::broken(text).at_field("nfs.session_id4")
+                RuleVerdict::broken(text).at_field("nfs.session_id4")
             } else if sent.slot != returned.slot {
                 let text = format!("{answers}_slotid {}, {asks}_slotid {}", returned.slot, sent.slot);
-                Verdict::broken(text).at_field("nfs.slotid")
+                RuleVerdict::broken(text).at_field("nfs.slotid")
             } else if sent.sequence_id != returned.sequence_id {
                 let (now, before) = (returned.sequence_id, sent.sequence_id);
                 let text = format!("{answers}_sequenceid {now}, {asks}_sequenceid {before}");
-                Verdict::broken(text).at_field("nfs.seqid")
+                RuleVerdict::broken(text).at_field("nfs.seqid")
             } else {
-                Verdict::Kept
+                RuleVerdict::Kept
             })
         }),
     },
@@ -256,11 +258,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
-        subjects: &[Subject::Sequence, Subject::FirstSlotUse],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::FirstSlotUse],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let call = SlotCall::of(transaction)?;
+            let call = SessionSlotCall::of(transaction)?;
             let SequenceArguments { slot, highest_slot, .. } = call.sequence;
             // nfs/slot-range judges the others.
             let is_slot = slot <= highest_slot.min(call.history.highest_granted_slot);
@@ -269,7 +271,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
             Some(match id {
-                1 => Verdict::Kept,
+                1 => RuleVerdict::Kept,
                 _ => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} in the first use of slot {slot}")
                 })
@@ -284,17 +286,17 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
-            let call = SlotCall::of(transaction)?;
+        subjects: &[RuleSubject::Sequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
+            let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
             let (slot, id, before) = (call.sequence.slot, call.sequence.sequence_id, last_use.sequence_id);
             Some(if id == before || id == before.wrapping_add(1) {
-                Verdict::Kept
+                RuleVerdict::Kept
             } else if !last_use.is_executed {
-                Verdict::Unknown
+                RuleVerdict::Unknown
             } else {
                 certain_violation(transaction, &call, || {
                     let accepted = accepted(transaction);
@@ -312,13 +314,14 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
-        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let call = SlotCall::of(transaction)?;
+            let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
-            let has_failed = |earlier: &SlotUse| earlier.reply_time.is_some() && !earlier.is_executed;
+            let has_failed =
+                |earlier: &LastSessionSlotUse| earlier.reply_time.is_some() && !earlier.is_executed;
             let repeated = call.repeated_use().filter(|earlier| !has_failed(earlier))?;
             let (now, before) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
             if now.is_same(before) != Some(true) {
@@ -326,7 +329,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
             Some(match repeated.connection() == transaction.transaction.connection.number {
-                false => Verdict::Kept,
+                false => RuleVerdict::Kept,
                 true => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} on slot {slot} again on the same connection")
                 })
@@ -343,11 +346,11 @@ pub(crate) const RULES: &[Rule] = &[
             and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
-            let call = SlotCall::of(transaction)?;
+        subjects: &[RuleSubject::Sequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
+            let call = SessionSlotCall::of(transaction)?;
             let other = call.history.last_use?;
             if other.sequence_id == call.sequence.sequence_id {
                 return None;
@@ -359,12 +362,12 @@ pub(crate) const RULES: &[Rule] = &[
             } else {
                 (reply_time, other.call_time)
             };
-            let Some(busy_until) = busy_until else { return Some(Verdict::Unknown) };
+            let Some(busy_until) = busy_until else { return Some(RuleVerdict::Unknown) };
             if next_call >= busy_until {
-                return Some(Verdict::Kept);
+                return Some(RuleVerdict::Kept);
             }
             if other.has_uncertain_order(transaction.transaction) {
-                return Some(Verdict::Unknown);
+                return Some(RuleVerdict::Unknown);
             }
             let slot = call.sequence.slot;
             let text = || {
@@ -373,7 +376,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_requester(transaction, &frames, Verdict::broken(text())).at_field("nfs.slotid"))
+            Some(by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field("nfs.slotid"))
         }),
     },
     Rule {
@@ -387,19 +390,19 @@ pub(crate) const RULES: &[Rule] = &[
             slots in use. Slots go from 0 to ca_maxrequests - 1 of the channel, unless results of SEQUENCE or CB_SEQUENCE \
             raise the limit. Example: \
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[RuleSubject::Sequence],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let prefix = transaction.operations.channel.argument_prefix();
             let frames = &transaction.call()?.frames;
             if slot > highest {
                 let text = || format!("slot {slot}, {prefix}_highest_slotid {highest}");
-                let verdict = Verdict::broken(text()).at_field("nfs.slotid");
+                let verdict = RuleVerdict::broken(text()).at_field("nfs.slotid");
                 return Some(by_requester(transaction, frames, verdict));
             }
-            let call = SlotCall::of(transaction)?;
+            let call = SessionSlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
             Some(if slot > granted {
                 let text = || format!("slot {slot}, slots up to {granted} granted");
@@ -410,7 +413,7 @@ pub(crate) const RULES: &[Rule] = &[
                     .with_severity(Severity::Warning)
                     .at_field("nfs.high_slotid")
             } else {
-                Verdict::Kept
+                RuleVerdict::Kept
             })
         }),
     },
@@ -424,10 +427,10 @@ pub(crate) const RULES: &[Rule] = &[
             do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
             never granted. Example: the client has a Call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
-        subjects: &[Subject::Sequence],
+        subjects: &[RuleSubject::Sequence],
         needs: &[],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
             let (asked, enforced) = (sent.highest_slot, returned.highest_slot);
@@ -436,7 +439,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let [asks, answers] = [operations.channel.argument_prefix(), operations.channel.result_prefix()];
             Some(
-                Verdict::from_condition(enforced >= asked, || {
+                RuleVerdict::from_condition(enforced >= asked, || {
                     format!("{answers}_highest_slotid {enforced}, {asks}_highest_slotid {asked}")
                 })
                 .at_field("nfs.high_slotid"),
@@ -450,15 +453,15 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A session is used in the minor version in which it was created, also in CB_COMPOUND.",
         explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
-        check: RuleCheck::SuspectTransaction(&[Subject::UnusualSequence], |transaction| {
-            let call = SlotCall::of(transaction)?;
+        subjects: &[RuleSubject::Sequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
+        check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
+            let call = SessionSlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
             let text = || format!("minor version {used}, the session is of {created}");
             Some(
-                by_requester(transaction, call.frames, Verdict::from_condition(used == created, text))
+                by_requester(transaction, call.frames, RuleVerdict::from_condition(used == created, text))
                     .at_field("nfs.minorversion"),
             )
         }),
@@ -471,22 +474,22 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
-        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let call = SlotCall::of(transaction)?;
+            let call = SessionSlotCall::of(transaction)?;
             let repeated = call.repeated_use()?;
             let digests = transaction.operations.arguments_digest.zip(repeated.arguments);
             let is_same = digests.and_then(|(now, before)| now.is_same(before));
             Some(match is_same {
-                Some(true) => Verdict::Kept,
+                Some(true) => RuleVerdict::Kept,
                 Some(false) if repeated.is_executed && !repeated.is_misordered => {
                     let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_requester(transaction, call.frames, Verdict::broken(text())).at_field("nfs.seqid")
+                    by_requester(transaction, call.frames, RuleVerdict::broken(text())).at_field("nfs.seqid")
                 }
-                _ => Verdict::Unknown,
+                _ => RuleVerdict::Unknown,
             })
         }),
     },
@@ -498,9 +501,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
             without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
-        subjects: &[Subject::Sequence, Subject::RepeatedSequence],
-        needs: &[Evidence::BothMessages, Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(check_replay),
     },
     Rule {
@@ -511,11 +514,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
-        subjects: &[Subject::Sequence],
-        needs: &[Evidence::Session],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Sequence],
+        needs: &[JudgementEvidence::Session],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
-            let call = SlotCall::of(transaction)?;
+            let call = SessionSlotCall::of(transaction)?;
             let target = call.history.target?;
             let slot = call.sequence.slot;
             let is_retry = call.repeated_use().is_some();
@@ -526,9 +529,9 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let highest = target.highest_slot;
             Some(match slot <= highest {
-                true => Verdict::Kept,
+                true => RuleVerdict::Kept,
                 // The Reply with the target may have come after the Call.
-                false if transaction.transaction.credit_use.may_follow_reply => Verdict::Unknown,
+                false if transaction.transaction.credit_use.may_follow_reply => RuleVerdict::Unknown,
                 false => certain_violation(transaction, &call, || {
                     let prefix = transaction.operations.channel.result_prefix();
                     format!("slot {slot}, {prefix}_target_highest_slotid {highest}")
@@ -547,9 +550,9 @@ pub(crate) const RULES: &[Rule] = &[
             client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
             ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
-        subjects: &[Subject::Compound],
-        needs: &[Evidence::BothMessages],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Compound],
+        needs: &[JudgementEvidence::BothMessages],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;
@@ -557,7 +560,7 @@ pub(crate) const RULES: &[Rule] = &[
                 .filter(|(flag, _)| result.sr_status_flags.contains(*flag))
                 .map(|(_, name)| *name)
                 .peekable();
-            let verdict = Verdict::from_condition(reported.peek().is_none(), || {
+            let verdict = RuleVerdict::from_condition(reported.peek().is_none(), || {
                 reported.collect::<Vec<_>>().join(", ")
             });
             Some(verdict.by(transaction.requester()))

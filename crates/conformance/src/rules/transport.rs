@@ -5,17 +5,17 @@ use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKi
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count::Count;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.
-fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<Verdict> {
+fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
     let TransportEventKind::Nak(code) = event.kind else { return None };
-    is_wanted(code).then(|| Verdict::broken(format!("NAK {}: {code}", code.0)))
+    is_wanted(code).then(|| RuleVerdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
-fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str) -> Option<Verdict> {
-    (event.kind == wanted).then(|| Verdict::broken(text.to_owned()))
+fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str) -> Option<RuleVerdict> {
+    (event.kind == wanted).then(|| RuleVerdict::broken(text.to_owned()))
 }
 
 /// Rules about events that end a connection, or may end it.
@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
             Error\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::PSN_SEQUENCE_ERROR),
             |checks| checks.acknowledgments,
@@ -55,7 +55,7 @@ pub(crate) const RULES: &[Rule] = &[
             same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::INVALID_REQUEST),
             |checks| checks.acknowledgments,
@@ -72,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
             Error\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_ACCESS_ERROR),
             |checks| checks.acknowledgments,
@@ -88,7 +88,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"NAK 3: Remote Operational Error\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_OPERATIONAL_ERROR),
             |checks| checks.acknowledgments,
@@ -103,7 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
             an acknowledgement with code 17: \"NAK 17: 0x11\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code.0 > NakCode::REMOTE_OPERATIONAL_ERROR.0),
             |checks| checks.acknowledgments,
@@ -120,11 +120,11 @@ pub(crate) const RULES: &[Rule] = &[
             buffer: \"RNR NAK, wait 1280 µs\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::ReceiverNotReady { wait_us } = event.kind else { return None };
-                Some(Verdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
+                Some(RuleVerdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
             },
             |checks| checks.acknowledgments,
         ),
@@ -140,7 +140,7 @@ pub(crate) const RULES: &[Rule] = &[
             PSN, and the packets from there on come again: \"retransmission\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::Retransmission, "retransmission"),
             |checks| checks.packets + checks.segments,
@@ -156,7 +156,7 @@ pub(crate) const RULES: &[Rule] = &[
             a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(event, TransportEventKind::RepeatedReadRequest, "repeated RDMA Read request")
@@ -174,7 +174,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"packet behind a gap in the PSNs\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::SequenceGap, "packet behind a gap in the PSNs"),
             |checks| checks.packets,
@@ -191,11 +191,11 @@ pub(crate) const RULES: &[Rule] = &[
             message: \"RC RDMA Write Middle after RC RDMA Write Only\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::PacketOrder(fault) = event.kind else { return None };
-                Some(Verdict::broken(match fault {
+                Some(RuleVerdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
                         format!(
@@ -220,7 +220,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"RDMA Write of 3000 bytes, DMA Length 3004\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let TransportEventKind::PacketOrder(PacketOrderFault::WriteLength { announced, length }) =
@@ -228,7 +228,7 @@ pub(crate) const RULES: &[Rule] = &[
                 else {
                     return None;
                 };
-                Some(Verdict::broken(format!(
+                Some(RuleVerdict::broken(format!(
                     "RDMA Write of {length}, DMA Length {announced}",
                     length = Count(length, "byte")
                 )))
@@ -246,7 +246,7 @@ pub(crate) const RULES: &[Rule] = &[
             write to one server, whose port is full: \"CNP\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::CongestionNotification, "CNP"),
             |checks| checks.packets,
@@ -261,7 +261,7 @@ pub(crate) const RULES: &[Rule] = &[
             CNPs; with TCP, with the ECE flag. Example: the ECN field of a packet arrives as 3: \"Congestion Experienced\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::CongestionExperienced, "Congestion Experienced"),
             |checks| checks.packets + checks.segments,
@@ -276,8 +276,8 @@ pub(crate) const RULES: &[Rule] = &[
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         subjects: &[],
-        needs: &[Evidence::CheckedIcrc],
-        scope: RuleScope::Connection,
+        needs: &[JudgementEvidence::CheckedIcrc],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::BadIcrc, "wrong ICRC"),
             |checks| checks.icrcs,
@@ -292,7 +292,7 @@ pub(crate) const RULES: &[Rule] = &[
             look at its load. Example: a server stops reading from its socket while it syncs a disk: \"window of zero\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, TransportEventKind::ZeroWindow, "window of zero"),
             |checks| checks.segments,
@@ -309,10 +309,10 @@ pub(crate) const RULES: &[Rule] = &[
             the connection: \"RDMA, Remote Protection Error, Invalid STag\".",
         subjects: &[],
         needs: &[],
-        scope: RuleScope::Connection,
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                TransportEventKind::Terminate(cause) => Some(Verdict::broken(cause.to_string())),
+                TransportEventKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
                 _ => None,
             },
             |checks| checks.fpdus,

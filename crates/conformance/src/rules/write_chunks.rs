@@ -1,53 +1,55 @@
 //! Write chunks, and all chunks that a Reply returns: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
-use nfsrdma_dissectors::field::{DdpEligibleItem, ItemPlacement};
+use nfsrdma_dissectors::field::{DataItemPlacement, DdpEligibleItem};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::transaction::{ConnectionRole, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rdma::Handle;
-use nfsrdma_dissectors::rpcrdma::{ErrCode, RpcRdmaErrorCode, WriteChunk};
+use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::count::Count;
-use crate::message_view::MessageView;
-use crate::rule::{Evidence, Rule, RuleCheck, RuleScope, Severity, Verdict};
-use crate::subject::Subject;
-use crate::transaction_view::TransactionView;
+use crate::message_view::ConformanceMessage;
+use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::subject::RuleSubject;
+use crate::transaction_view::ConformanceTransaction;
 
-const BOTH_LISTS: &[Evidence] = &[Evidence::BothMessages, Evidence::ChunkLists];
+const BOTH_LISTS: &[JudgementEvidence] = &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
-fn written_segments<'t>(view: &TransactionView<'t>) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
+fn written_segments<'t>(
+    view: &ConformanceTransaction<'t>,
+) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
     written_chunks(view).flat_map(|chunk| &chunk.segments)
 }
 
 /// Returns the Write chunks and the Reply chunk.
-fn written_chunks<'t>(view: &TransactionView<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
+fn written_chunks<'t>(view: &ConformanceTransaction<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
     let transaction: &'t _ = view.transaction;
     transaction.write_chunks.iter().chain(&transaction.reply_chunk)
 }
 
 /// Returns the Reply of version 1, unless it is an RDMA_ERROR.
-fn rpc_reply<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
+fn rpc_reply<'v>(view: &'v ConformanceTransaction<'_>) -> Option<ConformanceMessage<'v>> {
     view.message(RpcMessageKind::Reply)
         .filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
 }
 
-pub(super) fn call<'v>(view: &'v TransactionView<'_>) -> Option<MessageView<'v>> {
+pub(super) fn call<'v>(view: &'v ConformanceTransaction<'_>) -> Option<ConformanceMessage<'v>> {
     view.message(RpcMessageKind::Call).filter(|call| call.version1().is_some())
 }
 
-fn is_compound(view: &TransactionView<'_>) -> bool {
+fn is_compound(view: &ConformanceTransaction<'_>) -> bool {
     matches!(view.arguments, Some((Procedure::Compound, _)))
 }
 
 /// Returns the inline threshold in bytes for a message of this side.
-pub(super) fn threshold_bytes(view: &TransactionView<'_>, sender: ConnectionRole) -> Option<u32> {
+pub(super) fn threshold_bytes(view: &ConformanceTransaction<'_>, sender: EndpointRole) -> Option<u32> {
     let (to_server, to_client) = view.set_up()?.inline_thresholds()?;
     Some(match sender {
-        ConnectionRole::Client => to_server,
-        ConnectionRole::Server => to_client,
+        EndpointRole::Client => to_server,
+        EndpointRole::Server => to_client,
     })
 }
 
@@ -69,7 +71,7 @@ fn copy_difference(name: &str, offered: &Chunk, copy: &WriteChunk<'_>) -> Option
 }
 
 /// Returns a segment of the Reply that is not in its Call, but in that which the Call repeats.
-fn stale_segment(view: &TransactionView<'_>) -> Option<(Handle, u64)> {
+fn stale_segment(view: &ConformanceTransaction<'_>) -> Option<(Handle, u64)> {
     let earlier = view.earlier_memory.as_ref()?;
     let header = rpc_reply(view)?.header()?;
     let is_stale = |handle: Handle, offset: u64| {
@@ -84,32 +86,32 @@ fn stale_segment(view: &TransactionView<'_>) -> Option<(Handle, u64)> {
     header.writes().iter().find_map(|chunk| find(&chunk)).or_else(|| find(header.reply_chunk()?))
 }
 
-fn stale_handles(view: &TransactionView<'_>) -> Option<Verdict> {
+fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let (call, reply) = (call(view)?, rpc_reply(view)?);
     let header = reply.header()?;
     if view.transaction.retry_of.is_none() || (header.writes().is_empty() && header.reply_chunk().is_none()) {
         return None;
     }
     if call.record.copies > 1 || view.earlier_memory.is_none() {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
     Some(match stale_segment(view) {
-        None => Verdict::Kept,
+        None => RuleVerdict::Kept,
         Some((handle, offset)) => {
             let text = format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call");
-            Verdict::broken(text).at_field("rpcordma.writes")
+            RuleVerdict::broken(text).at_field("rpcordma.writes")
         }
     })
 }
 
-fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
+fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let (call, reply) = (call(view)?, rpc_reply(view)?);
     if call.record.has_no_chunks() && reply.record.has_no_chunks() {
         return None;
     }
     // A Call that was sent again may offer other memory.
     if call.record.copies > 1 {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
     // rpc/stale-handles judges it.
     if stale_segment(view).is_some() {
@@ -143,14 +145,14 @@ fn not_copied(view: &TransactionView<'_>) -> Option<Verdict> {
             .find_map(|(offered, copy)| copy_difference("Write chunk", offered, &copy))
     });
     Some(match difference {
-        None => Verdict::Kept,
-        Some(text) => Verdict::broken(text).at_field("rpcordma.writes"),
+        None => RuleVerdict::Kept,
+        Some(text) => RuleVerdict::broken(text).at_field("rpcordma.writes"),
     })
 }
 
 /// A DDP-eligible item of a Reply, with the Write chunk of its operation.
 fn reply_items<'v>(
-    view: &'v TransactionView<'_>,
+    view: &'v ConformanceTransaction<'_>,
 ) -> Option<impl Iterator<Item = (&'v DdpEligibleItem, Option<&'v Chunk>)>> {
     rpc_reply(view)?;
     let chunks = &view.transaction.write_chunks;
@@ -163,28 +165,28 @@ fn reply_items<'v>(
 
 /// Judges the items of a Reply to a Call with Write chunks, if all of it was captured.
 fn judge_items(
-    view: &TransactionView<'_>,
-    check: fn(&TransactionView<'_>) -> Option<Verdict>,
-) -> Option<Verdict> {
+    view: &ConformanceTransaction<'_>,
+    check: fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>,
+) -> Option<RuleVerdict> {
     let reply = rpc_reply(view).filter(|_| !view.transaction.write_chunks.is_empty())?;
-    if reply.is_whole() { check(view) } else { Some(Verdict::Unknown) }
+    if reply.is_whole() { check(view) } else { Some(RuleVerdict::Unknown) }
 }
 
 /// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk.
-fn is_absent(view: &TransactionView<'_>, item: &DdpEligibleItem) -> bool {
+fn is_absent(view: &ConformanceTransaction<'_>, item: &DdpEligibleItem) -> bool {
     let items = view.eligible_items(RpcMessageKind::Reply);
-    item.placement == ItemPlacement::Inline
+    item.placement == DataItemPlacement::Inline
         && items.is_some_and(|items| {
             matches!(items.error, Some(XdrError::Short { .. })) && items.items.last() == Some(item)
         })
 }
 
-fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
+fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let chunks = &view.transaction.write_chunks;
     let mut in_chunks = reply_items(view)?
         .filter_map(|(item, chunk)| {
             let chunk = match item.placement {
-                ItemPlacement::WriteChunk(at) => chunks.get(at)?,
+                DataItemPlacement::WriteChunk(at) => chunks.get(at)?,
                 _ => chunk.filter(|_| is_absent(view, item))?,
             };
             Some((item.length, chunk.returned_bytes()?))
@@ -192,8 +194,8 @@ fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
         .peekable();
     in_chunks.peek()?;
     Some(match in_chunks.find(|(item, returned)| u64::from(*item) != *returned) {
-        None => Verdict::Kept,
-        Some((item, returned)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((item, returned)) => RuleVerdict::broken(format!(
             "{returned} returned, data item of {item}",
             returned = Count(returned, "byte"),
             item = Count(item, "byte")
@@ -202,16 +204,17 @@ fn result_length(view: &TransactionView<'_>) -> Option<Verdict> {
     })
 }
 
-fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
+fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let mut items = reply_items(view)?
         .filter(|(item, chunk)| item.length > 0 && chunk.is_some_and(|chunk| chunk.offered_bytes() > 0))
         .peekable();
     items.peek()?;
     // rpcrdma/result-length judges an item that is not inline either.
-    let inline = items.find(|(item, _)| item.placement == ItemPlacement::Inline && !is_absent(view, item));
+    let inline =
+        items.find(|(item, _)| item.placement == DataItemPlacement::Inline && !is_absent(view, item));
     Some(match inline {
-        None => Verdict::Kept,
-        Some((item, chunk)) => Verdict::broken({
+        None => RuleVerdict::Kept,
+        Some((item, chunk)) => RuleVerdict::broken({
             let offered = chunk.map_or(0, Chunk::offered_bytes);
             format!(
                 "{} inline, a Write chunk of {offered} was offered for them",
@@ -223,7 +226,7 @@ fn item_inline(view: &TransactionView<'_>) -> Option<Verdict> {
 }
 
 /// Compares the returned length of each segment with the bytes that were written.
-fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
+fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     call(view).filter(|call| call.record.copies == 1)?;
     let reply = rpc_reply(view)?;
     // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
@@ -245,8 +248,8 @@ fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
         written.total_bytes() != returned || written.prefix_bytes() != returned
     });
     Some(match wrong {
-        None => Verdict::Kept,
-        Some((segment, returned)) => Verdict::from_condition(false, || {
+        None => RuleVerdict::Kept,
+        Some((segment, returned)) => RuleVerdict::from_condition(false, || {
             let (handle, written) = (segment.handle, &segment.moved_coverage);
             let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
             let place =
@@ -259,7 +262,7 @@ fn returned_not_written(view: &TransactionView<'_>) -> Option<Verdict> {
     })
 }
 
-fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
+fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let mut pairs = written_chunks(view)
         .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
         .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)))
@@ -267,8 +270,8 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
     pairs.peek()?;
     let gap = pairs.find(|(returned, offered, next)| *next > 0 && returned < offered);
     Some(match gap {
-        None => Verdict::Kept,
-        Some((returned, offered, next)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((returned, offered, next)) => RuleVerdict::broken(format!(
             "{returned} of {offered} in a segment, and {next} in the next",
             offered = Count(offered, "byte"),
             next = Count(next, "byte")
@@ -278,26 +281,26 @@ fn returned_in_order(view: &TransactionView<'_>) -> Option<Verdict> {
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
-pub(super) fn explains_decode_error(reply: &MessageView<'_>) -> bool {
-    let is_broken = |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Broken(_)));
+pub(super) fn explains_decode_error(reply: &ConformanceMessage<'_>) -> bool {
+    let is_broken = |verdict: Option<RuleVerdict>| matches!(verdict, Some(RuleVerdict::Broken(_)));
     let checks = [not_copied, result_length, returned_in_order, returned_not_written];
     checks.iter().any(|check| is_broken(check(reply.transaction))) || is_broken(reply_chunk_in_msg(reply))
 }
 
-fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
+fn item_in_wrong_chunk(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     if !is_compound(view) {
         return None;
     }
     let mut in_chunks = reply_items(view)?
         .filter_map(|(item, _)| match item.placement {
-            ItemPlacement::WriteChunk(at) => Some((item.operation, at)),
+            DataItemPlacement::WriteChunk(at) => Some((item.operation, at)),
             _ => None,
         })
         .peekable();
     in_chunks.peek()?;
     Some(match in_chunks.find(|(operation, chunk)| operation != chunk) {
-        None => Verdict::Kept,
-        Some((operation, chunk)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((operation, chunk)) => RuleVerdict::broken(format!(
             "data of the READ or READLINK number {} in Write chunk number {}",
             operation + 1,
             chunk + 1
@@ -306,7 +309,7 @@ fn item_in_wrong_chunk(view: &TransactionView<'_>) -> Option<Verdict> {
 }
 
 /// Returns the Write chunks of a Call, each with the number of bytes that its READ requests.
-fn requested_bytes<'v>(view: &'v TransactionView<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
+fn requested_bytes<'v>(view: &'v ConformanceTransaction<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
     call(view)?;
     let chunks = &view.transaction.write_chunks;
     if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !view.is_plain() {
@@ -318,17 +321,17 @@ fn requested_bytes<'v>(view: &'v TransactionView<'_>) -> Option<Option<Vec<(&'v 
 }
 
 fn judge_chunk_sizes(
-    view: &TransactionView<'_>,
+    view: &ConformanceTransaction<'_>,
     is_kept: fn(chunk_bytes: u64, count: u32) -> bool,
-) -> Option<Verdict> {
-    let Some(chunks) = requested_bytes(view)? else { return Some(Verdict::Unknown) };
+) -> Option<RuleVerdict> {
+    let Some(chunks) = requested_bytes(view)? else { return Some(RuleVerdict::Unknown) };
     if chunks.is_empty() {
         return None;
     }
     let wrong = chunks.iter().find(|(chunk, count)| !is_kept(chunk.offered_bytes(), *count));
     Some(match wrong {
-        None => Verdict::Kept,
-        Some((chunk, count)) => Verdict::broken(format!(
+        None => RuleVerdict::Kept,
+        Some((chunk, count)) => RuleVerdict::broken(format!(
             "Write chunk of {} for a READ of {count}",
             Count(chunk.offered_bytes(), "byte"),
             count = Count(*count, "byte")
@@ -338,19 +341,19 @@ fn judge_chunk_sizes(
     })
 }
 
-fn write_list_unneeded(message: &MessageView<'_>) -> Option<Verdict> {
+fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
     let view = message.transaction;
     let chunks = &view.transaction.write_chunks;
     view.arguments.filter(|_| !chunks.is_empty())?;
-    let Some(reads) = view.eligible_reads() else { return Some(Verdict::Unknown) };
+    let Some(reads) = view.eligible_reads() else { return Some(RuleVerdict::Unknown) };
     // nfs/not-eligible judges a chunk that was used.
     let was_used = chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
     if reads.is_empty() && was_used {
         return None;
     }
     Some(
-        Verdict::from_condition(!reads.is_empty(), || {
+        RuleVerdict::from_condition(!reads.is_empty(), || {
             format!("{}, no operation returns data for them", Count(chunks.len(), "Write chunk"))
         })
         .at_field("rpcordma.writes"),
@@ -362,7 +365,7 @@ const MAX_SEGMENTS: usize = 16;
 
 /// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same slot and
 /// sequence ID.
-fn is_sent_again(view: &TransactionView<'_>) -> bool {
+fn is_sent_again(view: &ConformanceTransaction<'_>) -> bool {
     let has_same_xid =
         view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
     let earlier = view.slot.as_ref().and_then(|slot| slot.last_use);
@@ -375,7 +378,7 @@ fn is_sent_again(view: &TransactionView<'_>) -> bool {
 }
 
 /// Complexity of the chunk lists of a Call. RFC 8267 section 6.4.2.
-struct Complexity {
+struct ChunkListComplexity {
     /// Number of Read chunks, without the Position-Zero Read chunk.
     items: usize,
     /// Number of Write chunks.
@@ -384,8 +387,8 @@ struct Complexity {
     segments: usize,
 }
 
-impl Complexity {
-    fn of(view: &TransactionView<'_>) -> Self {
+impl ChunkListComplexity {
+    fn of(view: &ConformanceTransaction<'_>) -> Self {
         let reads = &view.transaction.read_chunks;
         Self {
             items: reads.iter().filter(|chunk| chunk.position != Some(0)).count(),
@@ -400,13 +403,13 @@ impl Complexity {
     }
 }
 
-fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
+fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
     message.transaction.offered_chunks().next()?;
-    let complexity = Complexity::of(message.transaction);
-    Some(Verdict::from_condition(complexity.is_low(), || {
+    let complexity = ChunkListComplexity::of(message.transaction);
+    Some(RuleVerdict::from_condition(complexity.is_low(), || {
         let again = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
-        let Complexity { items, writes, segments } = complexity;
+        let ChunkListComplexity { items, writes, segments } = complexity;
         format!(
             "{items}, {writes}, up to {segments} in a chunk{again}",
             items = Count(items, "Read chunk"),
@@ -418,7 +421,7 @@ fn too_complex(message: &MessageView<'_>) -> Option<Verdict> {
 
 /// Returns `true` if the Call is free of the faults for which a server answers ERR_CHUNK, and has room for each possible Reply:
 /// RFC 8267 section 6.2.2 takes ca_maxresponsesize as the maximum size of a Reply. `false` also means that it is not known.
-fn has_room_for_reply(view: &TransactionView<'_>) -> bool {
+fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
     let Some(limits) = view.slot.as_ref().map(|slot| slot.limits) else { return false };
     let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;
     let offered = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
@@ -434,21 +437,24 @@ fn has_room_for_reply(view: &TransactionView<'_>) -> bool {
     is_decoded && has_room && room >= u64::from(limits.max_response_bytes)
 }
 
-fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
+fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     call(view)?;
     view.operations.tag?;
-    if !is_compound(view) || !Complexity::of(view).is_low() {
+    if !is_compound(view) || !ChunkListComplexity::of(view).is_low() {
         return None;
     }
     let reply = view.message(RpcMessageKind::Reply)?;
     if !reply.record.is_rdma_error() {
-        return Some(Verdict::Kept);
+        return Some(RuleVerdict::Kept);
     }
-    reply.header()?.error().filter(|error| *error == RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK))?;
+    reply
+        .header()?
+        .error()
+        .filter(|error| *error == RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK))?;
     if !has_room_for_reply(view) {
-        return Some(Verdict::Unknown);
+        return Some(RuleVerdict::Unknown);
     }
-    let Complexity { items, writes, segments } = Complexity::of(view);
+    let ChunkListComplexity { items, writes, segments } = ChunkListComplexity::of(view);
     let reply_chunks = u32::from(view.transaction.reply_chunk.is_some());
     let chunks = [
         (items > 0).then(|| Count(items, "Read chunk").to_string()),
@@ -456,7 +462,7 @@ fn simple_refused(view: &TransactionView<'_>) -> Option<Verdict> {
         (reply_chunks > 0).then(|| "a Reply chunk".to_owned()),
     ];
     let chunks: Vec<String> = chunks.into_iter().flatten().collect();
-    Some(Verdict::broken(match chunks.is_empty() {
+    Some(RuleVerdict::broken(match chunks.is_empty() {
         true => "ERR_CHUNK for a call without chunks".to_owned(),
         false => format!(
             "ERR_CHUNK for {}, with up to {} in a chunk",
@@ -476,9 +482,9 @@ pub(crate) const RULES: &[Rule] = &[
             memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
             data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(not_copied),
     },
     Rule {
@@ -491,9 +497,9 @@ pub(crate) const RULES: &[Rule] = &[
             results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
             headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
             after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
-        subjects: &[Subject::Chunks, Subject::RepeatedCall],
+        subjects: &[RuleSubject::Chunks, RuleSubject::RepeatedCall],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(stale_handles),
     },
     Rule {
@@ -503,9 +509,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
         explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let mut segments = written_segments(view)
                 .filter_map(|segment| Some((segment.returned_length?, segment.length)))
@@ -513,8 +519,8 @@ pub(crate) const RULES: &[Rule] = &[
             segments.peek()?;
             let excess = segments.find(|(returned, offered)| returned > offered);
             Some(match excess {
-                None => Verdict::Kept,
-                Some((returned, offered)) => Verdict::broken(format!(
+                None => RuleVerdict::Kept,
+                Some((returned, offered)) => RuleVerdict::broken(format!(
                     "returned {returned} of {offered} offered",
                     offered = Count(offered, "byte")
                 ))
@@ -530,9 +536,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used \
             one is full. Example: two segments of 2,048 bytes each come back half full: \"1000 of 2048 bytes in a segment, \
             and 1000 bytes in the next\".",
-        subjects: &[Subject::Chunks],
+        subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(returned_in_order),
     },
     Rule {
@@ -543,9 +549,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(returned_not_written),
     },
     Rule {
@@ -556,9 +562,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
             cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
-        subjects: &[Subject::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
     },
     Rule {
@@ -569,9 +575,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it. \
             Example: a server puts the data of a short READ into the Send: \"1000 bytes inline, a Write chunk of 1000 bytes \
             was offered for them\".",
-        subjects: &[Subject::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
     },
     Rule {
@@ -582,9 +588,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4. Example: the first READ of a COMPOUND returns no data, and \
             the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
-        subjects: &[Subject::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
     },
     Rule {
@@ -595,9 +601,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
             of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
             a segment: \"1 segment in a Write chunk that was offered empty\".",
-        subjects: &[Subject::WriteChunks],
+        subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: RuleScope::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let reply = rpc_reply(view)?;
             let offered = &view.transaction.write_chunks;
@@ -606,8 +612,8 @@ pub(crate) const RULES: &[Rule] = &[
             let filled = { offered.iter().zip(header.writes().iter()) }
                 .find(|(offered, copy)| offered.segments.is_empty() && !copy.target.is_empty());
             Some(match filled {
-                None => Verdict::Kept,
-                Some((_, copy)) => Verdict::broken(format!(
+                None => RuleVerdict::Kept,
+                Some((_, copy)) => RuleVerdict::broken(format!(
                     "{} in a Write chunk that was offered empty",
                     Count(copy.target.len(), "segment")
                 ))
@@ -624,16 +630,16 @@ pub(crate) const RULES: &[Rule] = &[
             several items. It costs eight bytes in Call and Reply, and a \
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
-        subjects: &[Subject::Call, Subject::WriteChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Connection,
+        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let chunks = &message.transaction.transaction.write_chunks;
             let [only] = chunks.as_slice() else { return None };
             let reads = message.transaction.eligible_reads()?;
             let is_meant = !(only.segments.is_empty() && reads.len() == 1);
-            Some(Verdict::from_condition(is_meant, || {
+            Some(RuleVerdict::from_condition(is_meant, || {
                 "an empty Write chunk for the only data item".to_owned()
             }))
         }),
@@ -645,9 +651,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
-        subjects: &[Subject::Call, Subject::WriteChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(write_list_unneeded),
     },
     Rule {
@@ -658,9 +664,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection. \
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
-        subjects: &[Subject::WriteChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::WriteChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
         }),
@@ -673,9 +679,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration. Example: a client \
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
-        subjects: &[Subject::WriteChunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::WriteChunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
                 let fill = roundup(count as usize) as u64;
@@ -691,16 +697,16 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
-        subjects: &[Subject::Chunks],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::NoLoss],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Chunks],
+        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             call(view)?;
             view.offered_chunks().next()?;
             Some(match view.overlap {
-                None => Verdict::Kept,
-                Some(overlap) if !overlap.is_certain => Verdict::Unknown,
-                Some(overlap) => Verdict::broken(format!(
+                None => RuleVerdict::Kept,
+                Some(overlap) if !overlap.is_certain => RuleVerdict::Unknown,
+                Some(overlap) => RuleVerdict::broken(format!(
                     "{}, handle {}, offset 0x{:x}, also memory of XID {}",
                     Count(overlap.length, "byte"),
                     overlap.handle,
@@ -721,9 +727,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
-        subjects: &[Subject::Call, Subject::Chunks],
-        needs: &[Evidence::ChunkLists],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
+        needs: &[JudgementEvidence::ChunkLists],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Message(too_complex),
     },
     Rule {
@@ -736,9 +742,13 @@ pub(crate) const RULES: &[Rule] = &[
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
-        subjects: &[Subject::Call, Subject::Reply, Subject::Compound],
-        needs: &[Evidence::BothMessages, Evidence::ChunkLists, Evidence::WholeMessage],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Compound],
+        needs: &[
+            JudgementEvidence::BothMessages,
+            JudgementEvidence::ChunkLists,
+            JudgementEvidence::WholeMessage,
+        ],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(simple_refused),
     },
     Rule {
@@ -749,9 +759,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
-        subjects: &[Subject::Call, Subject::Refusal],
-        needs: &[Evidence::MessageKind],
-        scope: RuleScope::Each,
+        subjects: &[RuleSubject::Call, RuleSubject::Refusal],
+        needs: &[JudgementEvidence::MessageKind],
+        scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let call = call(view)?;
             let xid = view.transaction.xid;
@@ -766,11 +776,11 @@ pub(crate) const RULES: &[Rule] = &[
                 return None;
             }
             let text = || format!("XID {xid} again after ERR_CHUNK");
-            let verdict = Verdict::from_condition(!was_refused && !is_refused_copy, text);
+            let verdict = RuleVerdict::from_condition(!was_refused && !is_refused_copy, text);
             Some(verdict.by(view.requester()).at_field("rpcordma.xid"))
         }),
     },
 ];
 
 /// Error that a Requester answers with a larger Reply chunk.
-pub(crate) const REFUSED: RpcRdmaErrorCode = RpcRdmaErrorCode::Version1(ErrCode::ERR_CHUNK);
+pub(crate) const REFUSED: RpcRdmaErrorCode = RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK);

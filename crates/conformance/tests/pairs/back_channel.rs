@@ -1,7 +1,7 @@
 //! Pairs of the rules about sessions and COMPOUNDs that judge CB_COMPOUND, too. The server is the Requester.
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::callbacks::reverse;
 use crate::exchange::{Compound, Operation};
@@ -220,7 +220,7 @@ fn the_client_echoes_cb_sequence() {
             let echoes: Vec<_> =
                 found.iter().filter(|finding| finding.rule.id == "nfs/sequence-echo").collect();
             assert_eq!(echoes.len(), 1, "{text}: {:#?}", describe(&found));
-            assert_eq!((echoes[0].text.as_str(), echoes[0].side), (text, ConnectionRole::Client));
+            assert_eq!((echoes[0].text.as_str(), echoes[0].side), (text, EndpointRole::Client));
         }
     }
 }
@@ -244,7 +244,7 @@ fn the_server_is_the_requester_of_a_callback() {
             let found = findings(&scene.frames());
             let finding = found.iter().find(|finding| finding.rule.id == pair.rule).unwrap();
             let is_by_server = BY_SERVER.contains(&pair.rule);
-            let side = if is_by_server { ConnectionRole::Server } else { ConnectionRole::Client };
+            let side = if is_by_server { EndpointRole::Server } else { EndpointRole::Client };
             assert_eq!(finding.side, side, "{}", pair.rule);
         }
     }

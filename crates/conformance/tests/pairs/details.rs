@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nfsrdma_conformance::{Finding, SeverityLevel};
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::callbacks::{cb_null, open_backchannel, reverse};
 use crate::exchange::{Compound, Exchange, Operation, memory};
@@ -40,7 +40,7 @@ fn a_repeated_callback_of_version_1_is_an_error() {
             scene.fabric.send(Side::Server, &callback.call.encode());
             reverse(scene, &callback.garbage_args());
         });
-        assert_eq!((finding.severity, finding.side), (SeverityLevel::Error, ConnectionRole::Server));
+        assert_eq!((finding.severity, finding.side), (SeverityLevel::Error, EndpointRole::Server));
     }
 }
 
@@ -73,11 +73,7 @@ fn a_reply_to_a_call_with_two_xids_has_no_finding() {
             "{:#?}",
             describe(&found)
         );
-        assert!(
-            found.iter().all(|finding| finding.side == ConnectionRole::Client),
-            "{:#?}",
-            describe(&found)
-        );
+        assert!(found.iter().all(|finding| finding.side == EndpointRole::Client), "{:#?}", describe(&found));
     }
 }
 
@@ -95,7 +91,7 @@ fn a_request_that_is_too_big_is_of_the_client() {
             sent = next_frame(scene);
             scene.compound(&Compound::new(2, &[Operation::sequence(0, 1)]));
         });
-        assert_eq!((finding.side, frames(&finding)), (ConnectionRole::Client, vec![sent]));
+        assert_eq!((finding.side, frames(&finding)), (EndpointRole::Client, vec![sent]));
     }
 }
 
@@ -109,7 +105,7 @@ fn a_finding_of_the_client_shows_the_call() {
             sent = next_frame(scene);
             scene.exchange(&exchange);
         });
-        assert_eq!((finding.side, frames(&finding)), (ConnectionRole::Client, vec![sent]));
+        assert_eq!((finding.side, frames(&finding)), (EndpointRole::Client, vec![sent]));
         assert_eq!(finding.time, frame_time(sent));
     }
 }
@@ -121,14 +117,9 @@ fn a_finding_about_the_set_up_shows_its_messages() {
         // Over iWARP, two segments of the TCP handshake come first.
         let request = if *kind == Kind::Roce { 1 } else { 3 };
         for (rule, private, side, frame) in [
-            ("rpcrdma/private-reserved", [reserved, Some(Private::USUAL)], ConnectionRole::Client, request),
-            (
-                "rpcrdma/private-reserved",
-                [Some(Private::USUAL), reserved],
-                ConnectionRole::Server,
-                request + 1,
-            ),
-            ("rpcrdma/private-none", [Some(Private::USUAL), None], ConnectionRole::Server, request + 1),
+            ("rpcrdma/private-reserved", [reserved, Some(Private::USUAL)], EndpointRole::Client, request),
+            ("rpcrdma/private-reserved", [Some(Private::USUAL), reserved], EndpointRole::Server, request + 1),
+            ("rpcrdma/private-none", [Some(Private::USUAL), None], EndpointRole::Server, request + 1),
         ] {
             let finding = only(rule, Scene::with_private_data(*kind, private), |_| {});
             assert_eq!((finding.side, frames(&finding)), (side, vec![frame]), "{rule}");

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use nfsrdma_conformance::SeverityLevel;
-use nfsrdma_dissectors::flow::transaction::ConnectionRole;
+use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::credits::{grant, inline_write, overlap, two_reads};
 use crate::exchange::{Compound, Exchange, Operation, RDMA_MSG, RDMA_NOMSG, STATEID, data, divide, memory};
@@ -18,8 +18,8 @@ use crate::transport::{RNR_NAK, answered};
 use crate::writer::Memory;
 use crate::{BOTH, findings};
 
-const CLIENT: ConnectionRole = ConnectionRole::Client;
-const SERVER: ConnectionRole = ConnectionRole::Server;
+const CLIENT: EndpointRole = EndpointRole::Client;
+const SERVER: EndpointRole = EndpointRole::Server;
 
 /// Returns the rules and the sides that broke them, of these severities.
 fn found(
@@ -34,16 +34,16 @@ fn found(
     counted.map(|finding| (finding.rule.id, role(finding.side))).collect()
 }
 
-fn role(side: ConnectionRole) -> &'static str {
+fn role(side: EndpointRole) -> &'static str {
     match side {
-        ConnectionRole::Client => "client",
-        ConnectionRole::Server => "server",
+        EndpointRole::Client => "client",
+        EndpointRole::Server => "server",
     }
 }
 
 /// Asserts the errors and warnings of a conversation over these transports: rules and the sides that broke them.
 #[track_caller]
-fn expect_over(kinds: &[Kind], rules: &[(&'static str, ConnectionRole)], conversation: impl Fn(&mut Scene)) {
+fn expect_over(kinds: &[Kind], rules: &[(&'static str, EndpointRole)], conversation: impl Fn(&mut Scene)) {
     for kind in kinds {
         let found = found(*kind, &conversation, |severity| severity > SeverityLevel::Known);
         let expected = rules.iter().map(|(rule, side)| (*rule, role(*side))).collect();
@@ -52,7 +52,7 @@ fn expect_over(kinds: &[Kind], rules: &[(&'static str, ConnectionRole)], convers
 }
 
 #[track_caller]
-fn expect(rules: &[(&'static str, ConnectionRole)], conversation: impl Fn(&mut Scene)) {
+fn expect(rules: &[(&'static str, EndpointRole)], conversation: impl Fn(&mut Scene)) {
     expect_over(BOTH, rules, conversation);
 }
 

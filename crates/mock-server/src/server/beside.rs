@@ -1,7 +1,7 @@
 //! The auxiliary programs of NFS: the port mapper, MOUNT and NLM. RFC 1833 section 3, RFC 1813 sections 5 and 6.
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::nfs::mount::{AuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
+use nfsrdma_dissectors::nfs::mount::{MountAuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
 use nfsrdma_dissectors::nfs::nlm::v4::{
     self as nlm, Nlm4Lock, Nlm4Res, Nlm4Stats, Nlm4Testres, Nlm4Testrply,
 };
@@ -85,7 +85,7 @@ pub(super) fn mount(
             let results = match found {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),
-                    auth_flavors: List::from(&[AuthFlavor::AUTH_SYS][..]),
+                    auth_flavors: List::from(&[MountAuthFlavor::AUTH_SYS][..]),
                 }),
                 Err(MockNfsError(status)) => StatusUnion::Fail(Mountstat3(status), Void),
             };

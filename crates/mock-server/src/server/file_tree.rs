@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::MockUser;
-use super::outside_access::MockOutsideTree;
+use super::outside_access::MockDirectoryEscapeRecorder;
 
 /// Maximum length of a file in bytes.
 const LONGEST_FILE: u64 = 256 << 20;
@@ -92,7 +92,7 @@ pub struct MockFileTree {
     /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
     pub file_bytes: u64,
     /// The objects outside the directory of a replay, if names are paths.
-    pub(super) outside: Option<MockOutsideTree>,
+    pub(super) outside: Option<MockDirectoryEscapeRecorder>,
 }
 
 /// Returns an empty tree.

@@ -14,12 +14,12 @@ mod v4;
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::rpc::auth::{self, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
     ReplyData, RpcMsg, RpcMsgBody, Verifier,
 };
-use nfsrdma_dissectors::xdr::{Cursor, DataItemSplice, Encoder, Xdr, XdrError, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError, roundup};
 
 use fault_injection::MockFaultInjector;
 
@@ -40,7 +40,7 @@ pub struct MockServer {
     /// `true` if `cinfo` of an OPEN that names no directory (CLAIM_FH, CLAIM_PREVIOUS) is 0, as with Linux.
     pub omits_cinfo_without_directory: bool,
     /// Delegations that it grants from NFSv4.1 on.
-    pub delegations: MockDelegations,
+    pub delegations: MockDelegationPolicy,
     /// Maximum length in bytes of a Call and of a Reply in a session; `None` for the length that a READ or WRITE
     /// requires.
     pub session_bytes: Option<u32>,
@@ -63,7 +63,7 @@ pub struct MockServer {
 
 /// Delegations that a server grants. It recalls none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MockDelegations {
+pub enum MockDelegationPolicy {
     /// None.
     #[default]
     Never,
@@ -107,7 +107,7 @@ const NOBODY: u32 = 65_534;
 #[derive(Debug, Default)]
 pub struct MockReply {
     message: Vec<u8>,
-    splices: Vec<DataItemSplice>,
+    splices: Vec<ReducedDataItem>,
     /// The contents of DDP-eligible results, in order, including empty ones.
     pub data: Vec<Vec<u8>>,
 }
@@ -263,7 +263,7 @@ impl MockServer {
 }
 
 fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
-    let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+    let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
     RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
 }
 

@@ -17,14 +17,14 @@ use nfsrdma_replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct MockOutsideTree {
+pub(super) struct MockDirectoryEscapeRecorder {
     objects: HashSet<MockFileId>,
     /// Filehandles, stateids, clientids, sessions and client owners that do not belong to the replay.
     values: HashSet<Vec<u8>>,
     accesses: RefCell<Vec<String>>,
 }
 
-impl MockOutsideTree {
+impl MockDirectoryEscapeRecorder {
     /// Records an access to an object, if it is outside.
     pub(super) fn record_object(&self, id: MockFileId) {
         if self.objects.contains(&id) {
@@ -110,7 +110,8 @@ impl MockServer {
         let home = self.tree.lookup(MockFileTree::ROOT, directory)?;
         let objects = self.tree.objects_outside(home);
         let values = values.into_iter().collect();
-        self.tree.outside = Some(MockOutsideTree { objects, values, accesses: RefCell::default() });
+        self.tree.outside =
+            Some(MockDirectoryEscapeRecorder { objects, values, accesses: RefCell::default() });
         Ok(())
     }
 

@@ -189,7 +189,7 @@ fn read(server: &MockServer, args: &Read3Args<'_>, room: &mut MockReplyBuffers<'
             let data = Ddp::Chunk { length: count, bytes: None };
             StatusUnion::Ok(Read3Resok { file_attributes, count, eof, data })
         }
-        Err(fail) => StatusUnion::Fail(status(fail), FileAttributes { file_attributes }),
+        Err(fail) => StatusUnion::Fail(status(fail), Read3Resfail { file_attributes }),
     };
     Results::READ(results).encode(room.encoder);
 }
@@ -206,7 +206,7 @@ fn readlink(server: &MockServer, args: &Readlink3Args<'_>, room: &mut MockReplyB
         }
         found => {
             let fail = found.err().unwrap_or(MockNfsError::INVAL);
-            StatusUnion::Fail(status(fail), SymlinkAttributes { symlink_attributes })
+            StatusUnion::Fail(status(fail), Readlink3Resfail { symlink_attributes })
         }
     };
     Results::READLINK(results).encode(room.encoder);
@@ -224,7 +224,7 @@ fn lookup(server: &MockServer, args: &Lookup3Args<'_>, room: &mut MockReplyBuffe
             Results::LOOKUP(StatusUnion::Ok(ok)).encode(room.encoder);
         }
         Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes { dir_attributes });
+            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
             Results::LOOKUP(failed).encode(room.encoder);
         }
     }
@@ -275,7 +275,7 @@ fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuf
     let found = match found {
         Ok(found) => found,
         Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes { dir_attributes });
+            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
             return Results::READDIR(failed).encode(room.encoder);
         }
     };
@@ -287,7 +287,7 @@ fn readdir(server: &MockServer, args: &Readdir3Args<'_>, room: &mut MockReplyBuf
         .collect();
     let eof = count == found.len() && count < ENTRIES;
     let results = if list.is_empty() && !eof {
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes { dir_attributes })
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes3Resfail { dir_attributes })
     } else {
         let reply = Dirlist3 { entries: Chain::from(&list[..]), eof };
         StatusUnion::Ok(Readdir3Resok { dir_attributes, cookieverf: VERIFIER, reply })
@@ -302,7 +302,7 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut Mock
     let found = match found {
         Ok(found) => found,
         Err(fail) => {
-            let failed = StatusUnion::Fail(status(fail), DirAttributes { dir_attributes });
+            let failed = StatusUnion::Fail(status(fail), DirAttributes3Resfail { dir_attributes });
             return Results::READDIRPLUS(failed).encode(room.encoder);
         }
     };
@@ -321,7 +321,7 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, room: &mut Mock
         .collect();
     let eof = count == found.len() && count < ENTRIES;
     let results = if list.is_empty() && !eof {
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes { dir_attributes })
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_TOOSMALL, DirAttributes3Resfail { dir_attributes })
     } else {
         let reply = Dirlistplus3 { entries: Chain::from(&list[..]), eof };
         StatusUnion::Ok(Readdirplus3Resok { dir_attributes, cookieverf: VERIFIER, reply })
@@ -367,7 +367,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                     let access = Access3(args.access.0 & node.rights(caller));
                     StatusUnion::Ok(Access3Resok { obj_attributes, access })
                 }
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3 { obj_attributes }),
+                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
             })
         }
         Args::WRITE(args) => {
@@ -415,7 +415,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                     afiles: 1 << 19,
                     invarsec: 0,
                 }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3 { obj_attributes }),
+                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
             })
         }
         Args::FSINFO(args) => {
@@ -434,7 +434,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                     time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
                     properties: Fsf3(0x0b),
                 }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3 { obj_attributes }),
+                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
             })
         }
         Args::PATHCONF(args) => {
@@ -449,7 +449,7 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                     case_insensitive: false,
                     case_preserving: true,
                 }),
-                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3 { obj_attributes }),
+                Err(fail) => StatusUnion::Fail(status(fail), ObjAttributes3Resfail { obj_attributes }),
             })
         }
         Args::COMMIT(args) => {

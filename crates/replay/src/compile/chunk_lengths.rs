@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
 use crate::trace::field_visitor::{VisitedOperation, VisitedOperationNumber};
-use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceTransfer};
+use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceWireForms};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
 /// may return several.
@@ -65,7 +65,7 @@ impl CompiledChunkLengths {
         }
     }
 
-    pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceTransfer<'_> {
+    pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceWireForms<'_> {
         let form = |message: Option<&CapturedMessage>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
@@ -77,7 +77,7 @@ impl CompiledChunkLengths {
             words.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0)
         };
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
-        TraceTransfer {
+        TraceWireForms {
             call: form(call),
             reply: form(reply),
             credits: [credits(call), credits(reply)],
@@ -101,9 +101,9 @@ impl CompiledChunkLengths {
         let mut payloads = Vec::new();
         for operation in operations {
             let count = operation.count.unwrap_or(0);
-            match ReplyNeed::of(procedure, operation.number) {
-                ReplyNeed::Data => payloads.push(count),
-                ReplyNeed::LinkText => match self.writes.get(payloads.len()) {
+            match VariableLengthResultKind::of(procedure, operation.number) {
+                VariableLengthResultKind::Data => payloads.push(count),
+                VariableLengthResultKind::LinkText => match self.writes.get(payloads.len()) {
                     Some(chunk) => payloads.push(
                         chunk
                             .iter()
@@ -112,8 +112,8 @@ impl CompiledChunkLengths {
                     ),
                     None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
                 },
-                ReplyNeed::Message => message = message.saturating_add(count),
-                ReplyNeed::Nothing => {}
+                VariableLengthResultKind::Message => message = message.saturating_add(count),
+                VariableLengthResultKind::Nothing => {}
             }
         }
         (message, payloads)
@@ -121,7 +121,7 @@ impl CompiledChunkLengths {
 }
 
 /// Room in a Reply for a result whose length depends on the Call.
-enum ReplyNeed {
+enum VariableLengthResultKind {
     /// A DDP-eligible result of the requested length.
     Data,
     /// The text of a symbolic link, which is DDP-eligible.
@@ -131,7 +131,7 @@ enum ReplyNeed {
     Nothing,
 }
 
-impl ReplyNeed {
+impl VariableLengthResultKind {
     fn of(procedure: Option<Procedure>, operation: VisitedOperationNumber) -> Self {
         match (procedure, operation) {
             (_, VisitedOperationNumber::Fore(operation)) => match operation {

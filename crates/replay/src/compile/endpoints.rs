@@ -11,7 +11,8 @@ use crate::trace::{NONE, TraceCaller, TraceProcedure};
 
 /// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at the
 /// end.
-const ENDPOINT_BYTES: usize = 4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(HostKey, u32)>());
+const ENDPOINT_BYTES: usize =
+    4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(TraceHostIdentity, u32)>());
 
 /// Numbers of the hosts, and the connections.
 #[derive(Debug)]
@@ -23,12 +24,12 @@ pub(super) struct TraceEndpointNumbers {
 }
 
 /// An address, and the client that the host represents in a recording.
-type HostKey = (Address, (u32, u32));
+type TraceHostIdentity = (Address, (u32, u32));
 
 /// Numbers of the hosts of one side, by address; in a recording also by the client that the host represents.
 #[derive(Debug)]
 pub(super) struct TraceHostNumbers {
-    numbers: FxHashMap<HostKey, u32>,
+    numbers: FxHashMap<TraceHostIdentity, u32>,
     /// Maximum number of hosts. Further ones get number [`NONE`].
     capacity: usize,
 }

@@ -12,7 +12,8 @@ use super::variable_table::hash;
 use crate::trace::field_visitor::TraceFieldVisitor;
 use crate::trace::file_format::ContentRetention;
 use crate::trace::{
-    CaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload, TraceWriter,
+    MessageCaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload,
+    TraceWriter,
 };
 
 /// Length of a block of zeros that counts as a hole, in bytes.
@@ -35,7 +36,7 @@ struct CompiledPayload {
 #[derive(Debug)]
 pub(super) struct CompiledMessage {
     head: Vec<u8>,
-    completeness: CaptureCompleteness,
+    completeness: MessageCaptureCompleteness,
     body_offset: u32,
     body_end: u32,
     slots: Vec<MessageSlot>,
@@ -50,7 +51,7 @@ impl Default for CompiledMessage {
     fn default() -> Self {
         Self {
             head: Vec::new(),
-            completeness: CaptureCompleteness::NOTHING,
+            completeness: MessageCaptureCompleteness::NOTHING,
             body_offset: 0,
             body_end: 0,
             slots: Vec::new(),
@@ -65,7 +66,7 @@ impl Default for CompiledMessage {
 impl CompiledMessage {
     pub(super) fn clear(&mut self) {
         self.head.clear();
-        self.completeness = CaptureCompleteness::NOTHING;
+        self.completeness = MessageCaptureCompleteness::NOTHING;
         (self.body_offset, self.body_end) = (0, 0);
         self.slots.clear();
         self.compiled_payloads.clear();
@@ -81,7 +82,7 @@ impl CompiledMessage {
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         ear: &TraceFieldVisitor<'_>,
-        seen: CaptureCompleteness,
+        seen: MessageCaptureCompleteness,
     ) {
         self.completeness = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
@@ -228,8 +229,8 @@ pub(super) fn capture_completeness(
     transaction: &Transaction,
     reading: &TransactionMessages<'_>,
     which: RpcMessageKind,
-) -> CaptureCompleteness {
-    let Some(message) = transaction.message(which) else { return CaptureCompleteness::NOTHING };
+) -> MessageCaptureCompleteness {
+    let Some(message) = transaction.message(which) else { return MessageCaptureCompleteness::NOTHING };
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
     let length = match which {
         _ if !message.is_nomsg() => None,
@@ -245,5 +246,5 @@ pub(super) fn capture_completeness(
         Some(length) => captured >= length,
         None => !message.is_nomsg(),
     };
-    if is_whole && is_there { CaptureCompleteness::WHOLE } else { CaptureCompleteness::PART }
+    if is_whole && is_there { MessageCaptureCompleteness::WHOLE } else { MessageCaptureCompleteness::PART }
 }

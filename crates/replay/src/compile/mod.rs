@@ -24,12 +24,12 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::field_visitor::TraceFieldVisitor;
 use super::trace::file_format::{
-    self, ContentRetention, End, TraceBlockKind, TraceExtent, TraceFileObject, TraceHost, TraceProvenance,
-    TraceUndefinedVariable,
+    self, ContentRetention, End, InitialFileExtent, TraceBlockKind, TraceFileObject, TraceHost,
+    TraceProvenance, TraceUndefinedVariable,
 };
 use super::trace::{
-    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceCaller,
-    TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceWriter, VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState,
+    TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWriter, VariableUse,
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
@@ -213,12 +213,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
             self.payload_bytes += parts.payload_bytes();
             self.unknown_bytes += parts.unknown_bytes();
         }
-        self.without_call += u64::from(call_seen != CaptureCompleteness::WHOLE);
-        self.without_reply += u64::from(reply_seen != CaptureCompleteness::WHOLE);
+        self.without_call += u64::from(call_seen != MessageCaptureCompleteness::WHOLE);
+        self.without_reply += u64::from(reply_seen != MessageCaptureCompleteness::WHOLE);
         parties.record_step(transaction, &caller);
         let lengths = CompiledChunkLengths::from_transaction(transaction);
         let lists = lengths.segment_length_lists();
-        let head = (reply_seen == CaptureCompleteness::WHOLE).then(|| reply.head_length());
+        let head = (reply_seen == MessageCaptureCompleteness::WHOLE).then(|| reply.head_length());
         let (message, payloads) = lengths.reply_needs(procedure, &call_visitor.operations, head);
         let again = namer.find_repeated_step(id, &caller);
         let step = TraceStep {
@@ -233,10 +233,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: reply.message(),
             shape: lengths.to_call_chunks(&lists),
             carried: lengths.to_transfer(transaction, &facts),
-            needs: TraceReplyNeeds { message, payloads: List::from(&payloads[..]) },
+            needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
         };
         to.step(&step)?;
-        let learnt = super::tree::TreeStepInput {
+        let learnt = super::tree::TreeInferenceInput {
             id,
             server: step.caller.server,
             is_reverse: step.caller.is_reverse,
@@ -252,7 +252,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     /// Updates the tree from a Transaction that becomes no step.
     fn update_tree(&mut self, asked: &TraceProcedure, caller: &TraceCaller) {
         let Self { tree, initial_contents: found, call, reply, .. } = self;
-        let learnt = super::tree::TreeStepInput {
+        let learnt = super::tree::TreeInferenceInput {
             id: 0,
             server: caller.server,
             is_reverse: caller.is_reverse,
@@ -328,12 +328,12 @@ impl<W: Write + Seek> TraceCompiler<W> {
 }
 
 /// Returns an extent of the initial file contents that a READ found.
-fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<TraceExtent> {
+fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Option<InitialFileExtent> {
     let payload = reply.payload(found.payload)?;
     let from = found.payload_offset as usize;
     let bytes = reply.content(found.payload).and_then(|bytes| bytes.get(from..from + found.length as usize));
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
-    Some(TraceExtent {
+    Some(InitialFileExtent {
         object: found.object.0,
         offset: found.offset,
         length: found.length,

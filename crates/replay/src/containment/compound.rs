@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure};
 
-use super::issued_identifiers::{ContainmentZone, StateIdentifierKind};
+use super::issued_identifiers::{FilehandleLocation, IssuedIdentifierKind};
 use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
 use crate::trace::MessageSlotKind;
 use crate::trace::field_visitor::TraceFieldVisitor;
@@ -22,7 +22,7 @@ enum CompoundFilehandle {
     /// A directory above the export, after lookup of this number of components of its path.
     ExportPath(usize),
     /// An object in a known zone.
-    Zone(ContainmentZone),
+    Zone(FilehandleLocation),
 }
 
 /// State of the check of a COMPOUND.
@@ -40,14 +40,14 @@ impl CompoundContainmentCheck {
         match self.current {
             None
             | Some(CompoundFilehandle::Zone(
-                ContainmentZone::RunDirectory
-                | ContainmentZone::TreeRoot
-                | ContainmentZone::InTree
-                | ContainmentZone::BelowTreeRoot,
+                FilehandleLocation::RunDirectory
+                | FilehandleLocation::TreeRoot
+                | FilehandleLocation::InTree
+                | FilehandleLocation::BelowTreeRoot,
             )) => Ok(()),
-            Some(CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(ContainmentZone::Export)) => {
-                Err(ContainmentViolation::Upward)
-            }
+            Some(
+                CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(FilehandleLocation::Export),
+            ) => Err(ContainmentViolation::Upward),
         }
     }
 
@@ -101,7 +101,7 @@ impl Containment {
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
                 walk.check_current()?;
-                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(ContainmentZone::InTree));
+                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(FilehandleLocation::InTree));
             }
             Args::SECINFO(args) => {
                 walk.check_current()?;
@@ -117,7 +117,7 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(ContainmentZone::Export)) if !is_directory => {
+                    Some(CompoundFilehandle::Zone(FilehandleLocation::Export)) if !is_directory => {
                         return Err(ContainmentViolation::Upward);
                     }
                     Some(CompoundFilehandle::ExportPath(_)) => return Err(ContainmentViolation::Upward),
@@ -178,7 +178,7 @@ impl Containment {
                     walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
                 }
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(ContainmentZone::Export)) => {}
+                    Some(CompoundFilehandle::Zone(FilehandleLocation::Export)) => {}
                     _ => walk.check_current()?,
                 }
             }
@@ -272,12 +272,12 @@ impl Containment {
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
-            Args::SEQUENCE(args) => self.check_issued(StateIdentifierKind::Session, &args.sa_sessionid)?,
+            Args::SEQUENCE(args) => self.check_issued(IssuedIdentifierKind::Session, &args.sa_sessionid)?,
             Args::BIND_CONN_TO_SESSION(args) => {
-                self.check_issued(StateIdentifierKind::Session, &args.bctsa_sessid)?
+                self.check_issued(IssuedIdentifierKind::Session, &args.bctsa_sessid)?
             }
             Args::DESTROY_SESSION(args) => {
-                self.check_issued(StateIdentifierKind::Session, &args.dsa_sessionid)?
+                self.check_issued(IssuedIdentifierKind::Session, &args.dsa_sessionid)?
             }
             Args::EXCHANGE_ID(args) => {
                 self.check_client_name(args.eia_clientowner.co_ownerid.0)?;
@@ -309,7 +309,7 @@ impl Containment {
                 walk.add_reply_identifiers(ReplyIdentifiers::State);
             }
             Args::GETDEVICEINFO(args) => {
-                self.check_issued(StateIdentifierKind::Device, &args.gdia_device_id)?
+                self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
             }
             Args::LAYOUTCOMMIT(args) => {
                 self.check_stateid_use(walk, &args.loca_stateid)?;
@@ -322,12 +322,12 @@ impl Containment {
             Args::LAYOUTERROR(args) => {
                 self.check_stateid_use(walk, &args.lea_stateid)?;
                 for error in args.lea_errors.iter() {
-                    self.check_issued(StateIdentifierKind::Device, &error.de_deviceid)?;
+                    self.check_issued(IssuedIdentifierKind::Device, &error.de_deviceid)?;
                 }
             }
             Args::LAYOUTSTATS(args) => {
                 self.check_stateid_use(walk, &args.lsa_stateid)?;
-                self.check_issued(StateIdentifierKind::Device, &args.lsa_deviceid)?;
+                self.check_issued(IssuedIdentifierKind::Device, &args.lsa_deviceid)?;
                 self.layout_update(&args.lsa_layoutupdate)?;
             }
             Args::ILLEGAL(_) => return Err(ContainmentViolation::Unreadable),
@@ -363,9 +363,9 @@ impl Containment {
     }
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
-    fn zone_at_path_end(&self, at: usize) -> Result<ContainmentZone, ContainmentViolation> {
+    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleLocation, ContainmentViolation> {
         match self.export_path.as_ref().is_some_and(|way| way.len() == at) {
-            true => Ok(ContainmentZone::Export),
+            true => Ok(FilehandleLocation::Export),
             false => Err(ContainmentViolation::Upward),
         }
     }
@@ -400,12 +400,12 @@ impl Containment {
         match stateid.other {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
             | [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Ok(()),
-            other => self.check_issued(StateIdentifierKind::Stateid, &other),
+            other => self.check_issued(IssuedIdentifierKind::Stateid, &other),
         }
     }
 
     fn clientid(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
-        self.check_issued(StateIdentifierKind::Clientid, &clientid.to_be_bytes())
+        self.check_issued(IssuedIdentifierKind::Clientid, &clientid.to_be_bytes())
     }
 
     /// In NFSv4.1 and later the session identifies the client, and the clientid should be 0. RFC 8881 section 18.16.3.
@@ -499,7 +499,7 @@ impl Containment {
             None => None,
         };
         let given = &mut self.issued_identifiers;
-        let mut stateid = |stateid: &Stateid4| given.add(StateIdentifierKind::Stateid, &stateid.other);
+        let mut stateid = |stateid: &Stateid4| given.add(IssuedIdentifierKind::Stateid, &stateid.other);
         match got {
             Results::GETFH(StatusUnion::Ok(ok)) => {
                 if let Some(standing) = current {
@@ -541,13 +541,13 @@ impl Containment {
             Results::WRITE_SAME(StatusUnion::Ok(ok)) => async_stateid(ok).iter().for_each(stateid),
             Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
             Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
-                given.add(StateIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
+                given.add(IssuedIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
             }
             Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                given.add(StateIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
+                given.add(IssuedIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
             }
             Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                given.add(StateIdentifierKind::Session, &ok.csr_sessionid)
+                given.add(IssuedIdentifierKind::Session, &ok.csr_sessionid)
             }
             _ => {}
         }
@@ -563,7 +563,7 @@ impl Containment {
         self.issued_identifiers.dropped_entries += ear.dropped_fields;
         for field in ear.slot_fields.iter().filter(|field| field.holds == MessageSlotKind::DEVICE) {
             if let Some(device) = message.rest().get(field.range.clone()) {
-                self.issued_identifiers.add(StateIdentifierKind::Device, device);
+                self.issued_identifiers.add(IssuedIdentifierKind::Device, device);
             }
         }
     }

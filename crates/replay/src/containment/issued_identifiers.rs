@@ -15,7 +15,7 @@ const MAX_FILEHANDLE_BYTES: usize = 128;
 
 /// The location of the object of a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContainmentZone {
+pub enum FilehandleLocation {
     /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
@@ -30,7 +30,7 @@ pub enum ContainmentZone {
 
 /// The kind of an identifier other than a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum StateIdentifierKind {
+pub(super) enum IssuedIdentifierKind {
     /// The `other` of a stateid.
     Stateid,
     /// A clientid.
@@ -45,20 +45,20 @@ pub(super) enum StateIdentifierKind {
 #[derive(Clone, Debug, Default)]
 pub(super) struct IssuedIdentifiers {
     key: RandomState,
-    handles: FxHashMap<u64, ContainmentZone>,
+    handles: FxHashMap<u64, FilehandleLocation>,
     state_identifiers: FxHashSet<u64>,
     /// Number of identifiers dropped at the limit.
     pub(super) dropped_entries: u64,
 }
 
 impl IssuedIdentifiers {
-    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<ContainmentZone> {
+    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleLocation> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }
 
     /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
     /// tree never becomes that root.
-    pub(super) fn handle(&mut self, handle: &[u8], standing: ContainmentZone) {
+    pub(super) fn handle(&mut self, handle: &[u8], standing: FilehandleLocation) {
         if handle.is_empty() || handle.len() > MAX_FILEHANDLE_BYTES {
             return;
         }
@@ -66,21 +66,23 @@ impl IssuedIdentifiers {
         let has_room = self.handles.len() < MAX_ENTRIES;
         match (self.handles.get_mut(&key), standing) {
             (
-                Some(known @ ContainmentZone::InTree),
-                ContainmentZone::BelowTreeRoot | ContainmentZone::TreeRoot,
+                Some(known @ FilehandleLocation::InTree),
+                FilehandleLocation::BelowTreeRoot | FilehandleLocation::TreeRoot,
             )
-            | (Some(known @ ContainmentZone::BelowTreeRoot), ContainmentZone::TreeRoot) => *known = standing,
+            | (Some(known @ FilehandleLocation::BelowTreeRoot), FilehandleLocation::TreeRoot) => {
+                *known = standing
+            }
             (Some(_), _) => {}
             (None, _) if has_room => drop(self.handles.insert(key, standing)),
             (None, _) => self.dropped_entries += 1,
         }
     }
 
-    pub(super) fn has(&self, kind: StateIdentifierKind, value: &[u8]) -> bool {
+    pub(super) fn has(&self, kind: IssuedIdentifierKind, value: &[u8]) -> bool {
         self.state_identifiers.contains(&self.key.hash_one((kind, value)))
     }
 
-    pub(super) fn add(&mut self, kind: StateIdentifierKind, value: &[u8]) {
+    pub(super) fn add(&mut self, kind: IssuedIdentifierKind, value: &[u8]) {
         let key = self.key.hash_one((kind, value));
         if self.state_identifiers.len() < MAX_ENTRIES || self.state_identifiers.contains(&key) {
             self.state_identifiers.insert(key);

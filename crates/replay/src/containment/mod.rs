@@ -29,21 +29,21 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::rpc::gss::{GssProc, IntegrityBody, IntegrityChecksum, RpcGssService};
+use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::rpc_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCall,
+    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCallForm,
     TransportCall, TransportCredits, TransportEvent, TransportParams,
 };
 
 use super::seed::SeededTree;
 use crate::root_credential;
-use issued_identifiers::{IssuedIdentifiers, StateIdentifierKind};
+use issued_identifiers::{IssuedIdentifierKind, IssuedIdentifiers};
 
-pub use issued_identifiers::ContainmentZone;
+pub use issued_identifiers::FilehandleLocation;
 pub use rpc_client::ContainedRpcClient;
 
 /// The reason that a Call is not sent.
@@ -207,20 +207,20 @@ impl Containment {
             let is_below = seeded.handles_below_root.contains(variable);
             containment.issued_identifiers.handle(
                 handle,
-                if is_below { ContainmentZone::BelowTreeRoot } else { ContainmentZone::InTree },
+                if is_below { FilehandleLocation::BelowTreeRoot } else { FilehandleLocation::InTree },
             );
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.issued_identifiers.handle(&seeded.root, ContainmentZone::TreeRoot);
+            containment.issued_identifiers.handle(&seeded.root, FilehandleLocation::TreeRoot);
         }
         containment
     }
 
     /// Records the filehandle that MOUNT returned for the export.
     pub fn set_export_handle(&mut self, export: &[u8]) {
-        self.issued_identifiers.handle(export, ContainmentZone::Export);
+        self.issued_identifiers.handle(export, FilehandleLocation::Export);
     }
 
     /// Allows this program to act as the client with this name.
@@ -280,7 +280,7 @@ impl Containment {
             Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
                 let protected = IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(unreadable)?;
                 let (gives, end) = self.arguments(asked, protected.body)?;
-                IntegrityChecksum::read(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+                GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).map_err(unreadable)?;
                 if !end.is_at_end() {
                     return Err(ContainmentViolation::Unreadable);
                 }
@@ -344,14 +344,14 @@ impl Containment {
     }
 
     /// Returns the zone of an issued filehandle.
-    fn zone_of_handle(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleLocation, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
-    fn check_object(&self, handle: &[u8]) -> Result<ContainmentZone, ContainmentViolation> {
+    fn check_object(&self, handle: &[u8]) -> Result<FilehandleLocation, ContainmentViolation> {
         match self.zone_of_handle(handle)? {
-            ContainmentZone::Export => Err(ContainmentViolation::Upward),
+            FilehandleLocation::Export => Err(ContainmentViolation::Upward),
             standing => Ok(standing),
         }
     }
@@ -359,11 +359,11 @@ impl Containment {
     /// Returns the zone of a name that is looked up, including "..".
     fn zone_of_lookup(
         &self,
-        directory: ContainmentZone,
+        directory: FilehandleLocation,
         name: &[u8],
-    ) -> Result<ContainmentZone, ContainmentViolation> {
+    ) -> Result<FilehandleLocation, ContainmentViolation> {
         match name {
-            b".." if directory == ContainmentZone::BelowTreeRoot => Ok(ContainmentZone::InTree),
+            b".." if directory == FilehandleLocation::BelowTreeRoot => Ok(FilehandleLocation::InTree),
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
@@ -372,24 +372,26 @@ impl Containment {
     /// Returns the zone of a plain name in a directory.
     fn child(
         &self,
-        directory: ContainmentZone,
+        directory: FilehandleLocation,
         name: &[u8],
-    ) -> Result<ContainmentZone, ContainmentViolation> {
+    ) -> Result<FilehandleLocation, ContainmentViolation> {
         check_plain_name(name)?;
         match directory {
-            ContainmentZone::Export if *name == *self.run_directory => Ok(ContainmentZone::RunDirectory),
-            ContainmentZone::Export => Err(ContainmentViolation::Upward),
-            ContainmentZone::RunDirectory => Ok(ContainmentZone::TreeRoot),
-            ContainmentZone::TreeRoot | ContainmentZone::InTree | ContainmentZone::BelowTreeRoot => {
-                Ok(ContainmentZone::BelowTreeRoot)
+            FilehandleLocation::Export if *name == *self.run_directory => {
+                Ok(FilehandleLocation::RunDirectory)
+            }
+            FilehandleLocation::Export => Err(ContainmentViolation::Upward),
+            FilehandleLocation::RunDirectory => Ok(FilehandleLocation::TreeRoot),
+            FilehandleLocation::TreeRoot | FilehandleLocation::InTree | FilehandleLocation::BelowTreeRoot => {
+                Ok(FilehandleLocation::BelowTreeRoot)
             }
         }
     }
 
     /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
-    fn is_removable_run_directory(&self, directory: ContainmentZone, name: &[u8]) -> bool {
+    fn is_removable_run_directory(&self, directory: FilehandleLocation, name: &[u8]) -> bool {
         self.allows_run_directory_removal
-            && directory == ContainmentZone::Export
+            && directory == FilehandleLocation::Export
             && !name.is_empty()
             && *name == *self.run_directory
     }
@@ -401,7 +403,7 @@ impl Containment {
         if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
 
-    fn check_issued(&self, kind: StateIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
+    fn check_issued(&self, kind: IssuedIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
         if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
     }
 }
@@ -445,7 +447,7 @@ impl<'t> ContainedTransport<'t> {
         &mut self,
         connection: ConnectionId,
         call: &ContainedCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         self.transport.submit(connection, &call.call)
     }
 

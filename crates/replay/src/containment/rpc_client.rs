@@ -3,17 +3,17 @@
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder};
 use nfsrdma_rpc::TransportCall;
-use nfsrdma_rpc::rpc_client::{CallFilter, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::rpc_client::{OutgoingCallCheck, ProcedureCall, RpcCallError, RpcClient};
 
 use super::{Containment, ContainmentViolation};
 
 /// An RPC client whose Calls all pass the containment check of a run.
-pub struct ContainedRpcClient<'t>(RpcClient<'t, ContainmentFilter<'t>>);
+pub struct ContainedRpcClient<'t>(RpcClient<'t, ContainmentCallCheck<'t>>);
 
 /// The containment of a run as a filter.
-struct ContainmentFilter<'t>(&'t mut Containment);
+struct ContainmentCallCheck<'t>(&'t mut Containment);
 
-impl CallFilter for ContainmentFilter<'_> {
+impl OutgoingCallCheck for ContainmentCallCheck<'_> {
     type Refusal = ContainmentViolation;
 
     fn check_call(&self, call: &TransportCall<'_>) -> Result<(), ContainmentViolation> {
@@ -28,7 +28,7 @@ impl CallFilter for ContainmentFilter<'_> {
 impl<'t> ContainedRpcClient<'t> {
     /// Makes a client check each Call against a containment, and record the identifiers in each Reply.
     pub fn new(client: RpcClient<'t>, containment: &'t mut Containment) -> Self {
-        Self(client.with_filter(ContainmentFilter(containment)))
+        Self(client.with_filter(ContainmentCallCheck(containment)))
     }
 
     /// As [`RpcClient::call`].

@@ -18,7 +18,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::trace::file_format::{FileType, ObjectExistence, TraceFileObject};
+use super::trace::file_format::{FileType, TraceFileObject, TraceObjectOrigin};
 use super::trace::{
     MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
 };
@@ -249,7 +249,7 @@ impl FileTreePlan {
             let name = object.names.iter().next();
             let component =
                 name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
-            let is_root = object.existence == ObjectExistence::ROOT;
+            let is_root = object.existence == TraceObjectOrigin::ROOT;
             if (is_root || object.file_type == FileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
                 && let Some(component) = &component
@@ -257,9 +257,9 @@ impl FileTreePlan {
                 directories.insert(object.number, component.clone());
             }
             match object.existence {
-                ObjectExistence::CREATED => self.created += 1,
-                ObjectExistence::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
-                ObjectExistence::ROOT => {
+                TraceObjectOrigin::CREATED => self.created += 1,
+                TraceObjectOrigin::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
+                TraceObjectOrigin::ROOT => {
                     self.roots.extend(component.map(|component| component.name.into_vec()))
                 }
                 _ => {

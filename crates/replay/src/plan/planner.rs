@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 use super::reason::{PlanReason, PlannedStepState};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
-use crate::trace::file_format::{FileType, ObjectExistence};
+use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, NONE, PayloadContentState, TraceError,
-    TraceMessage, TraceMessageForm, TraceProcedure, TraceReader, TraceStep, VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState,
+    TraceError, TraceMessage, TraceMessageForm, TraceProcedure, TraceReader, TraceStep, VariableUse,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -90,7 +90,7 @@ impl StepPlanner {
         })?;
         trace.for_each_object(|object| {
             if let Some(known) = wanted.get_mut(&object.number) {
-                known.is_named = object.existence == ObjectExistence::ROOT || !object.names.is_empty();
+                known.is_named = object.existence == TraceObjectOrigin::ROOT || !object.names.is_empty();
                 known.has_type = object.file_type != FileType::UNKNOWN;
             }
         })?;
@@ -130,10 +130,10 @@ impl StepPlanner {
             _ if self.selected_steps.as_ref().is_some_and(|chosen| !chosen.contains(step.origin.id)) => {
                 Some(PlanReason::Filtered)
             }
-            (CaptureCompleteness::NOTHING, _) => Some(PlanReason::CallLost),
+            (MessageCaptureCompleteness::NOTHING, _) => Some(PlanReason::CallLost),
             (_, GssProtection::PRIVACY) => Some(PlanReason::Encrypted),
             (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
-            (CaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
+            (MessageCaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
             _ if step.carried.reply == TraceMessageForm::ERROR => Some(PlanReason::TransportError),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
@@ -166,8 +166,10 @@ impl StepPlanner {
         let lacks_data =
             step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
         worst = worse(worst, lacks_data.then_some(PlanReason::DataUnknown));
-        worst =
-            worse(worst, (step.reply.seen != CaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost));
+        worst = worse(
+            worst,
+            (step.reply.seen != MessageCaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost),
+        );
         worst.into()
     }
 

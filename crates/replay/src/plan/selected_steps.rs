@@ -128,9 +128,11 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
         let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.map(|slot| slot.variable)
     };
-    let naming = NameEffect::for_step(step);
+    let naming = NamingStepKind::for_step(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
-    if naming != NameEffect::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
+    if naming != NamingStepKind::None
+        && filehandles().any(|directory| behind.directories.contains(&directory))
+    {
         ids.add(step.origin.id);
     }
     if ids.contains(step.origin.id) {
@@ -147,7 +149,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
         opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
             ids.add(*confirm);
         });
-        if naming == NameEffect::Replaces && behind.directories.len() < MAX_REMEMBERED {
+        if naming == NamingStepKind::Replaces && behind.directories.len() < MAX_REMEMBERED {
             behind.directories.extend(filehandles());
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
@@ -160,7 +162,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
 
 /// The effect of a step on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NameEffect {
+enum NamingStepKind {
     /// No effect.
     None,
     /// Creates names.
@@ -169,7 +171,7 @@ enum NameEffect {
     Replaces,
 }
 
-impl NameEffect {
+impl NamingStepKind {
     fn for_step(step: &TraceStep<'_>) -> Self {
         match step.asked.find_description() {
             Some(Procedure::Compound) => {

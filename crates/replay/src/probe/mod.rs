@@ -33,7 +33,7 @@ const MAX_ABANDONED_CONNECTIONS: u32 = 1;
 
 /// The result of a probe.
 #[derive(Debug)]
-pub struct ServerProbe {
+pub struct ServerProbeReport {
     /// The address that answered.
     pub address: SocketAddr,
     /// The negotiated parameters.
@@ -137,7 +137,7 @@ pub fn probe(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
     wish: &ConnectOptions,
-) -> Result<ServerProbe, ProbeError> {
+) -> Result<ServerProbeReport, ProbeError> {
     let (ProbeConnection { client: mut line, address, versions }, given_up) =
         connect_for_probe(transport, url, wish)?;
     let connection = line.connection;
@@ -169,7 +169,7 @@ pub fn probe(
     let terms = transport.params(connection).cloned().ok_or_else(|| connection_lost(url, address))?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
-    Ok(ServerProbe {
+    Ok(ServerProbeReport {
         address,
         terms,
         credits,

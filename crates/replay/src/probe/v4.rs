@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcClient};
 
-use crate::reply_size::ReplySize;
+use crate::reply_size::ReplySizeUpperBound;
 
 /// Maximum length in bytes of each part of a directory listing.
 const LISTING: u32 = 8 << 10;
@@ -137,7 +137,7 @@ fn run<T>(
     operations: &[Args<'_>],
     mut read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
-    let size = ReplySize::for_compound(operations);
+    let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = ProcedureCall::new(Program::NFS, 4, 1, 0);
     let outcome =
         line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {

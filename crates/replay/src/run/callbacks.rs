@@ -21,7 +21,7 @@ use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, 
 use nfsrdma_rpc::{TransportKind, TransportParams};
 
 use super::callback_responder;
-use super::recording::{RecordedExchange, RecordedTcpStream, ReplayRecorder};
+use super::recording::{NonNfsCallExchange, NonNfsTcpStream, ReplayRecorder};
 use super::report::ReplayReport;
 
 /// Maximum number of ports; further clients share them.
@@ -148,8 +148,8 @@ impl CallbackServer {
             state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
         for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
             let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
-            tape.record_exchange(&RecordedExchange {
-                stream: RecordedTcpStream::Callback(answered_call.stream),
+            tape.record_exchange(&NonNfsCallExchange {
+                stream: NonNfsTcpStream::Callback(answered_call.stream),
                 caller: answered_call.peer,
                 callee: answered_call.local,
                 client_key: *whose,

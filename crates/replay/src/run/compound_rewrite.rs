@@ -19,7 +19,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_opens::CapturedOpens;
 use super::engine::SubstitutedStateid;
-use crate::trace::message_emission::PlacedPayload;
+use crate::trace::message_emission::RepositionedPayload;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]
@@ -237,12 +237,12 @@ fn open_with_access(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: 
 /// re-encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
-    placed: &mut [PlacedPayload],
+    placed: &mut [RepositionedPayload],
     live: CompoundRewriteContext<'_>,
 ) -> Option<CompoundRewrites> {
     let mut adapted = CompoundRewrites::default();
     let written = {
-        let items = PlacedPayload::items(placed);
+        let items = RepositionedPayload::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let header = message.get(..cursor.at())?;

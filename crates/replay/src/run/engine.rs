@@ -59,24 +59,24 @@ use rustc_hash::FxHashMap;
 use super::call_description::CallDescription;
 use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
-use super::dependencies::name_targets::NameTargetTable;
+use super::dependencies::name_targets::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
-use super::live_values::{LiveValues, client_suffix};
+use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::prologue::{PrologueError, create_missing_state};
+use super::prologue::{PreexistingStateError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
-use super::tree_check::{LiveServerNames, TreeCheckReport};
+use super::tree_check::{LiveServerIdentifiers, TreeCheckReport};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::plan;
 use crate::plan::planner::GssPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{TraceError, TraceReader, TraceStep};
-use connections::ConnectionManager;
+use connections::ReplayConnectionPool;
 pub(super) use delegation_substitutes::SubstitutedStateid;
-use io_split::MissingValueReason;
+use io_split::UnboundVariableReason;
 use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
@@ -155,7 +155,7 @@ impl ReplayMonitor for () {
 type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
 
 /// Reason why a step was not sent.
-enum Unsent {
+enum UnsentStepReason {
     /// The step has this outcome.
     Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
@@ -170,27 +170,27 @@ enum Unsent {
     Failed(ReplayRunError),
 }
 
-impl Unsent {
+impl UnsentStepReason {
     /// The step cannot be replayed, for this reason.
     fn unreplayable(why: impl fmt::Display) -> Self {
         Self::Finished(StepOutcome::Unreplayable(why.to_string()))
     }
 }
 
-impl From<StepOutcome> for Unsent {
+impl From<StepOutcome> for UnsentStepReason {
     fn from(outcome: StepOutcome) -> Self {
         Self::Finished(outcome)
     }
 }
 
-impl<E: Into<ReplayRunError>> From<E> for Unsent {
+impl<E: Into<ReplayRunError>> From<E> for UnsentStepReason {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
 /// Result of submitting a Call that is no step.
-enum OwnCallResult {
+enum ReplayerCallSubmitResult {
     Sent,
     /// The connection has no capacity.
     Busy,
@@ -280,12 +280,12 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let ReplayClientCopy { steps, contents, seeded } = party;
         let plan = plan::planner::StepPlanner::new(steps)?
             .with_selection(options.selected_steps.clone(), options.gss);
-        let names = NameTargetTable::new(steps)?;
+        let names = DirectoryEntryTargetTable::new(steps)?;
         steps.rewind();
         // The first copy uses the tag that a single copy would use.
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
-        let mut values = LiveValues::new(&tag);
+        let mut values = LiveVariableValues::new(&tag);
         let mut report = ReplayReport { squashed: seeded.squashed_owner, ..ReplayReport::default() };
         report.steps.max_mismatches = options.max_shown_mismatches;
         for (variable, handle) in &seeded.handles {
@@ -295,10 +295,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
         match made {
             Ok(made) => report.synthesized = made,
-            Err(PrologueError::Trace(error)) => return Err(error.into()),
-            Err(PrologueError::Transport(error)) => return Err(error.into()),
+            Err(PreexistingStateError::Trace(error)) => return Err(error.into()),
+            Err(PreexistingStateError::Transport(error)) => return Err(error.into()),
             // Steps that use the missing values report them.
-            Err(PrologueError::Server(what)) => report.refused.push(what),
+            Err(PreexistingStateError::Server(what)) => report.refused.push(what),
         }
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
@@ -321,12 +321,12 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 containment,
                 signing,
                 missing_values: refused_handles
-                    .map(|variable| (*variable, MissingValueReason::Object))
+                    .map(|variable| (*variable, UnboundVariableReason::Object))
                     .collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
                 ..CallIssuer::default()
             },
-            connections: ConnectionManager::default(),
+            connections: ReplayConnectionPool::default(),
             report,
             context: RunContext { number, tag, target, seeded, options, callbacks },
             contents,
@@ -353,7 +353,7 @@ struct ReplayEngine<'r, R> {
     contents: &'r mut TraceReader<R>,
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
-    connections: ConnectionManager,
+    connections: ReplayConnectionPool,
     verification: RunVerification<'r>,
     report: ReplayReport,
 }
@@ -388,7 +388,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
-            let left = LiveServerNames {
+            let left = LiveServerIdentifiers {
                 seeded: self.context.seeded,
                 values: &self.issuer.values,
                 checker: &self.verification.checker,
@@ -416,20 +416,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (xid, tag): (Xid, CallTag),
         (message, client): (&[u8], Option<u32>),
         transport: &mut ContainedTransport<'_>,
-    ) -> OwnCallResult {
+    ) -> ReplayerCallSubmitResult {
         let signing = self.issuer.signing.as_mut().zip(client);
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(UnsignedCallReason::NotYet) => return OwnCallResult::Unready,
-            Err(UnsignedCallReason::Never(why)) => return OwnCallResult::Unsigned(why),
+            Err(UnsignedCallReason::NotYet) => return ReplayerCallSubmitResult::Unready,
+            Err(UnsignedCallReason::Never(why)) => return ReplayerCallSubmitResult::Unsigned(why),
         };
         let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
-            Ok(Ok(_)) => OwnCallResult::Sent,
-            Ok(Err(SubmitError::Busy(_))) => OwnCallResult::Busy,
-            Ok(Err(SubmitError::Refused(_))) => OwnCallResult::Lost,
-            Err(escape) => OwnCallResult::Escapes(escape.to_string()),
+            Ok(Ok(_)) => ReplayerCallSubmitResult::Sent,
+            Ok(Err(SubmitError::Busy(_))) => ReplayerCallSubmitResult::Busy,
+            Ok(Err(SubmitError::Refused(_))) => ReplayerCallSubmitResult::Lost,
+            Err(escape) => ReplayerCallSubmitResult::Escapes(escape.to_string()),
         }
     }
 

@@ -194,11 +194,14 @@ fn operation(difference: &Difference) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfsrdma_analysis::comparison::difference::DifferenceSide;
+    use nfsrdma_analysis::comparison::difference::DifferenceSideValue;
 
     fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
-        let [a, b] =
-            values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) });
+        let [a, b] = values.map(|value| DifferenceSideValue {
+            location: None,
+            frame: None,
+            value: Some(value.to_owned()),
+        });
         Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", count: 1, a, b }
     }
 

@@ -38,7 +38,7 @@ struct LiveSessionSlot {
 
 /// A session of the live server.
 #[derive(Clone, Debug, Default)]
-pub struct LiveSession {
+pub struct LiveServerSession {
     slots: Vec<LiveSessionSlot>,
     /// Limits of a Call.
     pub limits: SessionLimits,
@@ -46,7 +46,7 @@ pub struct LiveSession {
     pub has_lower_limit: bool,
 }
 
-impl LiveSession {
+impl LiveServerSession {
     /// Creates a session with this number of slots.
     pub fn new(granted: u32) -> Self {
         Self {
@@ -86,10 +86,10 @@ impl LiveSession {
 
 /// Values of a run.
 #[derive(Debug, Default)]
-pub struct LiveValues {
+pub struct LiveVariableValues {
     names: Vec<Option<Box<[u8]>>>,
     bytes: usize,
-    sessions: FxHashMap<u32, LiveSession>,
+    sessions: FxHashMap<u32, LiveServerSession>,
     /// Last seqid of a stateid, by its variable.
     stateid_seqids: FxHashMap<u32, u32>,
     /// Last seqid of an owner, by `true` for lock-owners and its variable.
@@ -116,7 +116,7 @@ pub struct CallSequenceIds {
     pub seqids: Vec<(bool, u32, u32, u32)>,
 }
 
-impl LiveValues {
+impl LiveVariableValues {
     /// Creates an empty set of values. `tag` becomes part of client names.
     pub fn new(tag: &str) -> Self {
         Self { suffix: client_suffix(tag), tag: tag.chars().take(MAX_TAG_CHARS).collect(), ..Self::default() }
@@ -234,12 +234,12 @@ impl LiveValues {
     }
 
     /// Replaces a session, keeping its limits.
-    pub fn renew_session(&mut self, variable: u32, session: LiveSession) {
+    pub fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
         let (limits, is_smaller) = self
             .sessions
             .get(&variable)
             .map_or_else(Default::default, |known| (known.limits, known.has_lower_limit));
-        self.sessions.insert(variable, LiveSession { limits, has_lower_limit: is_smaller, ..session });
+        self.sessions.insert(variable, LiveServerSession { limits, has_lower_limit: is_smaller, ..session });
     }
 
     /// Removes a session.
@@ -248,7 +248,7 @@ impl LiveValues {
     }
 
     /// Adds a session.
-    pub fn open_session(&mut self, variable: u32, session: LiveSession) {
+    pub fn open_session(&mut self, variable: u32, session: LiveServerSession) {
         self.sessions.insert(variable, session);
     }
 
@@ -260,7 +260,7 @@ impl LiveValues {
     }
 
     /// Returns the session of a variable.
-    pub fn session(&self, variable: u32) -> Option<&LiveSession> {
+    pub fn session(&self, variable: u32) -> Option<&LiveServerSession> {
         self.sessions.get(&variable)
     }
 
@@ -345,7 +345,7 @@ fn increments_seqid(status: u32) -> bool {
     !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
 
-impl MessageSlotValueSource for LiveValues {
+impl MessageSlotValueSource for LiveVariableValues {
     fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
             MessageSlotKind::SEQUENCE_ID => {
@@ -417,7 +417,7 @@ impl MessageSlotValueSource for LiveValues {
     }
 }
 
-impl LiveValues {
+impl LiveVariableValues {
     /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
     pub fn use_slot(&mut self, session: u32, captured: u32) -> bool {
         let slot = self.sessions.get(&session).map(|known| known.slot(captured));
@@ -447,7 +447,7 @@ mod tests {
 
     #[test]
     fn a_filehandle_of_the_capture_is_never_sent() {
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
         assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), None);
         assert!(values.unbound().is_some());
@@ -459,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_host_keeps_its_name_and_listens_nowhere() {
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
         assert_eq!(values.value(&slot(MessageSlotKind::HOST, 3), b"client"), None);
         assert_eq!(
@@ -470,8 +470,8 @@ mod tests {
 
     #[test]
     fn rfc8881_section_2_10_6_1_a_slot_counts_the_calls_that_were_done() {
-        let mut values = LiveValues::new("t");
-        values.open_session(7, LiveSession::new(2));
+        let mut values = LiveVariableValues::new("t");
+        values.open_session(7, LiveServerSession::new(2));
         for (is_done, sent) in [(true, 1u32), (false, 2), (true, 2), (true, 3)] {
             values.begin_call(0);
             assert!(values.use_slot(7, 5));
@@ -489,9 +489,9 @@ mod tests {
 
     #[test]
     fn a_slot_whose_call_was_given_up_is_used_no_more_while_there_is_another() {
-        let mut values = LiveValues::new("t");
-        values.open_session(7, LiveSession::new(3));
-        let taken = |values: &LiveValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
+        let mut values = LiveVariableValues::new("t");
+        values.open_session(7, LiveServerSession::new(3));
+        let taken = |values: &LiveVariableValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
         values.set_slot_state((7, 1), true, false);
         values.mark_slot_doubtful((7, 1));
         assert_eq!(taken(&values), [0, 2, 2]);
@@ -504,9 +504,9 @@ mod tests {
 
     #[test]
     fn rfc8881_section_18_46_3_sequence_answers_to_its_session_slot_and_sequence_id() {
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         assert!(values.set_value(7, &[9; 16]));
-        values.open_session(7, LiveSession::with_used_slot(2, 5));
+        values.open_session(7, LiveServerSession::with_used_slot(2, 5));
         assert!(values.matches_sequence((7, 0), ([9; 16], 0, 6)));
         for wrong in [([8; 16], 0, 6), ([9; 16], 1, 6), ([9; 16], 0, 5)] {
             assert!(!values.matches_sequence((7, 0), wrong), "{wrong:?}");
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
             values.begin_call(0);
             let captured = 9u32.to_be_bytes();
@@ -530,7 +530,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_stateid_stays_so_and_another_has_the_live_count() {
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         let of = slot(MessageSlotKind::STATEID_SEQID, 4);
         assert!(values.bind(&of, Some(&5u32.to_be_bytes())));
         assert_eq!(values.value(&of, &[0; 4]), None);
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn a_client_calls_itself_otherwise_in_each_run() {
-        let [mut one, mut other] = [LiveValues::new("one"), LiveValues::new("other")];
+        let [mut one, mut other] = [LiveVariableValues::new("one"), LiveVariableValues::new("other")];
         let owner = slot(MessageSlotKind::CLIENT_OWNER, 0);
         assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());
     }

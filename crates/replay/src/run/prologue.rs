@@ -6,7 +6,7 @@ use nfsrdma_rpc::rpc_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::live_values::{LiveSession, LiveValues};
+use super::live_values::{LiveServerSession, LiveVariableValues};
 use crate::containment::{ContainedRpcClient, Containment};
 use crate::root_credential;
 use crate::seed::files::FileServerError;
@@ -29,7 +29,7 @@ struct MissingClientState {
 
 /// An error that ends a prologue early.
 #[derive(Debug)]
-pub(super) enum PrologueError {
+pub(super) enum PreexistingStateError {
     /// Error in the trace.
     Trace(TraceError),
     /// Error of the server.
@@ -47,20 +47,20 @@ pub(super) fn create_missing_state(
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,
     tag: &str,
-    values: &mut LiveValues,
+    values: &mut LiveVariableValues,
     containment: &mut Containment,
-) -> Result<u64, PrologueError> {
-    let clients = missing_state(trace).map_err(PrologueError::Trace)?;
+) -> Result<u64, PreexistingStateError> {
+    let clients = missing_state(trace).map_err(PreexistingStateError::Trace)?;
     let mut made = 0;
     for (client, missing) in clients {
-        let connection = transport.connect(target).map_err(PrologueError::Transport)?;
+        let connection = transport.connect(target).map_err(PreexistingStateError::Transport)?;
         let xid = nfsrdma_analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
         let line =
             RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
                 .with_reconnect(target);
         let line = ContainedRpcClient::new(line, containment);
         let name = format!("{} {tag} {client}", crate::PROGRAM);
-        let refused = |problem: FileServerError| PrologueError::Server(problem.to_string());
+        let refused = |problem: FileServerError| PreexistingStateError::Server(problem.to_string());
         let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
         for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };
@@ -79,7 +79,8 @@ pub(super) fn create_missing_state(
             Nfs4ClientHandover::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
-                    let session = LiveSession::with_used_slot(slots, sequence).with_limits(limits, limits);
+                    let session =
+                        LiveServerSession::with_used_slot(slots, sequence).with_limits(limits, limits);
                     values.open_session(*variable, session);
                 }
                 for variable in &missing.clientids {

@@ -7,7 +7,7 @@ use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
-use nfsrdma_dissectors::address::{Address, Tenant};
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
@@ -56,7 +56,7 @@ pub struct ReplaySentCall<'a> {
 
 /// A TCP stream other than the NFS connections. Numbers count from 0 and are not reused.
 #[derive(Clone, Copy, Debug)]
-pub enum RecordedTcpStream {
+pub enum NonNfsTcpStream {
     /// Callback connection opened by the server. RFC 7530 section 10.2.
     Callback(u64),
     /// Connection to MOUNT, NLM or the port mapper.
@@ -65,9 +65,9 @@ pub enum RecordedTcpStream {
 
 /// A Call on such a stream and its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct RecordedExchange<'a> {
+pub struct NonNfsCallExchange<'a> {
     /// The stream.
-    pub stream: RecordedTcpStream,
+    pub stream: NonNfsTcpStream,
     /// Address and port of the caller.
     pub caller: SocketAddr,
     /// Address and port of the callee.
@@ -86,7 +86,7 @@ pub struct RecordedExchange<'a> {
 
 /// Totals of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecordingTotals {
+pub struct ReplayRecordingTotals {
     /// Number of Calls, each with its Reply if there was one.
     pub steps: u64,
     /// Bytes of file data of Calls recorded without content, because too much was in flight.
@@ -108,18 +108,18 @@ pub trait ReplayRecorder {
     fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
-    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>);
+    fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>);
 
     /// Completes the recording.
     ///
     /// # Errors
     /// Returns the first write error; messages after it were not recorded.
-    fn finish(self: Box<Self>) -> io::Result<RecordingTotals>;
+    fn finish(self: Box<Self>) -> io::Result<ReplayRecordingTotals>;
 }
 
 /// A Call that waits for its Reply.
 #[derive(Debug)]
-struct UnansweredCall {
+struct RecorderPendingCall {
     wire_transaction: WireTransaction,
     /// Client copy and captured client.
     client: (u32, u32),
@@ -134,7 +134,7 @@ struct UnansweredCall {
 pub struct TraceRecorder<W> {
     compiler: TraceCompiler<W>,
     name: String,
-    pending_calls: FxHashMap<CallTag, UnansweredCall>,
+    pending_calls: FxHashMap<CallTag, RecorderPendingCall>,
     /// Name of each connection, with its client copy and captured client.
     connections: FxHashMap<ConnectionId, (ConnectionIdentity, (u32, u32))>,
     frames: u64,
@@ -226,10 +226,16 @@ impl<W: Write + Seek> TraceRecorder<W> {
             returned_bytes: 0,
             rdma_error: 0,
         };
-        self.write(UnansweredCall { wire_transaction: travelled, client, roots: Vec::new(), step, kept: 0 });
+        self.write(RecorderPendingCall {
+            wire_transaction: travelled,
+            client,
+            roots: Vec::new(),
+            step,
+            kept: 0,
+        });
     }
 
-    fn write(&mut self, waiting: UnansweredCall) {
+    fn write(&mut self, waiting: RecorderPendingCall) {
         self.kept_bytes = self.kept_bytes.saturating_sub(waiting.kept);
         if self.error.is_some() {
             return;
@@ -341,7 +347,7 @@ fn connection_name(connection: ConnectionId, terms: &TransportParams) -> Connect
         },
         client: endpoint(terms.local),
         server: endpoint(Some(terms.peer)),
-        tenant: Tenant::NONE,
+        tenant: VirtualNetwork::NONE,
     }
 }
 
@@ -411,7 +417,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             rdma_error: 0,
         };
         let kept = self.kept_bytes - before;
-        let waiting = UnansweredCall {
+        let waiting = RecorderPendingCall {
             wire_transaction: travelled,
             client,
             roots: gone.roots.to_vec(),
@@ -459,18 +465,18 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
-    fn record_exchange(&mut self, exchange: &RecordedExchange<'_>) {
+    fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>) {
         let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
-            RecordedTcpStream::Callback(number) => callbacks.saturating_add(number),
-            RecordedTcpStream::Program(number) => programs.saturating_add(number),
+            NonNfsTcpStream::Callback(number) => callbacks.saturating_add(number),
+            NonNfsTcpStream::Program(number) => programs.saturating_add(number),
         };
         let name = ConnectionIdentity {
             number,
             transport: ConnectionTransport::Tcp,
             client: endpoint(Some(exchange.caller)),
             server: endpoint(Some(exchange.callee)),
-            tenant: Tenant::NONE,
+            tenant: VirtualNetwork::NONE,
         };
         let [came, answered] = exchange.times;
         let call = Some(self.next_message_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
@@ -484,7 +490,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         );
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<RecordingTotals> {
+    fn finish(mut self: Box<Self>) -> io::Result<ReplayRecordingTotals> {
         let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.record_lost(tag, None));
@@ -494,14 +500,16 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         }
         let (to, _) = to.finish(&[name])?;
         end(to)?;
-        Ok(RecordingTotals { steps, dropped_bytes: not_kept })
+        Ok(ReplayRecordingTotals { steps, dropped_bytes: not_kept })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::rpc::Xid;
-    use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ExpectedReply, RequestedCallForm, TransportPayload};
+    use nfsrdma_rpc::{
+        CapturedCallForm, ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm,
+    };
 
     use super::*;
 
@@ -512,8 +520,8 @@ mod tests {
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
-        let payloads = [TransportPayload { position: 64, source: PayloadSource::Copied(&content) }];
-        let reply = ExpectedReply { message: 256, payloads: &[result] };
+        let payloads = [DdpEligibleArgument { position: 64, source: PayloadSource::Copied(&content) }];
+        let reply = ReplySizeLimits { message: 256, payloads: &[result] };
         let call = TransportCall {
             xid: Xid(9),
             tag: CallTag(1),

@@ -39,7 +39,7 @@ pub(super) const MAX_BACKCHANNELS: usize = 64;
 
 /// Reason code of a step affected by recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResendReason {
+pub struct StepRecoveryReason {
     /// Stable name in output.
     pub code: &'static str,
     /// Description.
@@ -47,50 +47,50 @@ pub struct ResendReason {
 }
 
 /// The Reply came after the Call was sent again.
-pub const SENT_AGAIN: ResendReason = ResendReason {
+pub const SENT_AGAIN: StepRecoveryReason = StepRecoveryReason {
     code: "sent-again",
     text: "its connection was lost; it was sent again on another, and the Reply matched",
 };
 /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
-pub const REPLY_UNKNOWN: ResendReason = ResendReason {
+pub const REPLY_UNKNOWN: StepRecoveryReason = StepRecoveryReason {
     code: "reply-unknown",
     text: "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared",
 };
 /// The server executed the Call, the Reply was lost, and it executed the Call again.
-pub const DONE_TWICE: ResendReason = ResendReason {
+pub const DONE_TWICE: StepRecoveryReason = StepRecoveryReason {
     code: "done-twice",
     text: "its connection was lost after it was executed; sent again, it found its own result",
 };
 
 /// The server has restarted, or forgotten a session. RFC 8881 section 8.4.2.
-pub const RESTARTED: ResendReason = ResendReason {
+pub const RESTARTED: StepRecoveryReason = StepRecoveryReason {
     code: "server-restarted",
     text: "the server had forgotten its client or session; that was re-established, and it was sent again",
 };
 /// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
-pub const CONTEXT_RENEWED: ResendReason = ResendReason {
+pub const CONTEXT_RENEWED: StepRecoveryReason = StepRecoveryReason {
     code: "context-renewed",
     text: "the server no longer knew its security context; it was sent again with a new one",
 };
 /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
-pub const NOT_RECLAIMED: ResendReason = ResendReason {
+pub const NOT_RECLAIMED: StepRecoveryReason = StepRecoveryReason {
     code: "not-reclaimed",
     text: "uses a client, session, open or lock that the server lost and that was not reclaimed",
 };
 /// Repeatedly lost connections: the step is unreplayable.
-pub const NO_CONNECTION: ResendReason = ResendReason {
+pub const NO_CONNECTION: StepRecoveryReason = StepRecoveryReason {
     code: "no-connection",
     text: "connections to the server were lost repeatedly without a Reply",
 };
 
 /// The server accepts less in one READ or WRITE than the captured one.
-pub const SPLIT: ResendReason = ResendReason {
+pub const SPLIT: StepRecoveryReason = StepRecoveryReason {
     code: "split",
     text: "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole",
 };
 
 /// All reasons.
-pub const ALL_REASONS: &[ResendReason] =
+pub const ALL_REASONS: &[StepRecoveryReason] =
     &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
 
 /// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_document_has_every_reason() {
         let document = include_str!("../../../../docs/replay.md");
-        for ResendReason { code, text } in ALL_REASONS {
+        for StepRecoveryReason { code, text } in ALL_REASONS {
             assert!(document.contains(&format!("| `{code}` | {text} |")), "{code}");
         }
     }

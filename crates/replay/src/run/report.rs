@@ -7,11 +7,11 @@ use std::fmt;
 use std::time::Duration;
 
 use super::issue_delay::IssueDelayHistogram;
-use super::recording::RecordingTotals;
+use super::recording::ReplayRecordingTotals;
 use super::tree_check::TreeCheckReport;
-use nfsrdma_analysis::comparison::record_comparison::ComparedCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 pub(super) use steps::MAX_EXAMPLES;
-pub use steps::{ReplayOperationReport, ReplayReasonCount, StepId, StepMismatch, StepResults};
+pub use steps::{ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepResults};
 
 /// Maximum number of kinds of protocol violations counted separately.
 const MAX_VIOLATION_KINDS: usize = 64;
@@ -165,7 +165,7 @@ pub struct ReplayReport {
     /// Errors in the protocol.
     pub protocol: ReplayProtocolErrors,
     /// Fields and file data compared.
-    pub compared: ComparedCounts,
+    pub compared: ComparisonCoverageCounts,
     /// Number of clients, sessions and opens created because they were made before the capture.
     pub synthesized: u64,
     /// Refusals by the server of state from before the capture or of state to be recovered.
@@ -179,7 +179,7 @@ pub struct ReplayReport {
     /// User and group of objects created by root, if the export squashes root.
     pub squashed: Option<[u32; 2]>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
-    pub recording: Option<Result<RecordingTotals, String>>,
+    pub recording: Option<Result<ReplayRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
     pub tree_check: Option<TreeCheckReport>,
 }

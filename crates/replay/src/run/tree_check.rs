@@ -17,7 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_description::{CallDescription, ROOT};
 use super::dependencies::effects::OperationEffect;
-use super::live_values::LiveValues;
+use super::live_values::LiveVariableValues;
 use super::reply_check::ReplyChecker;
 use super::report::{StepId, StepMismatch};
 use super::step_outcome::StepOutcome;
@@ -25,17 +25,17 @@ use super::tolerance_rules;
 use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
 use crate::seed::files::{
-    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, RefusalReason,
+    FileOperationRefusal, FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
-use crate::trace::file_format::{FileType, ObjectExistence};
+use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
     PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
 };
-use crate::tree::{CurrentFileState, CurrentName, InferredObjectId, InferredTree, TreeStepInput};
+use crate::tree::{CurrentFileState, CurrentNameBinding, InferredObjectId, InferredTree, TreeInferenceInput};
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
 };
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -216,7 +216,7 @@ impl ExpectedTree {
         (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
         target: &ConnectTarget,
         tag: &str,
-        live: &LiveServerNames<'_>,
+        live: &LiveServerIdentifiers<'_>,
         contents: &mut TraceReader<R>,
         shown: usize,
     ) -> TreeCheckReport {
@@ -268,8 +268,8 @@ fn text_at(texts: &[Option<Vec<u8>>], at: usize) -> Option<&[u8]> {
 fn step_input<'s>(
     step: &'s TraceStep<'s>,
     contents: [&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
-) -> TreeStepInput<'s> {
-    TreeStepInput {
+) -> TreeInferenceInput<'s> {
+    TreeInferenceInput {
         id: step.origin.id,
         server: step.caller.server,
         is_reverse: step.caller.is_reverse,
@@ -281,16 +281,16 @@ fn step_input<'s>(
 }
 
 /// Identifiers of the live server.
-pub(super) struct LiveServerNames<'a> {
+pub(super) struct LiveServerIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
-    pub(super) values: &'a LiveValues,
+    pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
     pub(super) checker: &'a ReplyChecker,
 }
 
 struct TreeChecker<'a, R> {
     tree: &'a InferredTree,
-    live: &'a LiveServerNames<'a>,
+    live: &'a LiveServerIdentifiers<'a>,
     files: &'a mut dyn FileServerClient,
     report: &'a mut TreeCheckReport,
     contents: &'a mut TraceReader<R>,
@@ -306,7 +306,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             return Some(live.to_vec());
         }
         let is_root =
-            node.existence == ObjectExistence::ROOT && node.names.iter().any(|name| &*name.name == b"/");
+            node.existence == TraceObjectOrigin::ROOT && node.names.iter().any(|name| &*name.name == b"/");
         is_root.then(|| self.live.seeded.root.clone())
     }
 
@@ -315,7 +315,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         &self,
         parent: InferredObjectId,
         name: &[u8],
-        above: &FxHashMap<InferredObjectId, CurrentName<'_>>,
+        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
     ) -> String {
         let mut names = vec![String::from_utf8_lossy(name).into_owned()];
         let mut at = parent;
@@ -331,8 +331,8 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn check_names(&mut self) -> Result<(), FileServerError> {
         self.report.left_out += self.tree.uncertain_name_count();
         self.report.written_bytes = self.tree.written_bytes();
-        let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentName<'_>>> = BTreeMap::new();
-        let mut above: FxHashMap<InferredObjectId, CurrentName<'_>> = FxHashMap::default();
+        let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentNameBinding<'_>>> = BTreeMap::new();
+        let mut above: FxHashMap<InferredObjectId, CurrentNameBinding<'_>> = FxHashMap::default();
         for named in self.tree.current_names() {
             if let Some(object) = named.object {
                 above.entry(object).or_insert(named);
@@ -343,7 +343,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         for (directory, mut names) in by_directory {
             let node = self.tree.nodes().get(directory.0 as usize);
             let had_name =
-                node.is_some_and(|node| node.existence != ObjectExistence::ROOT && !node.names.is_empty());
+                node.is_some_and(|node| node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty());
             if had_name && !above.contains_key(&directory) {
                 // It was removed.
                 continue;
@@ -352,7 +352,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 self.report.left_out += names.len() as u64;
                 continue;
             };
-            if node.is_some_and(|node| node.existence == ObjectExistence::ROOT) {
+            if node.is_some_and(|node| node.existence == TraceObjectOrigin::ROOT) {
                 self.check_root(directory, &handle, &self.path(directory, b"", &above))?;
             }
             let mut there: FxHashSet<Box<[u8]>> = FxHashSet::default();
@@ -405,7 +405,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 }
             }
             // All names of a directory created by a step are known.
-            if node.is_some_and(|node| node.existence == ObjectExistence::CREATED) {
+            if node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED) {
                 let mut more: Vec<_> = there.into_iter().collect();
                 more.sort();
                 for name in more {
@@ -463,7 +463,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
             Ok(None) => Err(FileServerError::Refused(
                 Operation::LOOKUP.to_string(),
-                RefusalReason::UnusableResults("no such name".into()),
+                FileOperationRefusal::UnusableResults("no such name".into()),
             )),
             Err(problem) => Err(problem),
         };
@@ -637,7 +637,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
         let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
-        let half = |value: &str| DifferenceSide {
+        let half = |value: &str| DifferenceSideValue {
             location: Some(place),
             frame: place.call,
             value: Some(value.to_owned()),

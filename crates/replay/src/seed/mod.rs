@@ -17,7 +17,7 @@ use std::io::{Read, Seek};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::trace::file_format::{FileType, ObjectExistence};
+use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, generated_file_data};
 use files::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
@@ -285,10 +285,10 @@ fn load_objects(
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
     let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
     trace.for_each_object(|object| {
-        if object.file_type == FileType::DIRECTORY || object.existence == ObjectExistence::ROOT {
+        if object.file_type == FileType::DIRECTORY || object.existence == TraceObjectOrigin::ROOT {
             directories.extend(object.handles.iter());
         }
-        if object.existence == ObjectExistence::CREATED {
+        if object.existence == TraceObjectOrigin::CREATED {
             return;
         }
         let names = object.names.iter().filter(|name| name.step == 0);
@@ -296,7 +296,7 @@ fn load_objects(
             object.number,
             SeedObject {
                 kind: object.file_type,
-                is_root: object.existence == ObjectExistence::ROOT,
+                is_root: object.existence == TraceObjectOrigin::ROOT,
                 names: names.map(|name| (name.parent, name.name.0.into())).collect(),
                 handles: object.handles.iter().collect(),
                 size: object.size,

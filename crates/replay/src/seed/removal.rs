@@ -16,7 +16,7 @@ const MAX_LISTINGS: usize = 16;
 
 /// The reason that a directory was not removed.
 #[derive(Debug)]
-pub enum RemovalError {
+pub enum RunDirectoryRemovalError {
     /// The directory contains an entry that no run has made.
     ForeignEntry(String),
     /// The directory has no mark of a run of this trace.
@@ -27,7 +27,7 @@ pub enum RemovalError {
     Server(String, FileServerError),
 }
 
-impl fmt::Display for RemovalError {
+impl fmt::Display for RunDirectoryRemovalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForeignEntry(name) => write!(f, "not removed: {name:?} is in it, which no run has made"),
@@ -40,7 +40,7 @@ impl fmt::Display for RemovalError {
     }
 }
 
-impl std::error::Error for RemovalError {}
+impl std::error::Error for RunDirectoryRemovalError {}
 
 /// Removes the directory of a run of the trace with this mark. Returns the number of removed names; 0 if the directory
 /// does not exist.
@@ -52,21 +52,24 @@ pub fn remove(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     mark: &str,
-) -> Result<u64, RemovalError> {
-    let said = |problem| RemovalError::Server(place.directory.to_owned(), problem);
+) -> Result<u64, RunDirectoryRemovalError> {
+    let said = |problem| RunDirectoryRemovalError::Server(place.directory.to_owned(), problem);
     let export = files.export(place.export).map_err(said)?;
     let Some(home) = files.lookup(&export, place.directory.as_bytes()).map_err(said)? else { return Ok(0) };
     let mut names = Vec::new();
     files.list_names(&home, &mut |name| names.push(name.to_vec())).map_err(said)?;
     let parts = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
     if let Some(name) = names.iter().find(|name| !parts.iter().any(|part| part.as_bytes() == **name)) {
-        return Err(RemovalError::ForeignEntry(String::from_utf8_lossy(name).into_owned()));
+        return Err(RunDirectoryRemovalError::ForeignEntry(String::from_utf8_lossy(name).into_owned()));
     }
     let marks = files
         .lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())
         .map_err(said)?
-        .ok_or(RemovalError::NotSeededForTrace)?;
-    files.lookup(&marks, mark.as_bytes()).map_err(said)?.ok_or(RemovalError::NotSeededForTrace)?;
+        .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
+    files
+        .lookup(&marks, mark.as_bytes())
+        .map_err(said)?
+        .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
     let mut removed = 0;
     for part in parts {
         if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
@@ -85,21 +88,23 @@ fn clear(
     directory: &[u8],
     depth: usize,
     removed: &mut u64,
-) -> Result<(), RemovalError> {
+) -> Result<(), RunDirectoryRemovalError> {
     if depth > DEPTH {
-        return Err(RemovalError::NotEmptied);
+        return Err(RunDirectoryRemovalError::NotEmptied);
     }
     // A step may have removed the necessary permissions.
     let _ = files.set_attributes(directory, Some(0o700), None);
     for _ in 0..MAX_LISTINGS {
         let mut names = Vec::new();
         let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
-        listed.map_err(|problem| RemovalError::Server("READDIR".into(), problem))?;
+        listed.map_err(|problem| RunDirectoryRemovalError::Server("READDIR".into(), problem))?;
         if names.is_empty() {
             return Ok(());
         }
         for name in names {
-            let said = |problem| RemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem);
+            let said = |problem| {
+                RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem)
+            };
             let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
             let is_directory = files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY;
             if is_directory {
@@ -109,5 +114,5 @@ fn clear(
             *removed += 1;
         }
     }
-    Err(RemovalError::NotEmptied)
+    Err(RunDirectoryRemovalError::NotEmptied)
 }

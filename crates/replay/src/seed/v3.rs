@@ -13,11 +13,11 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, RefusalReason,
+    FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
-use crate::reply_size::ReplySize;
+use crate::reply_size::ReplySizeUpperBound;
 
 /// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
 const MAX_JUKEBOX_RETRIES: u32 = 120;
@@ -43,7 +43,7 @@ impl<'t> Nfs3Client<'t> {
         data: &[PayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, FileServerError> {
-        let size = ReplySize::for_v3(arguments);
+        let size = ReplySizeUpperBound::for_v3(arguments);
         let procedure =
             size.apply_to(&ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 3, number.0, 0) });
         let what = || number.name().unwrap_or("NFSv3").to_owned();
@@ -56,7 +56,9 @@ impl<'t> Nfs3Client<'t> {
             match found {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
-                Err(status) => return Err(FileServerError::Refused(what(), RefusalReason::V3(status))),
+                Err(status) => {
+                    return Err(FileServerError::Refused(what(), FileOperationRefusal::V3(status)));
+                }
             }
         }
         Err(FileServerError::Busy(what(), u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs()))
@@ -81,7 +83,7 @@ impl<'t> Nfs3Client<'t> {
         match handle {
             Some(handle) => Ok(handle),
             None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
-                let reason = RefusalReason::UnusableResults("the new object does not exist".into());
+                let reason = FileOperationRefusal::UnusableResults("the new object does not exist".into());
                 FileServerError::Refused(Nfs::LOOKUP.to_string(), reason)
             }),
         }
@@ -224,7 +226,8 @@ impl FileServerClient for Nfs3Client<'_> {
                     _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
                 })?;
             if count == 0 || count > rest.len() {
-                let reason = RefusalReason::UnusableResults(format!("{count} bytes of {}", rest.len()));
+                let reason =
+                    FileOperationRefusal::UnusableResults(format!("{count} bytes of {}", rest.len()));
                 return Err(FileServerError::Refused(Nfs::WRITE.to_string(), reason));
             }
             done += count;

@@ -18,11 +18,11 @@ use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::files::{
-    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, RefusalReason, SessionLimits,
+    FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
-use crate::reply_size::ReplySize;
+use crate::reply_size::ReplySizeUpperBound;
 use clients::{create_session, set_clientid};
 
 /// Maximum number of times that the client state is re-established.
@@ -202,9 +202,10 @@ impl<'t> Nfs4Client<'t> {
                 }
                 // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
                 // 15.1.10.3).
-                Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP))) => {
-                    waits += 1
-                }
+                Err(FileServerError::Refused(
+                    _,
+                    FileOperationRefusal::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
+                )) => waits += 1,
                 done => return done,
             }
         }
@@ -227,7 +228,10 @@ impl<'t> Nfs4Client<'t> {
         };
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY))) => Ok(()),
+            Err(FileServerError::Refused(
+                _,
+                FileOperationRefusal::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY),
+            )) => Ok(()),
             done => done,
         }
     }
@@ -369,34 +373,34 @@ impl<'t> Nfs4Client<'t> {
 }
 
 /// Returns `true` if the server has lost the client or its session.
-fn is_client_unknown(reason: &RefusalReason) -> bool {
+fn is_client_unknown(reason: &FileOperationRefusal) -> bool {
     matches!(
         reason,
-        RefusalReason::V4(
+        FileOperationRefusal::V4(
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
         )
     )
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_state_lost(reason: &RefusalReason) -> bool {
+fn is_state_lost(reason: &FileOperationRefusal) -> bool {
     is_client_unknown(reason)
         || matches!(
             reason,
-            RefusalReason::V4(
+            FileOperationRefusal::V4(
                 Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
             )
         )
 }
 
 /// Returns `true` if the server asks for a delay.
-fn is_delay(reason: &RefusalReason) -> bool {
-    matches!(reason, RefusalReason::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
+fn is_delay(reason: &FileOperationRefusal) -> bool {
+    matches!(reason, FileOperationRefusal::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
 }
 
 /// Returns the error of results that are of no use.
 fn unusable(name: impl fmt::Display, words: &str) -> FileServerError {
-    FileServerError::Refused(name.to_string(), RefusalReason::UnusableResults(words.into()))
+    FileServerError::Refused(name.to_string(), FileOperationRefusal::UnusableResults(words.into()))
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -424,7 +428,7 @@ impl FileServerClient for Nfs4Client<'_> {
             [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
         match self.run(&Operation::LOOKUP, &operations, &[], getfh_result) {
             Ok(handle) => Ok(Some(handle)),
-            Err(FileServerError::Refused(_, RefusalReason::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
+            Err(FileServerError::Refused(_, FileOperationRefusal::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -653,7 +657,7 @@ fn run<T>(
     data: &[PayloadSource<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<T, FileServerError> {
-    let size = ReplySize::for_compound(operations);
+    let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 4, 1, 0) };
     let found =
         line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
@@ -673,7 +677,7 @@ fn run<T>(
     match found {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(unusable(name, "results without the requested item")),
-        Err(status) => Err(FileServerError::Refused(name.to_string(), RefusalReason::V4(status))),
+        Err(status) => Err(FileServerError::Refused(name.to_string(), FileOperationRefusal::V4(status))),
     }
 }
 

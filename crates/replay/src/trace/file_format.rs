@@ -38,7 +38,7 @@ xdr! { "trace";
         STEPS = 1,
         /// File data.
         DATA = 2,
-        /// Initial file contents: [`TraceExtent`].
+        /// Initial file contents: [`InitialFileExtent`].
         EXTENTS = 3,
         /// The captures, and how the trace was made: [`TraceProvenance`]. The first of the tables.
         ABOUT = 16,
@@ -141,7 +141,7 @@ xdr! { "trace";
     enum FileType { UNKNOWN = 0, FILE = 1, DIRECTORY = 2, BLOCK = 3, CHARACTER = 4, LINK = 5, SOCKET = 6, FIFO = 7 }
 
     /// The way in which an object comes into existence.
-    enum ObjectExistence {
+    enum TraceObjectOrigin {
         /// The object exists before the first step: seeding creates it.
         BEFORE = 0,
         /// A step creates the object.
@@ -165,7 +165,7 @@ xdr! { "trace";
         /// Number of the object.
         number: u32,
         /// The way in which the object comes into existence.
-        existence: ObjectExistence,
+        existence: TraceObjectOrigin,
         /// Step that creates the object; 0 if none does.
         step: u64,
         /// Type of the object.
@@ -195,7 +195,7 @@ xdr! { "trace";
     }
 
     /// Initial contents of a part of a file, which a step reads before any step writes it.
-    struct TraceExtent {
+    struct InitialFileExtent {
         /// Number of the file ([`TraceFileObject`]).
         object: u32,
         /// Offset in the file, in bytes.

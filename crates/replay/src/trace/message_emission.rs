@@ -23,7 +23,7 @@ impl MessageSlotValueSource for CapturedMessageSlotValues {
 
 /// The RPC header to write before the arguments.
 #[derive(Clone, Copy, Debug)]
-pub enum EmittedHeader<'h> {
+pub enum ReplayedRpcHeader<'h> {
     /// The captured header.
     Captured,
     /// The captured header with another XID.
@@ -34,14 +34,14 @@ pub enum EmittedHeader<'h> {
 
 /// A payload of the message with its new position.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlacedPayload {
+pub struct RepositionedPayload {
     /// Byte offset of the content in the whole message: the Position of its Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
     /// The payload as the trace has it.
     pub payload: TracePayload,
 }
 
-impl PlacedPayload {
+impl RepositionedPayload {
     /// Converts payloads to chunk items for the decoder of the message, without their contents.
     pub fn items(placed: &[Self]) -> Vec<ChunkItem<'static>> {
         let item = |placed: &Self| ChunkItem {
@@ -77,20 +77,20 @@ pub fn captured_value<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]
 /// Returns an error if a slot is invalid; the output is then unusable.
 pub fn emit(
     message: &TraceMessage<'_>,
-    header: EmittedHeader<'_>,
+    header: ReplayedRpcHeader<'_>,
     values: &mut impl MessageSlotValueSource,
     out: &mut Vec<u8>,
-    placed: &mut Vec<PlacedPayload>,
+    placed: &mut Vec<RepositionedPayload>,
 ) -> Result<(), InvalidMessageSlotError> {
     out.clear();
     placed.clear();
     let (head, mut from) = match header {
-        EmittedHeader::New(bytes) => {
+        ReplayedRpcHeader::New(bytes) => {
             out.extend_from_slice(bytes);
             let end = message.head.0.get(..message.end as usize);
             (end.unwrap_or(message.head.0), message.body as usize)
         }
-        EmittedHeader::Captured | EmittedHeader::Xid(_) => (message.head.0, 0),
+        ReplayedRpcHeader::Captured | ReplayedRpcHeader::Xid(_) => (message.head.0, 0),
     };
     let mut payloads = message.payloads.iter().filter(|payload| !payload.is_inside).peekable();
     let mut beside = 0;
@@ -98,7 +98,8 @@ pub fn emit(
         while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
             let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
             beside += payload.length as usize + roundup(payload.length as usize);
-            placed.push(PlacedPayload { position: u32::try_from(position).unwrap_or(u32::MAX), payload });
+            placed
+                .push(RepositionedPayload { position: u32::try_from(position).unwrap_or(u32::MAX), payload });
         }
     };
     for slot in message.slots.iter() {
@@ -122,7 +123,7 @@ pub fn emit(
     }
     place(head.len(), from, out);
     out.extend_from_slice(head.get(from..).unwrap_or_default());
-    if let (EmittedHeader::Xid(Xid(xid)), Some(bytes)) = (header, out.get_mut(..4)) {
+    if let (ReplayedRpcHeader::Xid(Xid(xid)), Some(bytes)) = (header, out.get_mut(..4)) {
         bytes.copy_from_slice(&xid.to_be_bytes());
     }
     Ok(())

@@ -31,9 +31,9 @@ pub mod writer;
 pub use error::TraceError;
 pub use reader::{TraceReader, TraceSummary};
 pub use step::{
-    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, VariableUse,
+    TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms, VariableUse,
 };
 pub use writer::TraceWriter;
 

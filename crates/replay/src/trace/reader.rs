@@ -11,8 +11,8 @@ use twox_hash::XxHash3_128;
 use super::TraceStep;
 use super::error::TraceError;
 use super::file_format::{
-    ContentRetention, End, FILE, HEADER, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
-    TraceConnection, TraceExtent, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
+    ContentRetention, End, FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader,
+    TraceBlockKind, TraceConnection, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
     TraceUndefinedVariable, VERSION,
 };
 use super::step::{PayloadContentState, TracePayload};
@@ -299,14 +299,16 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn for_each_extent(&mut self, mut take: impl FnMut(&TraceExtent)) -> Result<(), TraceError> {
+    pub fn for_each_extent(&mut self, mut take: impl FnMut(&InitialFileExtent)) -> Result<(), TraceError> {
         self.rewind();
         while self.next_block_offset < self.tables_offset {
             let found = self.read_block_header()?;
             match found.header.kind {
                 TraceBlockKind::EXTENTS => {
                     self.load(&found)?;
-                    for_each_entry(&self.block, self.block_offset, |extent: TraceExtent| take(&extent))?;
+                    for_each_entry(&self.block, self.block_offset, |extent: InitialFileExtent| {
+                        take(&extent)
+                    })?;
                 }
                 TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = found.next,
                 _ => return Err(TraceError::Damaged { at: self.next_block_offset }),
@@ -350,7 +352,7 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// As [`Self::content`].
-    pub fn extent(&mut self, extent: &TraceExtent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
+    pub fn extent(&mut self, extent: &InitialFileExtent, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
 

@@ -141,7 +141,7 @@ xdr! { "trace";
     }
 
     /// The captured part of a message.
-    enum CaptureCompleteness {
+    enum MessageCaptureCompleteness {
         /// Nothing.
         NOTHING = 0,
         /// A part; `head` has the bytes before the first gap.
@@ -153,7 +153,7 @@ xdr! { "trace";
     /// A Call or a Reply.
     struct TraceMessage<'a> {
         /// The captured part.
-        seen: CaptureCompleteness,
+        seen: MessageCaptureCompleteness,
         /// The RPC message without the content and padding of its detached `payloads`, but with their lengths.
         head: Opaque<'a>,
         /// Offset of the arguments or results in the head.
@@ -194,7 +194,7 @@ xdr! { "trace";
     }
 
     /// The wire forms of the messages, and the lengths returned.
-    struct TraceTransfer<'a> {
+    struct TraceWireForms<'a> {
         /// Wire form of the Call.
         call: TraceMessageForm,
         /// Wire form of the Reply; RECORD if there was none.
@@ -210,7 +210,7 @@ xdr! { "trace";
     }
 
     /// Maximum sizes of the parts of the Reply, which a transport must provide for.
-    struct TraceReplyNeeds<'a> {
+    struct TraceReplySizeLimits<'a> {
         /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
         message: u32,
         /// Maximum number of bytes of content of each DDP-eligible result.
@@ -300,9 +300,9 @@ xdr! { "trace";
         /// The chunks of the Call.
         shape: TraceCallChunks<'a>,
         /// The wire forms of both messages.
-        carried: TraceTransfer<'a>,
+        carried: TraceWireForms<'a>,
         /// The maximum sizes of the parts of the Reply.
-        needs: TraceReplyNeeds<'a>,
+        needs: TraceReplySizeLimits<'a>,
     }
 }
 
@@ -346,7 +346,7 @@ impl TraceMessage<'_> {
 
     /// Returns `true` if all bytes of the RPC message were captured.
     pub fn is_complete(&self) -> bool {
-        self.seen == CaptureCompleteness::WHOLE
+        self.seen == MessageCaptureCompleteness::WHOLE
     }
 }
 

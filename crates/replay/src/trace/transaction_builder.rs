@@ -3,7 +3,7 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::address::{Address, Lid, Tenant};
+use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::file_format::{LONGEST, TraceTransport};
 use super::wire_transaction::{WireChunkItem, WireMessage, WireTransaction, padded};
 use super::{
-    CaptureCompleteness, ChunkSegmentLengths, NONE, PayloadContentState, TraceError, TraceMessage,
+    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
     TraceMessageForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
 };
 use nfsrdma_analysis::comparison::record_amendments::{ComparisonRecordAmendments, KnownFileData};
@@ -108,7 +108,7 @@ impl TraceTransactionBuilder {
             transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
             client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
             server: if is_of_server { host(false, caller.client) } else { host(true, caller.server) },
-            tenant: Tenant::NONE,
+            tenant: VirtualNetwork::NONE,
         };
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = AssembledTraceMessage::load(&step.call, contents)?;
@@ -127,20 +127,21 @@ impl TraceTransactionBuilder {
         let (answer, writes) = reply.split_write_chunks(writes);
         let origin = &step.origin;
         let end = origin.time.saturating_add(origin.latency);
-        let sent = |seen: CaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
-            let form = if at == 0 { step.carried.call } else { step.carried.reply };
-            let is_there = seen != CaptureCompleteness::NOTHING || form == TraceMessageForm::ERROR;
-            let credits = step.carried.credits.get(at).copied().unwrap_or(0);
-            let is_whole = seen != CaptureCompleteness::PART;
-            is_there.then_some(WireMessage {
-                form,
-                credits,
-                frame,
-                times_ns: times,
-                message,
-                is_complete: is_whole,
-            })
-        };
+        let sent =
+            |seen: MessageCaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
+                let form = if at == 0 { step.carried.call } else { step.carried.reply };
+                let is_there = seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageForm::ERROR;
+                let credits = step.carried.credits.get(at).copied().unwrap_or(0);
+                let is_whole = seen != MessageCaptureCompleteness::PART;
+                is_there.then_some(WireMessage {
+                    form,
+                    credits,
+                    frame,
+                    times_ns: times,
+                    message,
+                    is_complete: is_whole,
+                })
+            };
         let travelled = WireTransaction {
             index: origin.id,
             repeats: origin.repeats,

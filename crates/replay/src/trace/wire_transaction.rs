@@ -7,7 +7,7 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, CreditUse, DeliveryEvidence, HeaderWords,
+    CallDirection, CapturedMessage, ConnectionIdentity, CreditUse, DeliveryEvidence, RpcRdmaHeaderWords,
     SiblingConnections,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -263,7 +263,7 @@ fn build_message_record(
         TraceMessageForm::ERROR => RdmaProc::RDMA_ERROR,
         _ => RdmaProc::RDMA_MSG,
     };
-    let rpcrdma = is_rdma.then_some(HeaderWords::version1(proc, sent.credits));
+    let rpcrdma = is_rdma.then_some(RpcRdmaHeaderWords::version1(proc, sent.credits));
     let rpc_at = Some(header.len());
     let mut bytes = header;
     if matches!(sent.form, TraceMessageForm::RECORD | TraceMessageForm::MESSAGE) {

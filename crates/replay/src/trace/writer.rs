@@ -11,17 +11,17 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
 use super::TraceStep;
 use super::file_format::{
-    End, HEADER, LONGEST, TraceBlockHeader, TraceBlockKind, TraceExtent, TracePreamble, TraceProvenance,
+    End, HEADER, InitialFileExtent, LONGEST, TraceBlockHeader, TraceBlockKind, TracePreamble, TraceProvenance,
 };
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Number of bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
 /// Memory of a step in the reorder buffer without its bytes, with an allocation and a heap that has room for twice as many.
-const PENDING_STEP_BYTES: usize = 2 * size_of::<PendingTraceStep>() + 16;
+const PENDING_STEP_BYTES: usize = 2 * size_of::<TraceStepReorderEntry>() + 16;
 
 /// A step in the reorder buffer: time, ID and encoded bytes.
-type PendingTraceStep = Reverse<(u64, u64, Box<[u8]>)>;
+type TraceStepReorderEntry = Reverse<(u64, u64, Box<[u8]>)>;
 
 /// Writes a trace.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct TraceWriter<W> {
     steps: Vec<u8>,
     data: Vec<u8>,
     extents: Vec<u8>,
-    pending_steps: BinaryHeap<PendingTraceStep>,
+    pending_steps: BinaryHeap<TraceStepReorderEntry>,
     pending_bytes: usize,
     max_pending_bytes: usize,
     /// Time of the last step that was written, in nanoseconds since 1970.
@@ -130,7 +130,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn extent(&mut self, extent: &TraceExtent) -> io::Result<()> {
+    pub fn extent(&mut self, extent: &InitialFileExtent) -> io::Result<()> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
         self.extents.extend_from_slice(encoder.bytes());

@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::TreeObservedAttributes;
-use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeStepInput};
+use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
 use crate::trace::file_format::FileType;
 use crate::trace::{MessageSlotKind, TracePayload};
 
@@ -64,7 +64,7 @@ pub struct CurrentFileExtent {
 
 /// The current binding of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CurrentName<'t> {
+pub struct CurrentNameBinding<'t> {
     /// The directory.
     pub parent: InferredObjectId,
     /// The name.
@@ -80,7 +80,7 @@ impl InferredTree {
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
-    pub fn update(&mut self, facts: &TreeStepInput<'_>, is_racing: bool, frames: [u64; 2]) {
+    pub fn update(&mut self, facts: &TreeInferenceInput<'_>, is_racing: bool, frames: [u64; 2]) {
         if let Some(present) = &mut self.current {
             (present.is_concurrent, present.frames) = (is_racing, frames);
         }
@@ -88,7 +88,7 @@ impl InferredTree {
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
-    pub fn mark_uncertain(&mut self, facts: &TreeStepInput<'_>) {
+    pub fn mark_uncertain(&mut self, facts: &TreeInferenceInput<'_>) {
         for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
             if slot.holds != MessageSlotKind::FILEHANDLE {
                 continue;
@@ -101,12 +101,12 @@ impl InferredTree {
     }
 
     /// Returns the known names in directories that are not uncertain, in unspecified order.
-    pub fn current_names(&self) -> impl Iterator<Item = CurrentName<'_>> {
+    pub fn current_names(&self) -> impl Iterator<Item = CurrentNameBinding<'_>> {
         let present = self.current.iter();
         let directories = present.flat_map(|present| present.names.iter().map(move |names| (present, names)));
         directories.filter(|(present, (parent, _))| !present.is_uncertain(**parent)).flat_map(
             |(_, (parent, names))| {
-                names.iter().map(|(name, binding)| CurrentName {
+                names.iter().map(|(name, binding)| CurrentNameBinding {
                     parent: *parent,
                     name,
                     object: match binding {

@@ -10,7 +10,7 @@ use crate::trace::message_emission::captured_value;
 use crate::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
 
 /// The parts of a step that are relevant to files.
-pub struct TreeStepInput<'s> {
+pub struct TreeInferenceInput<'s> {
     /// ID of the step.
     pub id: u64,
     /// Number of the server in the trace.
@@ -55,14 +55,14 @@ pub(super) struct TreeObservedAttributes<'a> {
 /// A step during inference.
 pub(super) struct TreeStepInference<'w, 's> {
     pub(super) tree: &'w mut InferredTree,
-    pub(super) facts: &'w TreeStepInput<'s>,
+    pub(super) facts: &'w TreeInferenceInput<'s>,
     handles: FxHashMap<&'s [u8], u32>,
     contents: &'w mut Vec<InitialFileContent>,
 }
 
 impl InferredTree {
     /// Updates the tree from a step. Replaces `found` by the initial file contents that the step shows.
-    pub fn infer_from_step(&mut self, facts: &TreeStepInput<'_>, found: &mut Vec<InitialFileContent>) {
+    pub fn infer_from_step(&mut self, facts: &TreeInferenceInput<'_>, found: &mut Vec<InitialFileContent>) {
         found.clear();
         let mut handles = FxHashMap::default();
         for message in [facts.call, facts.reply] {

@@ -19,11 +19,11 @@ use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
 use super::trace::NONE;
-use super::trace::file_format::{FileType, ObjectExistence};
+use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
-pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentName};
-pub use inference::{InitialFileContent, TreeStepInput};
+pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentNameBinding};
+pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.
 const DEFAULT_MEMORY_BYTES: usize = 128 << 20;
@@ -58,7 +58,7 @@ pub struct InferredObjectName {
 #[derive(Clone, Debug)]
 pub struct InferredObject {
     /// The way in which the object comes into existence.
-    pub existence: ObjectExistence,
+    pub existence: TraceObjectOrigin,
     /// Step that creates the object; 0 if none does.
     pub step: u64,
     /// The type of the object.
@@ -183,13 +183,13 @@ impl InferredTree {
 
     fn add(
         &mut self,
-        existence: ObjectExistence,
+        existence: TraceObjectOrigin,
         step: u64,
         now: u64,
         server: u32,
     ) -> Option<InferredObjectId> {
-        let existence = if existence == ObjectExistence::CREATED && now == 0 {
-            ObjectExistence::BEFORE
+        let existence = if existence == TraceObjectOrigin::CREATED && now == 0 {
+            TraceObjectOrigin::BEFORE
         } else {
             existence
         };
@@ -229,7 +229,7 @@ impl InferredTree {
         if let Some(InferredNameBinding::Bound(known)) = self.by_name.get(&key) {
             return Some(*known);
         }
-        let id = self.add(ObjectExistence::ROOT, 0, now, server)?;
+        let id = self.add(TraceObjectOrigin::ROOT, 0, now, server)?;
         self.set_type(id, FileType::DIRECTORY);
         if let Some(node) = self.node(id) {
             node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
@@ -249,7 +249,7 @@ impl InferredTree {
         if let Some(known) = self.by_handle.get(&variable) {
             return Some(*known);
         }
-        let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
+        let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
         self.attach(id, variable);
         Some(id)
     }
@@ -325,7 +325,7 @@ impl InferredTree {
             (Some(InferredNameBinding::Bound(known)), None) => {
                 let has_other = self.nodes.get(known.0 as usize).is_some_and(|node| !node.handles.is_empty());
                 match has_other && handle != NONE {
-                    true => self.add(ObjectExistence::CREATED, 0, now, server)?,
+                    true => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
                     false => known,
                 }
             }
@@ -333,18 +333,18 @@ impl InferredTree {
             // The name was removed and exists: somebody else created it.
             (Some(InferredNameBinding::Unbound), Some(other)) => other,
             (Some(InferredNameBinding::Unbound), None) => {
-                self.add(ObjectExistence::CREATED, 0, now, server)?
+                self.add(TraceObjectOrigin::CREATED, 0, now, server)?
             }
             (None, Some(other)) => {
                 let is_from_before = self
                     .nodes
                     .get(other.0 as usize)
-                    .is_some_and(|node| node.existence == ObjectExistence::BEFORE);
+                    .is_some_and(|node| node.existence == TraceObjectOrigin::BEFORE);
                 self.add_name(other, parent, name, if is_from_before { 0 } else { now });
                 other
             }
             (None, None) => {
-                let id = self.add(ObjectExistence::BEFORE, 0, now, server)?;
+                let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
                 self.add_name(id, parent, name, 0);
                 id
             }
@@ -367,7 +367,7 @@ impl InferredTree {
         let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
         // The remaining node never existed.
-        from.existence = ObjectExistence::CREATED;
+        from.existence = TraceObjectOrigin::CREATED;
         if let Some(node) = self.node(handled) {
             node.names.extend(names);
             (node.existence, node.step) = (existence, step);
@@ -403,7 +403,7 @@ impl InferredTree {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
         let id = match self.find_by_handle(handle) {
             Some(known) => known,
-            None => self.add(ObjectExistence::CREATED, now, now, server)?,
+            None => self.add(TraceObjectOrigin::CREATED, now, now, server)?,
         };
         self.add_name(id, parent, name, now);
         self.set_type(id, file_type);
@@ -442,7 +442,7 @@ impl InferredTree {
     fn record_read(&mut self, id: InferredObjectId, from: u64, to: u64, mut new: impl FnMut(u64, u64)) {
         let most = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
-        let is_from_before = node.existence != ObjectExistence::CREATED;
+        let is_from_before = node.existence != TraceObjectOrigin::CREATED;
         let before = node.content.heap_bytes();
         let is_full = node.content.add(from, to, most, |from, to| {
             if is_from_before {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, ExpectedReply, PayloadSource,
+    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, PayloadSource, ReplySizeLimits,
     RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
     TransportCall, TransportEvent,
 };
@@ -175,7 +175,7 @@ impl Client {
         let (xid, call) = self.directory_call(directory, 16_000);
         let shape =
             RequestedCallForm::Captured(CapturedCallForm { reply: &[5000], ..CapturedCallForm::default() });
-        let reply = ExpectedReply { message: 100, payloads: &[] };
+        let reply = ReplySizeLimits { message: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self
             .submit(&TransportCall {

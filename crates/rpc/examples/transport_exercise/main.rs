@@ -25,10 +25,10 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, ExpectedReply,
-    MessageForm, PayloadSource, RdmaFabric, RequestedCallForm, RpcTransport, SharedMemoryId,
-    SubmitBusyReason, SubmitError, SubmittedCall, TransportCall, TransportEvent, TransportKind,
-    TransportPayload,
+    CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
+    DisconnectReason, MessageForm, PayloadSource, RdmaFabric, ReplySizeLimits, RequestedCallForm,
+    RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCall,
+    TransportEvent, TransportKind,
 };
 use twox_hash::XxHash3_128;
 
@@ -204,12 +204,12 @@ impl Client {
         (xid, call)
     }
 
-    fn submit(&mut self, call: &TransportCall<'_>) -> Result<SubmittedCall> {
+    fn submit(&mut self, call: &TransportCall<'_>) -> Result<SubmittedCallForm> {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
     /// Sends a Call and waits for its Reply.
-    fn call(&mut self, call: &TransportCall<'_>) -> Result<(SubmittedCall, Answer)> {
+    fn call(&mut self, call: &TransportCall<'_>) -> Result<(SubmittedCallForm, Answer)> {
         self.call_within(call, PATIENCE)
     }
 
@@ -217,7 +217,7 @@ impl Client {
         &mut self,
         call: &TransportCall<'_>,
         patience: Duration,
-    ) -> Result<(SubmittedCall, Answer)> {
+    ) -> Result<(SubmittedCallForm, Answer)> {
         let submitted = self.submit(call)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -292,7 +292,7 @@ impl Client {
         file: &[u8],
         source: PayloadSource<'_>,
         shape: RequestedCallForm<'_>,
-    ) -> Result<SubmittedCall> {
+    ) -> Result<SubmittedCallForm> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -306,8 +306,8 @@ impl Client {
         };
         call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
-        let payloads = [TransportPayload { position, source }];
-        let reply = ExpectedReply { message: 200, payloads: &[] };
+        let payloads = [DdpEligibleArgument { position, source }];
+        let reply = ReplySizeLimits { message: 200, payloads: &[] };
         let call = TransportCall {
             xid,
             tag: CallTag(1),
@@ -331,7 +331,7 @@ impl Client {
         file: &[u8],
         count: u32,
         shape: RequestedCallForm<'_>,
-    ) -> Result<(SubmittedCall, u128, MessageForm)> {
+    ) -> Result<(SubmittedCallForm, u128, MessageForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -339,7 +339,7 @@ impl Client {
         [0; 4].into_iter().for_each(|word| call.word(word));
         call.hyper(0);
         call.word(count);
-        let reply = ExpectedReply { message: 200, payloads: &[count] };
+        let reply = ReplySizeLimits { message: 200, payloads: &[count] };
         let call = TransportCall {
             xid,
             tag: CallTag(2),
@@ -382,7 +382,7 @@ impl Client {
         shape: RequestedCallForm<'_>,
     ) -> Result<MessageForm> {
         let (xid, call) = self.directory_call(directory, most);
-        let reply = ExpectedReply { message: most + 200, payloads: &[] };
+        let reply = ReplySizeLimits { message: most + 200, payloads: &[] };
         let call = TransportCall {
             xid,
             tag: CallTag(3),

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, ShareAccess, ShareDeny,
     StateProtect4A, Stateid4,
 };
-use nfsrdma_dissectors::rpc::auth::{NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
@@ -236,7 +236,7 @@ fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let RpcMsgBody::Call(call) = body else { bail!("{body:?}") };
     ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
     let mut encoder = Encoder::new();
-    let verf = Verifier::None(NoneVerifier { body: StartTls::default() });
+    let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
     let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
     RpcMsg { xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
     let mut recalled = None;

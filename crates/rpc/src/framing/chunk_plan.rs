@@ -5,7 +5,7 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
 use crate::{
-    CapturedCallForm, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal, SubmittedCall,
+    CapturedCallForm, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal, SubmittedCallForm,
     TransportCall,
 };
 
@@ -25,7 +25,7 @@ pub struct CallChunkPlan {
     /// Length of the Reply chunk in bytes, if one is offered.
     pub reply: Option<u32>,
     /// The summary that `submit` returns.
-    pub submitted: SubmittedCall,
+    pub submitted: SubmittedCallForm,
 }
 
 impl CallChunkPlan {
@@ -275,7 +275,7 @@ impl CallChunkPlanDraft {
             reads: self.reads,
             writes: self.writes,
             reply: self.reply,
-            submitted: SubmittedCall {
+            submitted: SubmittedCallForm {
                 form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
                 inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
                 read_segments,
@@ -295,7 +295,7 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, ExpectedReply, PayloadSource, TransportPayload};
+    use crate::{CallTag, DdpEligibleArgument, PayloadSource, ReplySizeLimits};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];
@@ -310,14 +310,14 @@ mod tests {
 
     fn call<'a>(
         message: &'a [u8],
-        payloads: &'a [TransportPayload<'a>],
-        reply: ExpectedReply<'a>,
+        payloads: &'a [DdpEligibleArgument<'a>],
+        reply: ReplySizeLimits<'a>,
     ) -> TransportCall<'a> {
         TransportCall { payloads, reply, ..TransportCall::without_payloads(Xid(0), CallTag(0), message, 0) }
     }
 
-    fn data(position: u32, bytes: &[u8]) -> TransportPayload<'_> {
-        TransportPayload { position, source: PayloadSource::Copied(bytes) }
+    fn data(position: u32, bytes: &[u8]) -> DdpEligibleArgument<'_> {
+        DdpEligibleArgument { position, source: PayloadSource::Copied(bytes) }
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
         let bytes = [1; 1024];
         // Header 28 bytes, message 100, payload 1,024: 1,152.
         let payloads = [data(100, &bytes)];
-        let call = call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] });
+        let call = call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1152)).unwrap();
         assert_eq!(
             (plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline),
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn rfc8166_section_3_5_3_a_message_that_does_not_fit_reduced_is_a_long_call() {
         let message = [0; 2000];
-        let call = call(&message, &[], ExpectedReply { message: 100, payloads: &[] });
+        let call = call(&message, &[], ReplySizeLimits { message: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!(
             (plan.is_long_call, plan.submitted.form, plan.submitted.inline),
@@ -352,7 +352,7 @@ mod tests {
     fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
         let (message, bytes) = ([0; 2000], [1; 600]);
         let payloads = [data(2000, &bytes)];
-        let call = call(&message, &payloads, ExpectedReply { message: 100, payloads: &[] });
+        let call = call(&message, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 0, 1));
         let captured = CapturedCallForm { call: &[2000], reads: &[&[600]], ..CapturedCallForm::default() };
@@ -367,9 +367,9 @@ mod tests {
 
     #[test]
     fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
-        let fits = ExpectedReply { message: 996, payloads: &[] };
+        let fits = ReplySizeLimits { message: 996, payloads: &[] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
-        let longer = ExpectedReply { message: 1000, payloads: &[] };
+        let longer = ReplySizeLimits { message: 1000, payloads: &[] };
         assert_eq!(
             CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply,
             Some(1000)
@@ -378,19 +378,19 @@ mod tests {
 
     #[test]
     fn rfc8166_section_4_3_2_a_result_that_may_not_fit_has_a_write_chunk() {
-        let reply = ExpectedReply { message: 200, payloads: &[1021] };
+        let reply = ReplySizeLimits { message: 200, payloads: &[1021] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply, plan.submitted.write_segments), (1, None, 1));
-        let reply = ExpectedReply { message: 200, payloads: &[500] };
+        let reply = ReplySizeLimits { message: 200, payloads: &[500] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
-        let reply = ExpectedReply { message: 2000, payloads: &[1021] };
+        let reply = ReplySizeLimits { message: 2000, payloads: &[1021] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply), (1, Some(2000)));
     }
 
     #[test]
     fn rfc8166_section_4_3_2_3_a_result_that_is_wanted_in_the_message_has_an_empty_write_chunk() {
-        let reply = ExpectedReply { message: 700, payloads: &[0, 4000] };
+        let reply = ReplySizeLimits { message: 700, payloads: &[0, 4000] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
     }
@@ -403,7 +403,7 @@ mod tests {
                 writes: &writes,
                 ..CapturedCallForm::default()
             }),
-            ..call(&MESSAGE, &[], ExpectedReply { message: 100, payloads: &[4096, 1024, 100, 512] })
+            ..call(&MESSAGE, &[], ReplySizeLimits { message: 100, payloads: &[4096, 1024, 100, 512] })
         };
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
@@ -423,7 +423,7 @@ mod tests {
             CapturedCallForm { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallForm::default() };
         let call = TransportCall {
             requested_form: RequestedCallForm::Captured(captured),
-            ..call(&MESSAGE, &payloads, ExpectedReply { message: 100, payloads: &[] })
+            ..call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] })
         };
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
@@ -440,7 +440,7 @@ mod tests {
     fn a_call_is_held_to_its_rules() {
         let terms = terms(1024);
         let refusal = |call: &TransportCall<'_>| CallChunkPlan::for_call(call, &terms).err();
-        let none = ExpectedReply::default();
+        let none = ReplySizeLimits::default();
         assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(SubmitRefusal::Xid));
         assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(SubmitRefusal::Position));
         assert_eq!(refusal(&call(&MESSAGE, &[data(104, b"")], none)), Some(SubmitRefusal::Position));
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(SubmitRefusal::Position));
         let many = [data(100, b""); 17];
         assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(SubmitRefusal::TooMany));
-        let huge = ExpectedReply { message: u32::MAX, payloads: &[] };
+        let huge = ReplySizeLimits { message: u32::MAX, payloads: &[] };
         assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(SubmitRefusal::TooLong));
     }
 

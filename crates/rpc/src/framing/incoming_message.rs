@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdma1Header, RpcRdmaError, VERSIO
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::SHORTEST_HEADER;
-use crate::DiscardReason;
+use crate::ReceivedMessageDiscardReason;
 
 /// A classified message. Its credits apply to its direction.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ pub enum IncomingMessage<'a> {
 ///
 /// # Errors
 /// Returns the reason to discard it, and its XID if it has one. None of its other fields may be used.
-pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, DiscardReason)> {
+pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, ReceivedMessageDiscardReason)> {
     let xid = bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
     let mut cursor = Cursor::new(bytes);
     let header = match RpcRdma1Header::decode(&mut cursor, &mut NullObserver) {
         Ok(header) => header,
         // RFC 8166 section 4.5: the XID of a shorter message cannot be trusted.
-        Err(_) if bytes.len() < SHORTEST_HEADER => return Err((None, DiscardReason::Short)),
-        Err(_) => return Err((xid, DiscardReason::Header)),
+        Err(_) if bytes.len() < SHORTEST_HEADER => return Err((None, ReceivedMessageDiscardReason::Short)),
+        Err(_) => return Err((xid, ReceivedMessageDiscardReason::Header)),
     };
     let message = cursor.rest();
     let xid = header.rdma_xid;
@@ -43,10 +43,10 @@ pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, Discar
         RdmaBody::Msg(lists) if header.rdma_vers == VERSION => {
             let mut words = Cursor::new(message);
             let (Ok(first), Ok(direction)) = (words.word(), words.word()) else {
-                return discard(DiscardReason::Short);
+                return discard(ReceivedMessageDiscardReason::Short);
             };
             if Xid(first) != xid {
-                return discard(DiscardReason::Xid);
+                return discard(ReceivedMessageDiscardReason::Xid);
             }
             let has_chunks =
                 !lists.rdma_reads.is_empty() || !lists.rdma_writes.is_empty() || lists.rdma_reply.is_some();
@@ -54,7 +54,7 @@ pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, Discar
                 MsgType::REPLY => Ok(IncomingMessage::Reply(header, message)),
                 MsgType::CALL if !has_chunks => Ok(IncomingMessage::Call(header, message)),
                 MsgType::CALL => Ok(IncomingMessage::CallWithChunks(xid)),
-                _ => discard(DiscardReason::Header),
+                _ => discard(ReceivedMessageDiscardReason::Header),
             }
         }
         // A Long Call of the reverse direction has Read chunks; a Long Reply has none.
@@ -65,7 +65,7 @@ pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, Discar
                 Ok(IncomingMessage::CallWithChunks(xid))
             }
         }
-        _ => discard(DiscardReason::Header),
+        _ => discard(ReceivedMessageDiscardReason::Header),
     }
 }
 
@@ -107,16 +107,16 @@ mod tests {
 
     #[test]
     fn rfc8166_section_4_5_what_makes_no_sense_is_discarded() {
-        assert_eq!(receive(&words(&[7, 1, 32, 0])).unwrap_err(), (None, DiscardReason::Short));
+        assert_eq!(receive(&words(&[7, 1, 32, 0])).unwrap_err(), (None, ReceivedMessageDiscardReason::Short));
         let xid = Some(Xid(7));
         for (message, why) in [
-            (&[7, 2, 32, 0, 0, 0, 0, 7, 1][..], DiscardReason::Header),
-            (&[7, 1, 32, 9, 0, 0, 0, 7, 1], DiscardReason::Header),
-            (&[7, 1, 32, 0, 2, 0, 0, 7, 1], DiscardReason::Header),
-            (&[7, 1, 32, 0, 0, 0, 0, 8, 1], DiscardReason::Xid),
-            (&[7, 1, 32, 0, 0, 0, 0, 7, 2], DiscardReason::Header),
-            (&[7, 1, 32, 0, 0, 0, 0, 7], DiscardReason::Short),
-            (&[7, 1, 32, 3, 0, 0, 0], DiscardReason::Header),
+            (&[7, 2, 32, 0, 0, 0, 0, 7, 1][..], ReceivedMessageDiscardReason::Header),
+            (&[7, 1, 32, 9, 0, 0, 0, 7, 1], ReceivedMessageDiscardReason::Header),
+            (&[7, 1, 32, 0, 2, 0, 0, 7, 1], ReceivedMessageDiscardReason::Header),
+            (&[7, 1, 32, 0, 0, 0, 0, 8, 1], ReceivedMessageDiscardReason::Xid),
+            (&[7, 1, 32, 0, 0, 0, 0, 7, 2], ReceivedMessageDiscardReason::Header),
+            (&[7, 1, 32, 0, 0, 0, 0, 7], ReceivedMessageDiscardReason::Short),
+            (&[7, 1, 32, 3, 0, 0, 0], ReceivedMessageDiscardReason::Header),
         ] {
             assert_eq!(receive(&words(message)).unwrap_err(), (xid, why), "{message:?}");
         }

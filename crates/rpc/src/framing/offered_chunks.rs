@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
-use crate::{DiscardReason, TransportCall};
+use crate::{ReceivedMessageDiscardReason, TransportCall};
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,22 +148,22 @@ impl OfferedChunks {
         &self,
         lists: &ChunkLists<'_>,
         is_nomsg: bool,
-    ) -> Result<ReturnedChunkLengths, DiscardReason> {
+    ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
         let mut returned = ReturnedChunkLengths::default();
         if !lists.rdma_reads.is_empty() || lists.rdma_writes.len() as usize > self.write_chunks() {
-            return Err(DiscardReason::Chunks);
+            return Err(ReceivedMessageDiscardReason::Chunks);
         }
         for (index, chunk) in lists.rdma_writes.iter().enumerate() {
-            let place = returned.writes.get_mut(index).ok_or(DiscardReason::Chunks)?;
+            let place = returned.writes.get_mut(index).ok_or(ReceivedMessageDiscardReason::Chunks)?;
             *place = check_chunk(&chunk, self.write_chunk(index))?;
         }
         match &lists.rdma_reply {
-            Some(_) if !self.has_reply => return Err(DiscardReason::Chunks),
+            Some(_) if !self.has_reply => return Err(ReceivedMessageDiscardReason::Chunks),
             Some(chunk) => returned.reply = check_chunk(chunk, self.reply_chunk())?,
             None => {}
         }
         if is_nomsg && returned.reply == 0 {
-            return Err(DiscardReason::NoReplyChunk);
+            return Err(ReceivedMessageDiscardReason::NoReplyChunk);
         }
         Ok(returned)
     }
@@ -186,18 +186,18 @@ fn split_region(region: ChunkRegion, lengths: &[u32], mut push: impl FnMut(RdmaS
 }
 
 /// Checks a returned chunk against the offered segments, and returns its length in bytes.
-fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, DiscardReason> {
+fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, ReceivedMessageDiscardReason> {
     if chunk.target.is_empty() {
         return Ok(0);
     }
     if chunk.target.len() as usize != offered.len() {
-        return Err(DiscardReason::Chunks);
+        return Err(ReceivedMessageDiscardReason::Chunks);
     }
     let (mut total, mut is_full) = (0u32, true);
     for (segment, offered) in chunk.target.iter().zip(offered) {
         let is_same = segment.handle == offered.handle && segment.offset == offered.offset;
         if !is_same || segment.length > offered.length || (segment.length > 0 && !is_full) {
-            return Err(DiscardReason::Chunks);
+            return Err(ReceivedMessageDiscardReason::Chunks);
         }
         is_full = segment.length == offered.length;
         total = total.saturating_add(segment.length);
@@ -209,8 +209,8 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, D
 mod tests {
     use super::*;
     use crate::{
-        CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RdmaTransportParams, RequestedCallForm,
-        TransportPayload,
+        CallTag, CapturedCallForm, DdpEligibleArgument, PayloadSource, RdmaTransportParams, ReplySizeLimits,
+        RequestedCallForm,
     };
     use nfsrdma_dissectors::field::NullObserver;
     use nfsrdma_dissectors::rpc::Xid;
@@ -223,7 +223,7 @@ mod tests {
 
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OfferedChunks, Vec<u8>) {
-        let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&[7; 3000]) }];
+        let payloads = [DdpEligibleArgument { position: 8, source: PayloadSource::Copied(&[7; 3000]) }];
         let captured = CapturedCallForm {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],
@@ -234,7 +234,7 @@ mod tests {
             tag: CallTag(0),
             message: &[0; 8],
             payloads: &payloads,
-            reply: ExpectedReply { message: 2000, payloads: &[4000, 100] },
+            reply: ReplySizeLimits { message: 2000, payloads: &[4000, 100] },
             requested_form: RequestedCallForm::Captured(captured),
         };
         let plan = CallChunkPlan::for_call(&call, &RdmaTransportParams::negotiate(None, None)).unwrap();
@@ -274,7 +274,7 @@ mod tests {
         writes: &[&[RdmaSegment]],
         reply: Option<&[RdmaSegment]>,
         is_nomsg: bool,
-    ) -> Result<ReturnedChunkLengths, DiscardReason> {
+    ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
         let chunks: Vec<_> = writes.iter().map(|chunk| WriteChunk { target: List::from(*chunk) }).collect();
         let lists = ChunkLists {
             rdma_reads: Chain::default(),
@@ -310,17 +310,23 @@ mod tests {
             [segment(2, 2000, 0x1001), segment(2, 0, 0x1000 + 2000)],
             [segment(2, 1999, 0x1000), segment(2, 1, 0x1000 + 2000)],
         ] {
-            assert_eq!(check(&[&first, &second], None, false), Err(DiscardReason::Chunks));
+            assert_eq!(check(&[&first, &second], None, false), Err(ReceivedMessageDiscardReason::Chunks));
         }
-        assert_eq!(check(&[&second], None, false), Err(DiscardReason::Chunks));
-        assert_eq!(check(&[&[], &[], &[]], None, false), Err(DiscardReason::Chunks));
+        assert_eq!(check(&[&second], None, false), Err(ReceivedMessageDiscardReason::Chunks));
+        assert_eq!(check(&[&[], &[], &[]], None, false), Err(ReceivedMessageDiscardReason::Chunks));
     }
 
     #[test]
     fn rfc8166_section_3_5_3_a_long_reply_is_in_the_reply_chunk() {
         assert_eq!(check(&[], Some(&[segment(4, 1500, 0x1000)]), true).map(|r| r.reply), Ok(1500));
-        assert_eq!(check(&[], Some(&[segment(4, 0, 0x1000)]), true), Err(DiscardReason::NoReplyChunk));
-        assert_eq!(check(&[], None, true), Err(DiscardReason::NoReplyChunk));
-        assert_eq!(check(&[], Some(&[segment(4, 2001, 0x1000)]), true), Err(DiscardReason::Chunks));
+        assert_eq!(
+            check(&[], Some(&[segment(4, 0, 0x1000)]), true),
+            Err(ReceivedMessageDiscardReason::NoReplyChunk)
+        );
+        assert_eq!(check(&[], None, true), Err(ReceivedMessageDiscardReason::NoReplyChunk));
+        assert_eq!(
+            check(&[], Some(&[segment(4, 2001, 0x1000)]), true),
+            Err(ReceivedMessageDiscardReason::Chunks)
+        );
     }
 }

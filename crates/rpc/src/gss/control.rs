@@ -4,7 +4,7 @@
 //! caller. So a program that checks its Calls, such as one that replays a capture, can send it without a check.
 
 use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::rpc::gss::{GssProc, InitArg, InitRes, RpcGssService};
+use nfsrdma_dissectors::rpc::gss::{GssProc, RpcGssInitArg, RpcGssInitRes, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
@@ -84,7 +84,7 @@ impl GssContextSetup {
         let call = rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc: 0, cred, verf: no_verifier() };
         let mut encoder = Encoder::new();
         RpcMsg { xid, body: RpcMsgBody::Call(call) }.encode(&mut encoder);
-        InitArg { gss_token: Opaque(&self.step.token) }.encode(&mut encoder);
+        RpcGssInitArg { gss_token: Opaque(&self.step.token) }.encode(&mut encoder);
         GssControlCall { xid, message: encoder.finish().0 }
     }
 
@@ -131,7 +131,7 @@ fn decode_init_reply(
     verifier: &Verifier<'_>,
     cursor: &mut Cursor<'_>,
 ) -> Result<GssInitReply, xdr::XdrError> {
-    Ok(GssInitReply::new(verifier, &InitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
+    Ok(GssInitReply::new(verifier, &RpcGssInitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
 }
 
 impl GssContext {

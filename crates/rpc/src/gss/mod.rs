@@ -17,8 +17,8 @@ use std::fmt;
 use nfsrdma_dissectors::field::{Field, NullObserver};
 use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
-    GssCredential, GssProc, GssVerifierBody, InitRes, IntegrityBody, IntegrityChecksum, RpcGssService,
-    Version,
+    GssCredential, GssIntegrityChecksum, GssProc, GssVerifierBody, IntegrityBody, RpcGssInitRes,
+    RpcGssService, Version,
 };
 use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
@@ -212,7 +212,7 @@ impl GssContext {
         if is_protected {
             self.checksum.clear();
             self.mechanism.sign(encoder.bytes().get(at - 4..).unwrap_or_default(), &mut self.checksum)?;
-            IntegrityChecksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
+            GssIntegrityChecksum { checksum: Opaque(&self.checksum) }.encode(&mut encoder);
         }
         *out = encoder.finish().0;
         Ok((at, seal))
@@ -287,7 +287,7 @@ impl GssContext {
         let protected =
             IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(|_| GssIntegrityError::Results)?;
         let end = cursor.position();
-        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver)
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver)
             .map_err(|_| GssIntegrityError::Results)?;
         let signed = message.get(header + 4..end).ok_or(GssIntegrityError::Results)?;
         // The XDR padding of the opaque data is not signed.
@@ -344,7 +344,7 @@ struct GssInitReply {
 }
 
 impl GssInitReply {
-    fn new(verifier: &Verifier<'_>, result: &InitRes<'_>) -> Self {
+    fn new(verifier: &Verifier<'_>, result: &RpcGssInitRes<'_>) -> Self {
         Self {
             handle: result.handle.0.to_vec(),
             major: result.gss_major,
@@ -380,7 +380,7 @@ fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
 mod tests {
     use nfsrdma_dissectors::rpc::AuthError;
     use nfsrdma_dissectors::rpc::auth::{AuthBody, Flavor};
-    use nfsrdma_dissectors::rpc::gss::InitArg;
+    use nfsrdma_dissectors::rpc::gss::RpcGssInitArg;
     use proptest::prelude::*;
 
     use super::*;
@@ -466,7 +466,7 @@ mod tests {
         let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (seal.sequence_number, at));
         assert_eq!(protected.body.take(8), Ok(&b"argsargs"[..]));
-        let checksum = IntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((checksum.checksum.0, cursor.remaining()), (&sum(b'c', &out[at - 4..at + 8])[..], 0));
     }
 
@@ -561,7 +561,7 @@ mod tests {
         let header = [7, 0, 2, 100_003, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0, 5].map(u32::to_be_bytes).concat();
         assert_eq!(call.message(), [&header[..], b"token\0\0\0"].concat());
         let mut argument = Encoder::new();
-        InitArg { gss_token: Opaque(b"token") }.encode(&mut argument);
+        RpcGssInitArg { gss_token: Opaque(b"token") }.encode(&mut argument);
         assert!(call.message().ends_with(argument.bytes()));
         // The results: the handle, major and minor status, the window, and a token.
         let answer = |signed: u32, major: u32, window: u32| {

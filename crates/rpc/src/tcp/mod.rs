@@ -21,10 +21,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, ForeignProtocol, MessageForm,
-    PayloadSource, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind,
-    SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCall, TransportCall, TransportCounts,
-    TransportCredits, TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ForeignProtocol, MessageForm, PayloadSource,
+    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
+    RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
+    TransportCounts, TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -62,7 +62,7 @@ struct TcpTransportConnection {
 enum TcpPendingEvent {
     Reply(usize, Xid, CallTag),
     Call(usize, Xid),
-    Discarded(usize, Option<Xid>, DiscardReason),
+    Discarded(usize, Option<Xid>, ReceivedMessageDiscardReason),
     End(usize, DisconnectReason),
 }
 
@@ -187,21 +187,21 @@ impl TcpTransportConnection {
     fn classify_record(&mut self, index: usize) -> TcpPendingEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
-            return TcpPendingEvent::Discarded(index, None, DiscardReason::Short);
+            return TcpPendingEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
         };
         let xid = Xid(xid);
         let discard = |why| TcpPendingEvent::Discarded(index, Some(xid), why);
         match MsgType(direction) {
             MsgType::REPLY => match self.flight.take(xid) {
                 Some((tag, ())) => TcpPendingEvent::Reply(index, xid, tag),
-                None => discard(DiscardReason::UnknownXid),
+                None => discard(ReceivedMessageDiscardReason::UnknownXid),
             },
             MsgType::CALL if self.pending_reverse_calls.len() < REVERSE_CALLS => {
                 self.pending_reverse_calls.push(xid);
                 TcpPendingEvent::Call(index, xid)
             }
-            MsgType::CALL => discard(DiscardReason::ReverseCall),
-            _ => discard(DiscardReason::Header),
+            MsgType::CALL => discard(ReceivedMessageDiscardReason::ReverseCall),
+            _ => discard(ReceivedMessageDiscardReason::Header),
         }
     }
 
@@ -285,7 +285,7 @@ impl RpcTransport for TcpTransport {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return refused(SubmitRefusal::Closed);
@@ -308,7 +308,7 @@ impl RpcTransport for TcpTransport {
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
         link.counts.calls += 1;
-        Ok(SubmittedCall { inline, ..SubmittedCall::default() })
+        Ok(SubmittedCallForm { inline, ..SubmittedCallForm::default() })
     }
 
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {

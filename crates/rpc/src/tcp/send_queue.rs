@@ -161,7 +161,7 @@ impl TcpSendQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, ExpectedReply, RequestedCallForm, TransportPayload};
+    use crate::{CallTag, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm};
 
     /// A stream that accepts a few bytes at a time.
     struct Narrow(Vec<u8>, usize);
@@ -182,15 +182,15 @@ mod tests {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
         let stored = PayloadSource::Shared { store: SharedMemoryId(0), offset: 2, length: 6 };
         let payloads = [
-            TransportPayload { position: 8, source: PayloadSource::Copied(b"copied!") },
-            TransportPayload { position: 20, source: stored },
+            DdpEligibleArgument { position: 8, source: PayloadSource::Copied(b"copied!") },
+            DdpEligibleArgument { position: 20, source: stored },
         ];
         let call = TransportCall {
             xid: Xid(0x5859_5a41),
             tag: CallTag(0),
             message: b"XYZA1111222233334444",
             payloads: &payloads,
-            reply: ExpectedReply::default(),
+            reply: ReplySizeLimits::default(),
             requested_form: RequestedCallForm::Fitting,
         };
         for width in [1, 3, 7, 1000] {

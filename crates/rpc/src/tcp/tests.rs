@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    ConnectOptions, ExpectedReply, RequestedCallForm, SubmitBusyReason, TransportBlame, TransportPayload,
+    ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm, SubmitBusyReason, TransportBlame,
 };
 
 fn target(address: std::net::SocketAddr) -> ConnectTarget {
@@ -99,13 +99,13 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
             PayloadSource::Shared { store, offset: 0, length: length as u32 },
         ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
-            let payloads = [TransportPayload { position: 12, source }];
+            let payloads = [DdpEligibleArgument { position: 12, source }];
             let call = TransportCall {
                 xid: Xid(index as u32),
                 tag: CallTag(0),
                 message: &bytes,
                 payloads: &payloads,
-                reply: ExpectedReply::default(),
+                reply: ReplySizeLimits::default(),
                 requested_form: RequestedCallForm::Fitting,
             };
             tcp.submit(connection, &call).unwrap();
@@ -152,7 +152,11 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
     let connection = tcp.connect(&target).unwrap();
     tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
         .unwrap();
-    for expected in [DiscardReason::UnknownXid, DiscardReason::Short, DiscardReason::Header] {
+    for expected in [
+        ReceivedMessageDiscardReason::UnknownXid,
+        ReceivedMessageDiscardReason::Short,
+        ReceivedMessageDiscardReason::Header,
+    ] {
         let Some(TransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(why, expected);
     }
@@ -219,7 +223,7 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads = [TransportPayload { position: 8, source: PayloadSource::Copied(&payload) }];
+        let payloads = [DdpEligibleArgument { position: 8, source: PayloadSource::Copied(&payload) }];
         let call = TransportCall {
             payloads: &payloads,
             ..TransportCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)

@@ -9,32 +9,32 @@ use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
 use super::context::VerbsContext;
-use super::events::{CmEvent, CmEventChannel, CmEventKind};
+use super::events::{RdmaCmEvent, RdmaCmEventChannel, RdmaCmEventKind};
 use super::failure;
 use super::socket_address::{self, VerbsSocketAddress};
 
 /// An `rdma_cm_id` and its event channel. Destroyed with its last user: a queue pair, or an object created on its
 /// device.
 #[derive(Debug)]
-pub(super) struct CmIdentifier {
+pub(super) struct SharedRdmaCmId {
     id: NonNull<ffi::rdma_cm_id>,
     // Dropped after the identifier, which `drop` destroys.
-    channel: CmEventChannel,
+    channel: RdmaCmEventChannel,
 }
 
 // SAFETY: an identifier is memory of librdmacm, which locks what it shares; none of it is bound to a thread.
-unsafe impl Send for CmIdentifier {}
-// SAFETY: as above; calls that are not thread-safe are made only by the one owner of a `CmId` or a queue pair.
-unsafe impl Sync for CmIdentifier {}
+unsafe impl Send for SharedRdmaCmId {}
+// SAFETY: as above; calls that are not thread-safe are made only by the one owner of a `RdmaCmIdSetup` or a queue pair.
+unsafe impl Sync for SharedRdmaCmId {}
 
-impl CmIdentifier {
+impl SharedRdmaCmId {
     /// Returns the identifier for calls of librdmacm; valid as long as `self`.
     pub(super) fn pointer(&self) -> *mut ffi::rdma_cm_id {
         self.id.as_ptr()
     }
 
     /// Returns the event channel of this identifier.
-    pub(super) fn channel(&self) -> &CmEventChannel {
+    pub(super) fn channel(&self) -> &RdmaCmEventChannel {
         &self.channel
     }
 
@@ -59,9 +59,9 @@ impl CmIdentifier {
     }
 }
 
-impl Drop for CmIdentifier {
+impl Drop for SharedRdmaCmId {
     fn drop(&mut self) {
-        // SAFETY: created by `CmId::new`, destroyed once; all its events were acknowledged as they were read, and no
+        // SAFETY: created by `RdmaCmIdSetup::new`, destroyed once; all its events were acknowledged as they were read, and no
         // queue pair uses it any more, as each owns a reference until its own end.
         unsafe { ffi::rdma_destroy_id(self.pointer()) };
     }
@@ -69,28 +69,28 @@ impl Drop for CmIdentifier {
 
 /// Initial state: neither address nor route is resolved.
 #[derive(Debug)]
-pub(crate) struct CmIdle;
+pub(crate) struct RdmaCmUnresolved;
 /// The address is resolved to a device.
 #[derive(Debug)]
-pub(crate) struct CmAddressResolved;
+pub(crate) struct RdmaCmAddressResolved;
 /// The route is resolved: a queue pair can be created.
 #[derive(Debug)]
-pub(crate) struct CmRouteResolved;
+pub(crate) struct RdmaCmRouteResolved;
 
-/// An identifier and its setup state: [`CmIdle`], [`CmAddressResolved`] or [`CmRouteResolved`].
+/// An identifier and its setup state: [`RdmaCmUnresolved`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
 #[derive(Debug)]
-pub(crate) struct CmId<S> {
-    identifier: Arc<CmIdentifier>,
+pub(crate) struct RdmaCmIdSetup<S> {
+    identifier: Arc<SharedRdmaCmId>,
     state: S,
 }
 
-impl CmId<CmIdle> {
+impl RdmaCmIdSetup<RdmaCmUnresolved> {
     /// Creates an identifier and its event channel.
     ///
     /// # Errors
     /// Returns an error if the libraries, a device or the permission to use it are missing.
     pub(crate) fn new() -> Result<Self, RpcTransportErrorKind> {
-        let channel = CmEventChannel::new()?;
+        let channel = RdmaCmEventChannel::new()?;
         let mut id = std::ptr::null_mut();
         // SAFETY: the channel is valid and outlives the identifier, `id` points to a pointer, and no context is given.
         let result = unsafe {
@@ -105,7 +105,7 @@ impl CmId<CmIdle> {
             return Err(failure::from_last_errno("rdma_create_id"));
         }
         let id = NonNull::new(id).ok_or_else(|| failure::from_last_errno("rdma_create_id"))?;
-        Ok(Self { identifier: Arc::new(CmIdentifier { id, channel }), state: CmIdle })
+        Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmUnresolved })
     }
 
     /// Binds the identifier to a local address, so that the connection comes from its port.
@@ -127,7 +127,7 @@ impl CmId<CmIdle> {
         self,
         server: SocketAddr,
         deadline: Instant,
-    ) -> Result<CmId<CmAddressResolved>, RpcTransportErrorKind> {
+    ) -> Result<RdmaCmIdSetup<RdmaCmAddressResolved>, RpcTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(server);
         let time = milliseconds(deadline);
         // SAFETY: as in `bind`; no source address is given, so the routing table decides.
@@ -137,16 +137,16 @@ impl CmId<CmIdle> {
         if result != 0 {
             return Err(failure::from_last_errno("resolving the address"));
         }
-        let event = self.expect(CmEventKind::AddressResolved, deadline);
+        let event = self.expect(RdmaCmEventKind::AddressResolved, deadline);
         match event {
-            Ok(_) => Ok(CmId { identifier: self.identifier, state: CmAddressResolved }),
-            Err(UnexpectedCmEvent::Event(event)) => Err(resolve_error("resolving the address", &event)),
-            Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
+            Ok(_) => Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmAddressResolved }),
+            Err(RdmaCmWaitFailure::Event(event)) => Err(resolve_error("resolving the address", &event)),
+            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
         }
     }
 }
 
-impl CmId<CmAddressResolved> {
+impl RdmaCmIdSetup<RdmaCmAddressResolved> {
     /// Returns the device that reaches the server.
     ///
     /// # Errors
@@ -167,63 +167,63 @@ impl CmId<CmAddressResolved> {
     pub(crate) fn resolve_route(
         self,
         deadline: Instant,
-    ) -> Result<CmId<CmRouteResolved>, RpcTransportErrorKind> {
+    ) -> Result<RdmaCmIdSetup<RdmaCmRouteResolved>, RpcTransportErrorKind> {
         let time = milliseconds(deadline);
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         if unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) } != 0 {
             return Err(failure::from_last_errno("resolving the route"));
         }
-        match self.expect(CmEventKind::RouteResolved, deadline) {
-            Ok(_) => Ok(CmId { identifier: self.identifier, state: CmRouteResolved }),
-            Err(UnexpectedCmEvent::Event(event)) => Err(resolve_error("resolving the route", &event)),
-            Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
+        match self.expect(RdmaCmEventKind::RouteResolved, deadline) {
+            Ok(_) => Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmRouteResolved }),
+            Err(RdmaCmWaitFailure::Event(event)) => Err(resolve_error("resolving the route", &event)),
+            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
         }
     }
 }
 
-impl CmId<CmRouteResolved> {
+impl RdmaCmIdSetup<RdmaCmRouteResolved> {
     /// Returns the identifier for a queue pair.
-    pub(super) fn into_identifier(self) -> Arc<CmIdentifier> {
-        let Self { identifier, state: CmRouteResolved } = self;
+    pub(super) fn into_identifier(self) -> Arc<SharedRdmaCmId> {
+        let Self { identifier, state: RdmaCmRouteResolved } = self;
         identifier
     }
 }
 
 /// The result of a wait for an event that did not arrive.
-pub(super) enum UnexpectedCmEvent {
+pub(super) enum RdmaCmWaitFailure {
     /// Another event arrived.
-    Event(CmEvent),
+    Event(RdmaCmEvent),
     /// No event arrived.
     Failed(RpcTransportErrorKind),
 }
 
-impl<S> CmId<S> {
-    fn expect(&self, wanted: CmEventKind, deadline: Instant) -> Result<CmEvent, UnexpectedCmEvent> {
+impl<S> RdmaCmIdSetup<S> {
+    fn expect(&self, wanted: RdmaCmEventKind, deadline: Instant) -> Result<RdmaCmEvent, RdmaCmWaitFailure> {
         expect(&self.identifier, wanted, deadline)
     }
 }
 
 /// Waits for an event of kind `wanted`.
 pub(super) fn expect(
-    id: &CmIdentifier,
-    wanted: CmEventKind,
+    id: &SharedRdmaCmId,
+    wanted: RdmaCmEventKind,
     deadline: Instant,
-) -> Result<CmEvent, UnexpectedCmEvent> {
+) -> Result<RdmaCmEvent, RdmaCmWaitFailure> {
     let started = Instant::now();
     match id.channel().wait(deadline) {
         Ok(Some(event)) if event.kind == wanted => Ok(event),
-        Ok(Some(event)) => Err(UnexpectedCmEvent::Event(event)),
+        Ok(Some(event)) => Err(RdmaCmWaitFailure::Event(event)),
         Ok(None) => {
             let waited = deadline.saturating_duration_since(started);
-            Err(UnexpectedCmEvent::Failed(RpcTransportErrorKind::Timeout(waited)))
+            Err(RdmaCmWaitFailure::Failed(RpcTransportErrorKind::Timeout(waited)))
         }
-        Err(kind) => Err(UnexpectedCmEvent::Failed(kind)),
+        Err(kind) => Err(RdmaCmWaitFailure::Failed(kind)),
     }
 }
 
-fn resolve_error(what: &'static str, event: &CmEvent) -> RpcTransportErrorKind {
+fn resolve_error(what: &'static str, event: &RdmaCmEvent) -> RpcTransportErrorKind {
     match event.kind {
-        CmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
+        RdmaCmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
         _ if event.status == -libc::ETIMEDOUT => RpcTransportErrorKind::NoRoute,
         _ => failure::from_returned_errno(what, event.status),
     }

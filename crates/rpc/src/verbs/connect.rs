@@ -13,7 +13,7 @@ use super::super::{
     ConnectTarget, ConnectionId, RdmaTransportParams, RpcTransportErrorKind, TransportCall, TransportCounts,
     TransportCredits, TransportKind, TransportParams,
 };
-use super::cm_id::{CmAddressResolved, CmId, CmIdle};
+use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmUnresolved};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::pool::VerbsBufferPoolError;
@@ -34,7 +34,7 @@ impl VerbsTransport {
     /// Returns the index of the resources for the server on the device that reaches it; creates them if necessary.
     fn server_resources(
         &mut self,
-        id: &CmId<CmAddressResolved>,
+        id: &RdmaCmIdSetup<RdmaCmAddressResolved>,
         target: &ConnectTarget,
     ) -> Result<usize, RpcTransportErrorKind> {
         let (server, wish) = (target.address.ip(), &target.options);
@@ -65,7 +65,7 @@ impl VerbsTransport {
     ) -> Result<ConnectionId, RpcTransportErrorKind> {
         let wish = &target.options;
         let deadline = Instant::now() + wish.timeout;
-        let id = CmId::new()?;
+        let id = RdmaCmIdSetup::new()?;
         if wish.reserved_port {
             take_reserved_port(&id, target.address, skip * RESERVED_PORT_TRIES)?;
         }
@@ -145,7 +145,11 @@ impl VerbsTransport {
 }
 
 /// Binds a free port below 1,024, if the program may; otherwise leaves the port to the system.
-fn take_reserved_port(id: &CmId<CmIdle>, server: SocketAddr, skip: u16) -> Result<(), RpcTransportErrorKind> {
+fn take_reserved_port(
+    id: &RdmaCmIdSetup<RdmaCmUnresolved>,
+    server: SocketAddr,
+    skip: u16,
+) -> Result<(), RpcTransportErrorKind> {
     let any = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),

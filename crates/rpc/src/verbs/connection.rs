@@ -9,7 +9,7 @@ use super::queue_pair::{QueuePair, QueuePairConnected};
 use super::reverse_responder::VerbsReverseResponder;
 use super::server_resources::VerbsServerResources;
 use super::window::VerbsBoundWindow;
-use super::work_queues::VerbsQueuePairEnd;
+use super::work_queues::QueuePairDestructionProof;
 
 /// The memory that a Call in flight exposes. Its allocations are reused for later Calls.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct VerbsInFlightCall {
 
 impl VerbsInFlightCall {
     /// Returns all buffers to the pools, after the end of the connection.
-    pub(super) fn into_pool(self, end: &VerbsQueuePairEnd, shared: &mut VerbsServerResources) {
+    pub(super) fn into_pool(self, end: &QueuePairDestructionProof, shared: &mut VerbsServerResources) {
         let all =
             self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
         for buffer in all.filter_map(|exposed| exposed.take_after_end(end).ok()) {

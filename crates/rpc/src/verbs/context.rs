@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rdma_mummy_sys as ffi;
 
 use super::super::{RdmaFabric, RpcTransportErrorKind};
-use super::cm_id::CmIdentifier;
+use super::cm_id::SharedRdmaCmId;
 use super::failure;
 
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
@@ -36,7 +36,7 @@ pub(crate) struct VerbsContext {
     pub(crate) fabric: RdmaFabric,
     /// The limits of the device.
     pub(crate) limits: VerbsDeviceLimits,
-    _bound: Arc<CmIdentifier>,
+    _bound: Arc<SharedRdmaCmId>,
 }
 
 // SAFETY: libibverbs allows calls from any thread on one device.
@@ -46,7 +46,7 @@ unsafe impl Sync for VerbsContext {}
 
 impl VerbsContext {
     /// Queries the device that an identifier is bound to.
-    pub(super) fn for_identifier(identifier: &Arc<CmIdentifier>) -> Result<Self, RpcTransportErrorKind> {
+    pub(super) fn for_identifier(identifier: &Arc<SharedRdmaCmId>) -> Result<Self, RpcTransportErrorKind> {
         let verbs = NonNull::new(identifier.verbs()).ok_or(RpcTransportErrorKind::NoDevice)?;
         // SAFETY: all-zero bytes are a valid value of these structures of numbers.
         let (mut device, mut port) =
@@ -84,7 +84,7 @@ impl VerbsContext {
     }
 
     /// Returns `true` if the identifier is bound to this device.
-    pub(super) fn is_device_of(&self, identifier: &CmIdentifier) -> bool {
+    pub(super) fn is_device_of(&self, identifier: &SharedRdmaCmId) -> bool {
         identifier.verbs() == self.verbs.as_ptr()
     }
 

@@ -14,7 +14,7 @@ const MOST_PRIVATE_DATA: usize = 255;
 
 /// The kind of an event of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CmEventKind {
+pub(crate) enum RdmaCmEventKind {
     /// The address is resolved to a device.
     AddressResolved,
     /// No device reaches the address, or nothing answers there.
@@ -41,26 +41,26 @@ pub(crate) enum CmEventKind {
 
 /// An event, copied out of the library's memory.
 #[derive(Clone, Debug)]
-pub(crate) struct CmEvent {
+pub(crate) struct RdmaCmEvent {
     /// The kind of the event.
-    pub(crate) kind: CmEventKind,
+    pub(crate) kind: RdmaCmEventKind,
     /// Zero, a negative errno, or for a rejection over InfiniBand and RoCE the positive reason of its CM.
     pub(crate) status: i32,
-    /// The private data of the peer; empty except for [`CmEventKind::Established`] and [`CmEventKind::Rejected`].
+    /// The private data of the peer; empty except for [`RdmaCmEventKind::Established`] and [`RdmaCmEventKind::Rejected`].
     pub(crate) private_data: Vec<u8>,
 }
 
 /// The event channel of one identifier, which is destroyed before it. Closed on drop.
 #[derive(Debug)]
-pub(super) struct CmEventChannel(NonNull<ffi::rdma_event_channel>);
+pub(super) struct RdmaCmEventChannel(NonNull<ffi::rdma_event_channel>);
 
 // SAFETY: a channel is a descriptor and state that librdmacm keeps under its own locks; none of it is bound to a
 // thread.
-unsafe impl Send for CmEventChannel {}
+unsafe impl Send for RdmaCmEventChannel {}
 // SAFETY: as above; the calls made with a shared reference are those that librdmacm allows from any thread.
-unsafe impl Sync for CmEventChannel {}
+unsafe impl Sync for RdmaCmEventChannel {}
 
-impl CmEventChannel {
+impl RdmaCmEventChannel {
     /// Opens a channel. It is the first call to fail on a machine without RDMA.
     pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
         // SAFETY: takes no argument, and returns a channel, or null with errno set.
@@ -83,7 +83,7 @@ impl CmEventChannel {
     }
 
     /// Returns the next event, if there is one, without waiting.
-    pub(super) fn next(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
+    pub(super) fn next(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
         let mut event = std::ptr::null_mut();
         // SAFETY: the channel is valid, and `event` points to a pointer that is read only after success.
         if unsafe { ffi::rdma_get_cm_event(self.pointer(), &raw mut event) } != 0 {
@@ -105,7 +105,7 @@ impl CmEventChannel {
                 }
                 _ => Vec::new(),
             };
-            CmEvent { kind: kind((*event).event), status: (*event).status, private_data }
+            RdmaCmEvent { kind: kind((*event).event), status: (*event).status, private_data }
         };
         // SAFETY: the event is acknowledged once, as its identifier cannot be destroyed before.
         unsafe { ffi::rdma_ack_cm_event(event) };
@@ -113,7 +113,7 @@ impl CmEventChannel {
     }
 
     /// Returns the next event, or `None` if none arrives before the deadline.
-    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
+    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
         loop {
             if let Some(event) = self.next()? {
                 return Ok(Some(event));
@@ -126,10 +126,10 @@ impl CmEventChannel {
     }
 }
 
-impl Drop for CmEventChannel {
+impl Drop for RdmaCmEventChannel {
     fn drop(&mut self) {
         // SAFETY: the channel was opened by `new`, is closed once, and its identifier was destroyed before:
-        // `CmIdentifier` owns both, in this order.
+        // `SharedRdmaCmId` owns both, in this order.
         unsafe { ffi::rdma_destroy_event_channel(self.pointer()) }
     }
 }
@@ -156,19 +156,19 @@ fn channel_error() -> RpcTransportErrorKind {
     }
 }
 
-fn kind(event: event_type::Type) -> CmEventKind {
+fn kind(event: event_type::Type) -> RdmaCmEventKind {
     match event {
-        event_type::RDMA_CM_EVENT_ADDR_RESOLVED => CmEventKind::AddressResolved,
-        event_type::RDMA_CM_EVENT_ADDR_ERROR => CmEventKind::AddressError,
-        event_type::RDMA_CM_EVENT_ROUTE_RESOLVED => CmEventKind::RouteResolved,
-        event_type::RDMA_CM_EVENT_ROUTE_ERROR => CmEventKind::RouteError,
-        event_type::RDMA_CM_EVENT_ESTABLISHED => CmEventKind::Established,
-        event_type::RDMA_CM_EVENT_CONNECT_ERROR => CmEventKind::ConnectError,
-        event_type::RDMA_CM_EVENT_UNREACHABLE => CmEventKind::Unreachable,
-        event_type::RDMA_CM_EVENT_REJECTED => CmEventKind::Rejected,
-        event_type::RDMA_CM_EVENT_DISCONNECTED => CmEventKind::Disconnected,
-        event_type::RDMA_CM_EVENT_DEVICE_REMOVAL => CmEventKind::DeviceRemoval,
-        other => CmEventKind::Other(other),
+        event_type::RDMA_CM_EVENT_ADDR_RESOLVED => RdmaCmEventKind::AddressResolved,
+        event_type::RDMA_CM_EVENT_ADDR_ERROR => RdmaCmEventKind::AddressError,
+        event_type::RDMA_CM_EVENT_ROUTE_RESOLVED => RdmaCmEventKind::RouteResolved,
+        event_type::RDMA_CM_EVENT_ROUTE_ERROR => RdmaCmEventKind::RouteError,
+        event_type::RDMA_CM_EVENT_ESTABLISHED => RdmaCmEventKind::Established,
+        event_type::RDMA_CM_EVENT_CONNECT_ERROR => RdmaCmEventKind::ConnectError,
+        event_type::RDMA_CM_EVENT_UNREACHABLE => RdmaCmEventKind::Unreachable,
+        event_type::RDMA_CM_EVENT_REJECTED => RdmaCmEventKind::Rejected,
+        event_type::RDMA_CM_EVENT_DISCONNECTED => RdmaCmEventKind::Disconnected,
+        event_type::RDMA_CM_EVENT_DEVICE_REMOVAL => RdmaCmEventKind::DeviceRemoval,
+        other => RdmaCmEventKind::Other(other),
     }
 }
 

@@ -3,7 +3,7 @@
 //! completion that ends that use.
 //!
 //! A server need not comply: a handle that it received stays valid until it is invalidated. So memory that servers may
-//! write to is never visible as a slice of a buffer: the data is in [`VerbsWrittenBytes`], a copy unless the handle has
+//! write to is never visible as a slice of a buffer: the data is in [`VerbsServerWrittenData`], a copy unless the handle has
 //! ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -21,7 +21,7 @@ use super::super::RpcTransportErrorKind;
 use super::super::framing;
 use super::context::ProtectionDomain;
 use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
-use super::work_queues::{VerbsQueuePairEnd, VerbsServerFence};
+use super::work_queues::{QueuePairDestructionProof, VerbsReceiveCompletionProof};
 
 /// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
@@ -301,7 +301,7 @@ impl VerbsRegionSlice {
 impl Deref for VerbsBuffer {
     type Target = [u8];
 
-    /// Returns an empty slice if servers may write to the buffer: see [`VerbsWrittenBytes`].
+    /// Returns an empty slice if servers may write to the buffer: see [`VerbsServerWrittenData`].
     fn deref(&self) -> &[u8] {
         let length = if self.access() == VerbsMemoryAccess::RemoteWrite { 0 } else { self.length };
         // SAFETY: this part of the region belongs to this buffer alone, as `allocate` ensures; it is initialized; no
@@ -377,12 +377,12 @@ impl VerbsExposedBuffer {
     /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
-        fence: &VerbsServerFence,
+        fence: &VerbsReceiveCompletionProof,
         windows: Option<&mut VerbsQueuePairWindows>,
         length: usize,
         mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<(VerbsWrittenBytes, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
+    ) -> Result<(VerbsServerWrittenData, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.exposed_at) {
             return Err((self, room));
         }
@@ -404,10 +404,10 @@ impl VerbsExposedBuffer {
         }
         Ok(match release_window(self.buffer, self.window, windows) {
             Ok(buffer) if has_ended => {
-                (VerbsWrittenBytes(VerbsWrittenStorage::InPlace(buffer, length)), None)
+                (VerbsServerWrittenData(VerbsWrittenStorage::InPlace(buffer, length)), None)
             }
-            Ok(buffer) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
-            Err(open) => (VerbsWrittenBytes(VerbsWrittenStorage::Copied(room, None)), Some(open)),
+            Ok(buffer) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
+            Err(open) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(room, None)), Some(open)),
         })
     }
 
@@ -419,7 +419,7 @@ impl VerbsExposedBuffer {
     /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
     pub(super) fn take_back(
         self,
-        fence: &VerbsServerFence,
+        fence: &VerbsReceiveCompletionProof,
         windows: Option<&mut VerbsQueuePairWindows>,
     ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
         if !fence.covers(self.queue, self.exposed_at) {
@@ -432,7 +432,7 @@ impl VerbsExposedBuffer {
     ///
     /// # Errors
     /// Returns itself if the end is that of another queue pair.
-    pub(crate) fn take_after_end(self, end: &VerbsQueuePairEnd) -> Result<VerbsBuffer, Self> {
+    pub(crate) fn take_after_end(self, end: &QueuePairDestructionProof) -> Result<VerbsBuffer, Self> {
         if end.is_end_of(self.queue) { Ok(self.buffer) } else { Err(self) }
     }
 }
@@ -454,7 +454,7 @@ fn release_window(
 /// Bytes that the server wrote: a copy, as the server may write for longer than it should, or the buffer itself if the
 /// only handle to it was that of a window that has ended.
 #[derive(Debug)]
-pub(crate) struct VerbsWrittenBytes(VerbsWrittenStorage);
+pub(crate) struct VerbsServerWrittenData(VerbsWrittenStorage);
 
 #[derive(Debug)]
 enum VerbsWrittenStorage {
@@ -465,7 +465,7 @@ enum VerbsWrittenStorage {
     Copied(Vec<u8>, Option<VerbsBuffer>),
 }
 
-impl VerbsWrittenBytes {
+impl VerbsServerWrittenData {
     /// Returns the buffer, if it is free, and the storage of the copy.
     pub(crate) fn into_parts(self) -> (Option<VerbsBuffer>, Option<Vec<u8>>) {
         match self.0 {
@@ -475,7 +475,7 @@ impl VerbsWrittenBytes {
     }
 }
 
-impl Deref for VerbsWrittenBytes {
+impl Deref for VerbsServerWrittenData {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

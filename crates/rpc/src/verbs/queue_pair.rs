@@ -10,16 +10,16 @@ use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
 use super::super::framing;
-use super::cm_id::{CmId, CmRouteResolved, UnexpectedCmEvent, expect};
+use super::cm_id::{RdmaCmIdSetup, RdmaCmRouteResolved, RdmaCmWaitFailure, expect};
 use super::completions::{CompletionQueue, VerbsCompletion};
 use super::context::ProtectionDomain;
-use super::events::{CmEvent, CmEventKind};
+use super::events::{RdmaCmEvent, RdmaCmEventKind};
 use super::failure;
-use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsSharedRegion, VerbsWrittenBytes};
+use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsServerWrittenData, VerbsSharedRegion};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
-    VerbsCompletionOutcome, VerbsQueueDepths, VerbsQueuePairEnd, VerbsSendRequest, VerbsServerFence,
-    VerbsWorkQueues,
+    QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsReceiveCompletionProof,
+    VerbsSendRequest, VerbsWorkQueues,
 };
 
 /// Number of retransmissions of a Send before the connection is broken: the maximum of a 3-bit field.
@@ -52,7 +52,7 @@ impl QueuePair<QueuePairInitialized> {
     /// # Errors
     /// Returns an error if the device or the completion queue has no capacity for it.
     pub(crate) fn new(
-        id: CmId<CmRouteResolved>,
+        id: RdmaCmIdSetup<RdmaCmRouteResolved>,
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
@@ -108,10 +108,10 @@ impl QueuePair<QueuePairInitialized> {
         if unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) } != 0 {
             return Err(failure::from_last_errno("rdma_connect"));
         }
-        match expect(self.queues.identifier(), CmEventKind::Established, deadline) {
+        match expect(self.queues.identifier(), RdmaCmEventKind::Established, deadline) {
             Ok(event) => Ok(event.private_data),
-            Err(UnexpectedCmEvent::Event(event)) => Err(connect_error(&event)),
-            Err(UnexpectedCmEvent::Failed(kind)) => Err(kind),
+            Err(RdmaCmWaitFailure::Event(event)) => Err(connect_error(&event)),
+            Err(RdmaCmWaitFailure::Failed(kind)) => Err(kind),
         }
     }
 }
@@ -204,11 +204,11 @@ impl QueuePair<QueuePairConnected> {
     pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &VerbsServerFence,
+        fence: &VerbsReceiveCompletionProof,
         length: usize,
         room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<VerbsWrittenBytes, (VerbsExposedBuffer, Vec<u8>)> {
+    ) -> Result<VerbsServerWrittenData, (VerbsExposedBuffer, Vec<u8>)> {
         if !exposed.is_exposed_by(self.queues.number()) {
             return Err((exposed, room));
         }
@@ -225,7 +225,7 @@ impl QueuePair<QueuePairConnected> {
     pub(crate) fn take_back(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &VerbsServerFence,
+        fence: &VerbsReceiveCompletionProof,
     ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
         if !exposed.is_exposed_by(self.queues.number()) {
             return Err(exposed);
@@ -289,7 +289,7 @@ impl QueuePair<QueuePairConnected> {
     ///
     /// # Errors
     /// Returns an error if the event channel fails.
-    pub(crate) fn event(&self) -> Result<Option<CmEvent>, RpcTransportErrorKind> {
+    pub(crate) fn event(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
         self.queues.identifier().channel().next()
     }
 
@@ -313,7 +313,7 @@ impl<S> QueuePair<S> {
     /// Destroys the queue pair, moves all posted buffers to `free`, and returns the proof that releases all that it
     /// exposed. If the device does not destroy the queue pair, nothing is returned: leaked memory is safer than memory
     /// that the device may still use.
-    pub(crate) fn destroy(mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
+    pub(crate) fn destroy(mut self, free: &mut Vec<VerbsBuffer>) -> Option<QueuePairDestructionProof> {
         self.queues.disconnect();
         self.queues.destroy_and_drain(free)
     }
@@ -333,18 +333,18 @@ impl<S> QueuePair<S> {
 }
 
 /// Returns the error for an event other than an established connection.
-fn connect_error(event: &CmEvent) -> RpcTransportErrorKind {
+fn connect_error(event: &RdmaCmEvent) -> RpcTransportErrorKind {
     match (event.kind, event.status) {
-        (CmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
-        (CmEventKind::Rejected, CONSUMER_REJECT) => {
+        (RdmaCmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
+        (RdmaCmEventKind::Rejected, CONSUMER_REJECT) => {
             RpcTransportErrorKind::Rejected("its NFS server does not take it".to_owned())
         }
-        (CmEventKind::Rejected, status @ 1..) => {
+        (RdmaCmEventKind::Rejected, status @ 1..) => {
             RpcTransportErrorKind::Rejected(format!("reason {status} of the CM"))
         }
-        (CmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
-        (CmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
-        (CmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
+        (RdmaCmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
+        (RdmaCmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
+        (RdmaCmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
         (_, status) => failure::from_returned_errno("connecting", status),
     }
 }
@@ -353,22 +353,22 @@ fn connect_error(event: &CmEvent) -> RpcTransportErrorKind {
 mod tests {
     use super::*;
 
-    fn event(kind: CmEventKind, status: i32) -> String {
-        connect_error(&CmEvent { kind, status, private_data: Vec::new() }).to_string()
+    fn event(kind: RdmaCmEventKind, status: i32) -> String {
+        connect_error(&RdmaCmEvent { kind, status, private_data: Vec::new() }).to_string()
     }
 
     #[test]
     fn a_wrong_port_is_told_alike_over_roce_and_iwarp() {
-        let roce = event(CmEventKind::Rejected, 8);
-        let iwarp = event(CmEventKind::ConnectError, -libc::ECONNREFUSED);
+        let roce = event(RdmaCmEventKind::Rejected, 8);
+        let iwarp = event(RdmaCmEventKind::ConnectError, -libc::ECONNREFUSED);
         assert_eq!(roce, iwarp);
         assert!(roce.starts_with("connection refused"), "{roce}");
     }
 
     #[test]
     fn a_rejection_has_its_reason() {
-        assert!(event(CmEventKind::Rejected, 28).contains("its NFS server does not take it"));
-        assert!(event(CmEventKind::Rejected, 3).contains("reason 3"));
-        assert!(event(CmEventKind::Unreachable, -110).starts_with("no route"));
+        assert!(event(RdmaCmEventKind::Rejected, 28).contains("its NFS server does not take it"));
+        assert!(event(RdmaCmEventKind::Rejected, 3).contains("reason 3"));
+        assert!(event(RdmaCmEventKind::Unreachable, -110).starts_with("no route"));
     }
 }

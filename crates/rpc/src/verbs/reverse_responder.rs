@@ -4,7 +4,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
 use super::super::framing::{SHORTEST_HEADER, answer_header, chunks_refused};
-use super::super::{DiscardReason, SubmitRefusal};
+use super::super::{ReceivedMessageDiscardReason, SubmitRefusal};
 
 /// The Responder of the reverse direction.
 #[derive(Debug)]
@@ -20,9 +20,9 @@ impl VerbsReverseResponder {
     }
 
     /// Accepts a Call if it is within the credits; otherwise returns the reason to discard it.
-    pub(crate) fn take(&mut self, xid: Xid) -> Result<(), DiscardReason> {
+    pub(crate) fn take(&mut self, xid: Xid) -> Result<(), ReceivedMessageDiscardReason> {
         if self.pending_calls.len() >= self.granted as usize {
-            return Err(DiscardReason::ReverseCall);
+            return Err(ReceivedMessageDiscardReason::ReverseCall);
         }
         self.pending_calls.push(xid);
         Ok(())
@@ -77,10 +77,13 @@ mod tests {
     fn rfc8167_section_4_1_as_many_calls_as_were_granted() {
         let mut responder = VerbsReverseResponder::new(2);
         assert_eq!((responder.take(Xid(1)), responder.take(Xid(2))), (Ok(()), Ok(())));
-        assert_eq!(responder.take(Xid(3)), Err(DiscardReason::ReverseCall));
+        assert_eq!(responder.take(Xid(3)), Err(ReceivedMessageDiscardReason::ReverseCall));
         responder.remove_call(Xid(1));
         assert_eq!(responder.take(Xid(3)), Ok(()));
-        assert_eq!(VerbsReverseResponder::new(0).take(Xid(1)), Err(DiscardReason::ReverseCall));
+        assert_eq!(
+            VerbsReverseResponder::new(0).take(Xid(1)),
+            Err(ReceivedMessageDiscardReason::ReverseCall)
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
 use super::super::{
-    ConnectionId, PayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCall, TransportCall,
-    TransportPayload,
+    ConnectionId, DdpEligibleArgument, PayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal,
+    SubmittedCallForm, TransportCall,
 };
 use super::connection::VerbsConnection;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
@@ -24,7 +24,7 @@ impl VerbsTransport {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         let id = connection;
         let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
         let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
@@ -304,7 +304,7 @@ fn write_message(
 }
 
 /// Returns the bytes of a payload, from the Call or from shared memory.
-fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &TransportPayload<'c>) -> Option<&'c [u8]> {
+fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &DdpEligibleArgument<'c>) -> Option<&'c [u8]> {
     match payload.source {
         PayloadSource::Copied(bytes) => Some(bytes),
         PayloadSource::Shared { store, offset: at, length } => {

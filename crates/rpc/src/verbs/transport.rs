@@ -14,15 +14,15 @@ use rustc_hash::FxHashMap;
 
 use super::super::framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    CallTag, ConnectTarget, ConnectionId, DiscardReason, DisconnectReason, MessageForm, ReplyPayloads,
-    ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError,
-    SubmitRefusal, SubmittedCall, TransportCall, TransportCounts, TransportCredits, TransportEvent,
-    TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, ReceivedMessageDiscardReason,
+    ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
+    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCounts, TransportCredits,
+    TransportEvent, TransportParams, TransportReply,
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
-use super::events::CmEventKind;
-use super::memory::{VerbsBuffer, VerbsWrittenBytes};
+use super::events::RdmaCmEventKind;
+use super::memory::{VerbsBuffer, VerbsServerWrittenData};
 use super::server_resources::VerbsServerResources;
 use super::wait;
 use super::window::VerbsBoundWindow;
@@ -66,8 +66,8 @@ struct VerbsEventBuffers {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,
     returned: ReturnedChunkLengths,
-    writes: Vec<Option<VerbsWrittenBytes>>,
-    reply: Option<VerbsWrittenBytes>,
+    writes: Vec<Option<VerbsServerWrittenData>>,
+    reply: Option<VerbsServerWrittenData>,
     /// Storage for copies of results.
     copy_buffers: Vec<Vec<u8>>,
     lost: Vec<CallTag>,
@@ -79,7 +79,7 @@ enum VerbsPendingEvent {
     Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
     Call { at: usize, xid: Xid },
     Credits { at: usize, granted: u32 },
-    Discarded { at: usize, xid: Option<Xid>, why: DiscardReason },
+    Discarded { at: usize, xid: Option<Xid>, why: ReceivedMessageDiscardReason },
     Disconnected { at: usize, reason: DisconnectReason },
 }
 
@@ -267,14 +267,20 @@ impl VerbsTransport {
                 match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
                     Some(Ok(())) => VerbsPendingEvent::Call { at, xid },
                     Some(Err(why)) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
-                    None => {
-                        VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
-                    }
+                    None => VerbsPendingEvent::Discarded {
+                        at,
+                        xid: Some(xid),
+                        why: ReceivedMessageDiscardReason::ReverseCall,
+                    },
                 }
             }
             Ok(IncomingMessage::CallWithChunks(xid)) => {
                 self.refuse_chunks(at, xid);
-                VerbsPendingEvent::Discarded { at, xid: Some(xid), why: DiscardReason::ReverseCall }
+                VerbsPendingEvent::Discarded {
+                    at,
+                    xid: Some(xid),
+                    why: ReceivedMessageDiscardReason::ReverseCall,
+                }
             }
             Err((xid, why)) => VerbsPendingEvent::Discarded { at, xid, why },
         };
@@ -297,10 +303,13 @@ impl VerbsTransport {
         &self,
         at: usize,
         header: &RpcRdma1Header<'_>,
-    ) -> Result<ReturnedChunkLengths, DiscardReason> {
-        let connection = self.connections.get(at).ok_or(DiscardReason::UnknownXid)?;
-        let call = connection.in_flight_calls.get(header.rdma_xid).ok_or(DiscardReason::UnknownXid)?;
-        let lists = header.chunk_lists().ok_or(DiscardReason::Header)?;
+    ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
+        let connection = self.connections.get(at).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let call = connection
+            .in_flight_calls
+            .get(header.rdma_xid)
+            .ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let lists = header.chunk_lists().ok_or(ReceivedMessageDiscardReason::Header)?;
         call.chunks.check(lists, header.proc() == RdmaProc::RDMA_NOMSG)
     }
 
@@ -333,14 +342,16 @@ impl VerbsTransport {
         xid: Xid,
         is_nomsg: bool,
         received: &VerbsReceivedMessage,
-    ) -> Result<CallTag, DiscardReason> {
-        let connection = self.connections.get_mut(at).ok_or(DiscardReason::UnknownXid)?;
-        let shared = self.devices.get_mut(connection.device).ok_or(DiscardReason::UnknownXid)?;
-        let queue = connection.queue.as_mut().ok_or(DiscardReason::UnknownXid)?;
-        let (tag, mut call) = connection.in_flight_calls.take(xid).ok_or(DiscardReason::UnknownXid)?;
+    ) -> Result<CallTag, ReceivedMessageDiscardReason> {
+        let connection = self.connections.get_mut(at).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let shared =
+            self.devices.get_mut(connection.device).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let queue = connection.queue.as_mut().ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
+        let (tag, mut call) =
+            connection.in_flight_calls.take(xid).ok_or(ReceivedMessageDiscardReason::UnknownXid)?;
         let fence = received.fence();
         let length = self.event_buffers.returned.reply as usize;
-        let mut is_reply = if is_nomsg { Err(DiscardReason::Short) } else { Ok(()) };
+        let mut is_reply = if is_nomsg { Err(ReceivedMessageDiscardReason::Short) } else { Ok(()) };
         let mut is_not = |chunk: &[u8]| {
             if is_nomsg {
                 is_reply = check_reply(chunk.get(..length).unwrap_or_default(), xid);
@@ -390,8 +401,8 @@ impl VerbsTransport {
             let why = match queue.event() {
                 Ok(None) => continue,
                 Ok(Some(event)) => match event.kind {
-                    CmEventKind::Disconnected => DisconnectReason::Closed,
-                    CmEventKind::DeviceRemoval => DisconnectReason::Device,
+                    RdmaCmEventKind::Disconnected => DisconnectReason::Closed,
+                    RdmaCmEventKind::DeviceRemoval => DisconnectReason::Device,
                     _ => continue,
                 },
                 Err(_) => DisconnectReason::Device,
@@ -516,13 +527,13 @@ impl VerbsTransport {
 }
 
 /// Checks that the message in a Reply chunk is the Reply that its header announces. RFC 8166 section 4.5.2.
-fn check_reply(message: &[u8], xid: Xid) -> Result<(), DiscardReason> {
+fn check_reply(message: &[u8], xid: Xid) -> Result<(), ReceivedMessageDiscardReason> {
     let mut words = Cursor::new(message);
     match (words.word(), words.word().map(MsgType)) {
         (Ok(first), Ok(MsgType::REPLY)) if Xid(first) == xid => Ok(()),
-        (Ok(first), Ok(_)) if Xid(first) != xid => Err(DiscardReason::Xid),
-        (Ok(_), Ok(_)) => Err(DiscardReason::Header),
-        _ => Err(DiscardReason::Short),
+        (Ok(first), Ok(_)) if Xid(first) != xid => Err(ReceivedMessageDiscardReason::Xid),
+        (Ok(_), Ok(_)) => Err(ReceivedMessageDiscardReason::Header),
+        _ => Err(ReceivedMessageDiscardReason::Short),
     }
 }
 
@@ -579,7 +590,7 @@ impl RpcTransport for VerbsTransport {
         &mut self,
         connection: ConnectionId,
         call: &TransportCall<'_>,
-    ) -> Result<SubmittedCall, SubmitError> {
+    ) -> Result<SubmittedCallForm, SubmitError> {
         self.submit_call(connection, call)
     }
 
@@ -657,8 +668,8 @@ mod tests {
     fn rfc8166_section_4_5_2_the_message_in_a_reply_chunk_is_that_of_its_header() {
         let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
         assert_eq!(check_reply(&words(&[7, 1, 0]), Xid(7)), Ok(()));
-        assert_eq!(check_reply(&words(&[8, 1, 0]), Xid(7)), Err(DiscardReason::Xid));
-        assert_eq!(check_reply(&words(&[7, 0, 2]), Xid(7)), Err(DiscardReason::Header));
-        assert_eq!(check_reply(&words(&[7]), Xid(7)), Err(DiscardReason::Short));
+        assert_eq!(check_reply(&words(&[8, 1, 0]), Xid(7)), Err(ReceivedMessageDiscardReason::Xid));
+        assert_eq!(check_reply(&words(&[7, 0, 2]), Xid(7)), Err(ReceivedMessageDiscardReason::Header));
+        assert_eq!(check_reply(&words(&[7]), Xid(7)), Err(ReceivedMessageDiscardReason::Short));
     }
 }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
-use super::cm_id::CmIdentifier;
+use super::cm_id::SharedRdmaCmId;
 use super::completions::{
     CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId,
 };
@@ -37,7 +37,7 @@ pub(crate) struct VerbsQueueDepths {
 
 /// Proof that all operations of the server up to a Receive are done.
 #[derive(Debug)]
-pub(crate) struct VerbsServerFence {
+pub(crate) struct VerbsReceiveCompletionProof {
     queue: u32,
     /// Number of Receives completed, including that one.
     completed_receives: u64,
@@ -45,17 +45,17 @@ pub(crate) struct VerbsServerFence {
 
 /// Proof that a queue pair is destroyed, so that neither its device nor its server can access memory through it.
 #[derive(Debug)]
-pub(crate) struct VerbsQueuePairEnd {
+pub(crate) struct QueuePairDestructionProof {
     queue: u32,
 }
 
-impl VerbsQueuePairEnd {
+impl QueuePairDestructionProof {
     pub(super) fn is_end_of(&self, queue: u32) -> bool {
         self.queue == queue
     }
 }
 
-impl VerbsServerFence {
+impl VerbsReceiveCompletionProof {
     pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
         self.queue == queue && self.completed_receives > since
     }
@@ -68,7 +68,7 @@ pub(crate) struct VerbsReceivedMessage {
     length: usize,
     /// The handle that the Send invalidated, as the device reports it.
     pub(crate) invalidated: Option<Handle>,
-    fence: VerbsServerFence,
+    fence: VerbsReceiveCompletionProof,
 }
 
 impl VerbsReceivedMessage {
@@ -78,7 +78,7 @@ impl VerbsReceivedMessage {
     }
 
     /// Returns the proof that all operations of the server before this Send are done.
-    pub(crate) fn fence(&self) -> &VerbsServerFence {
+    pub(crate) fn fence(&self) -> &VerbsReceiveCompletionProof {
         &self.fence
     }
 
@@ -113,7 +113,7 @@ pub(super) enum VerbsSendRequest {
 /// The two queues of a queue pair, and the requests that they own.
 #[derive(Debug)]
 pub(super) struct VerbsWorkQueues {
-    identifier: Arc<CmIdentifier>,
+    identifier: Arc<SharedRdmaCmId>,
     completions: Arc<CompletionQueue>,
     domain: Arc<ProtectionDomain>,
     /// The number that identifies it in completions.
@@ -136,7 +136,7 @@ impl VerbsWorkQueues {
     /// Creates a queue pair. Returns an error if identifier, domain and completion queue are of different devices, or a
     /// capacity is exceeded.
     pub(super) fn new(
-        identifier: Arc<CmIdentifier>,
+        identifier: Arc<SharedRdmaCmId>,
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
@@ -195,7 +195,7 @@ impl VerbsWorkQueues {
     }
 
     /// Returns the identifier that the queue pair is created on.
-    pub(super) fn identifier(&self) -> &CmIdentifier {
+    pub(super) fn identifier(&self) -> &SharedRdmaCmId {
         &self.identifier
     }
 
@@ -404,8 +404,10 @@ impl VerbsWorkQueues {
                 let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
                 self.completed_receives += 1;
-                let fence =
-                    VerbsServerFence { queue: self.number, completed_receives: self.completed_receives };
+                let fence = VerbsReceiveCompletionProof {
+                    queue: self.number,
+                    completed_receives: self.completed_receives,
+                };
                 let length = done.length.min(buffer.len());
                 Ok(VerbsCompletionOutcome::Received(VerbsReceivedMessage {
                     buffer,
@@ -424,7 +426,10 @@ impl VerbsWorkQueues {
     }
 
     /// Destroys the queue pair, and moves all its buffers to `free`; `None` if the device does not destroy it.
-    pub(super) fn destroy_and_drain(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<VerbsQueuePairEnd> {
+    pub(super) fn destroy_and_drain(
+        &mut self,
+        free: &mut Vec<VerbsBuffer>,
+    ) -> Option<QueuePairDestructionProof> {
         if !self.destroy() {
             return None;
         }
@@ -435,7 +440,7 @@ impl VerbsWorkQueues {
             VerbsSendRequest::Bind(..) => None,
         }));
         free.extend(self.receives.drain(..));
-        Some(VerbsQueuePairEnd { queue: self.number })
+        Some(QueuePairDestructionProof { queue: self.number })
     }
 
     /// Destroys the queue pair. Returns `true` if it is gone, so that the device does not access posted memory any
@@ -484,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
-        let fence = VerbsServerFence { queue: 7, completed_receives: 3 };
+        let fence = VerbsReceiveCompletionProof { queue: 7, completed_receives: 3 };
         assert!(fence.covers(7, 2));
         assert!(!fence.covers(7, 3), "exposed after the Receive");
         assert!(!fence.covers(8, 0), "of another connection");

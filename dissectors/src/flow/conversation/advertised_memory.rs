@@ -6,8 +6,8 @@
 use std::collections::hash_map::Entry;
 
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
-use crate::flow::reliable_connection::UnreadRange;
-use crate::flow::transaction_table::{SegmentIndex, TransactionEntry, TransactionKey, TransactionTable};
+use crate::flow::reliable_connection::UncapturedRdmaReadRange;
+use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionEntry, TransactionKey, TransactionTable};
 use crate::infiniband::Reth;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution};
 
@@ -24,7 +24,7 @@ impl RpcConversation {
         ledger: &TransactionTable,
         requester: ConnectionSide,
         answered: TransactionKey,
-    ) -> Vec<UnreadRange> {
+    ) -> Vec<UncapturedRdmaReadRange> {
         const MAX_SEGMENTS: usize = 4096;
         let mut ranges = Vec::new();
         let mut segments = 0;
@@ -38,7 +38,7 @@ impl RpcConversation {
                     return Vec::new();
                 }
                 let missing = segment.moved_coverage.missing_ranges(segment.length.into());
-                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UnreadRange {
+                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UncapturedRdmaReadRange {
                     handle: segment.handle,
                     offset: segment.offset.wrapping_add(range.start),
                     length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
@@ -55,7 +55,7 @@ impl RpcConversation {
         &self,
         ledger: &TransactionTable,
         side: ConnectionSide,
-        range: &UnreadRange,
+        range: &UncapturedRdmaReadRange,
     ) -> RdmaAttribution {
         self.find_segment(ledger, side, range.handle, range.offset, range.length)
     }
@@ -115,7 +115,7 @@ impl RpcConversation {
         &mut self,
         ledger: &TransactionTable,
         key: TransactionKey,
-        is_new: impl Fn(SegmentIndex) -> bool,
+        is_new: impl Fn(ChunkSegmentIndex) -> bool,
     ) {
         let Some(entry) = ledger.get(key) else { return };
         let is_open =
@@ -147,7 +147,7 @@ impl RpcConversation {
         side: ConnectionSide,
         handle: Handle,
         (offset, length): (u64, u32),
-        (key, at): (TransactionKey, SegmentIndex),
+        (key, at): (TransactionKey, ChunkSegmentIndex),
     ) -> bool {
         let Some((entry, end)) = ledger.get(key).zip(offset.checked_add(u64::from(length))) else {
             return false;
@@ -176,8 +176,8 @@ impl RpcConversation {
         side: ConnectionSide,
         handle: Handle,
         offset: u64,
-        (key, at): (TransactionKey, SegmentIndex),
-    ) -> Option<SegmentIndex> {
+        (key, at): (TransactionKey, ChunkSegmentIndex),
+    ) -> Option<ChunkSegmentIndex> {
         let entry = ledger.get(key)?;
         let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
         candidates

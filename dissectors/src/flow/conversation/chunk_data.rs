@@ -4,7 +4,7 @@ use crate::flow::frame_kind::FrameKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::packet_delivery::RetransmissionStall;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
-use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
 use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault};
 use crate::rdma::{ConnectionSide, PacketPayload, RdmaAttribution};
 
@@ -191,7 +191,7 @@ pub(super) fn record_read_request(
 pub(super) fn record_chunk_stall(
     context: &mut ConversationContext<'_>,
     key: TransactionKey,
-    at: SegmentIndex,
+    at: ChunkSegmentIndex,
     stall: RetransmissionStall,
 ) {
     let Some(entry) = context.transaction_table.get_mut(key) else { return };

@@ -5,7 +5,7 @@
 //! of the connection, only some time after the first captured packet.
 
 use crate::flow::chunk::ChunkKind;
-use crate::flow::transaction_table::{SegmentIndex, TransactionEntry, TransactionKey};
+use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionEntry, TransactionKey};
 use crate::flow::transport_event::{
     MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault, TransportEventKind,
 };
@@ -212,7 +212,7 @@ impl RpcConversation {
 /// Returns the violation of an access to a segment that contains its range.
 fn fault_of_known_memory(
     entry: Option<&TransactionEntry>,
-    at: SegmentIndex,
+    at: ChunkSegmentIndex,
     is_read: bool,
 ) -> Option<MemoryAccessFault> {
     let entry = entry?;

@@ -5,13 +5,13 @@ use crate::flow::FrameKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::message_continuation::ReassembledRpcMessage;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{HeaderWords, RpcMessageKind};
-use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
+use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
 use crate::flow::transport_event::TransportEventKind;
 use crate::flow::transport_header::TransportHeaderSummary;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};
-use crate::rpcrdma::version2::HeaderType;
+use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
@@ -22,13 +22,13 @@ use super::{
 
 /// Kind of a message, as far as the capture shows it.
 #[derive(Clone, Copy, Debug)]
-struct InferredKind {
+struct InferredMessageKind {
     kind: RpcMessageKind,
     /// See [`CapturedMessage::is_kind_known`](crate::flow::transaction::CapturedMessage::is_kind_known).
     is_known: bool,
 }
 
-impl InferredKind {
+impl InferredMessageKind {
     const CALL: Self = Self::known(RpcMessageKind::Call);
     const REPLY: Self = Self::known(RpcMessageKind::Reply);
 
@@ -80,7 +80,7 @@ impl RpcConversation {
         };
         let Some(envelope) = TransportHeaderSummary::decode(dialect, message.bytes, message.length) else {
             // The fixed words end with the message type.
-            let is_cut = message.bytes.len() < message.length.min(HeaderWords::LENGTH);
+            let is_cut = message.bytes.len() < message.length.min(RpcRdmaHeaderWords::LENGTH);
             let why = if is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MalformedHeader };
             self.has_cut_lists |= is_cut;
             // It may have advertised memory, or have been a Call or a Reply.
@@ -117,7 +117,7 @@ impl RpcConversation {
                     message,
                 );
                 self.record_properties(sender, message);
-                *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
+                *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
@@ -132,7 +132,7 @@ impl RpcConversation {
                     dialect,
                     message,
                 );
-                *owner = TransactionKey::NONE.to_attribution(SegmentIndex::CONTROL);
+                *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
                 FrameKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Inline
@@ -206,8 +206,8 @@ impl RpcConversation {
             None => self.add_message(context, sender, (message, 1), envelope, kind),
         };
         let at = match which {
-            RpcMessageKind::Call => SegmentIndex::CALL,
-            RpcMessageKind::Reply => SegmentIndex::REPLY,
+            RpcMessageKind::Call => ChunkSegmentIndex::CALL,
+            RpcMessageKind::Reply => ChunkSegmentIndex::REPLY,
         };
         *owner = key.to_attribution(at);
         FrameKind::Message { key, which }
@@ -220,7 +220,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         (message, sends): (&RdmaMessage<'_>, u32),
         envelope: TransportHeaderSummary,
-        kind: InferredKind,
+        kind: InferredMessageKind,
     ) -> TransactionKey {
         let record = message_record(message, &envelope, (sends, kind.is_known));
         match kind.kind {
@@ -249,10 +249,10 @@ impl RpcConversation {
         envelope: &TransportHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameKind {
-        let is_call =
-            envelope.words.message_type == RpcRdmaMessageType::Version2(HeaderType::RDMA2_CALL_MIDDLE);
+        let is_call = envelope.words.message_type
+            == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        *owner = TransactionKey::NONE.to_attribution(SegmentIndex::PART);
+        *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::PART);
         let bound = (&mut *context.stats, context.limits.partial_message_bytes);
         let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
@@ -299,13 +299,13 @@ impl RpcConversation {
         sender: ConnectionSide,
         (envelope, has_invalidation): (&TransportHeaderSummary, bool),
         rpc: &Cursor<'_>,
-    ) -> Option<InferredKind> {
-        let (call, reply) = (InferredKind::CALL, InferredKind::REPLY);
+    ) -> Option<InferredMessageKind> {
+        let (call, reply) = (InferredMessageKind::CALL, InferredMessageKind::REPLY);
         // The Call may be missing from the capture. RFC 8797 section 4.1: only Replies invalidate handles.
         let answers = || match self.has_transaction(sender.peer(), envelope.xid) {
             true => reply,
-            false if has_invalidation => InferredKind { is_known: false, ..reply },
-            false => InferredKind { is_known: false, ..call },
+            false if has_invalidation => InferredMessageKind { is_known: false, ..reply },
+            false => InferredMessageKind { is_known: false, ..call },
         };
         // Only Calls advertise memory to read, except if the Requester fetches the results: then a Call of the other
         // side is waiting for the Reply.
@@ -319,14 +319,14 @@ impl RpcConversation {
         Some(match envelope.words.message_type {
             _ if envelope.words.transfer_mode == RpcTransferMode::Error => reply,
             RpcRdmaMessageType::Version2(
-                HeaderType::RDMA2_CALL_EXTERNAL
-                | HeaderType::RDMA2_CALL_MIDDLE
-                | HeaderType::RDMA2_CALL_INLINE,
+                RpcRdma2HeaderType::RDMA2_CALL_EXTERNAL
+                | RpcRdma2HeaderType::RDMA2_CALL_MIDDLE
+                | RpcRdma2HeaderType::RDMA2_CALL_INLINE,
             ) => call,
             RpcRdmaMessageType::Version2(
-                HeaderType::RDMA2_REPLY_EXTERNAL
-                | HeaderType::RDMA2_REPLY_MIDDLE
-                | HeaderType::RDMA2_REPLY_INLINE,
+                RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL
+                | RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE
+                | RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
             ) => reply,
             _ if envelope.has_position_zero() => reader(),
             // Otherwise a pending Call identifies the Reply.
@@ -339,7 +339,7 @@ impl RpcConversation {
             RpcRdmaMessageType::Prototype(_)
             | RpcRdmaMessageType::Version1(_)
             | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
-                Ok(which) => InferredKind::known(which.filter(|which| {
+                Ok(which) => InferredMessageKind::known(which.filter(|which| {
                     starts_with(rpc, envelope.xid) || self.may_have_other_xid(sender, envelope, rpc, *which)
                 })?),
                 Err(_) => answers(),
@@ -398,7 +398,7 @@ impl RpcConversation {
         if context.limits.record_transaction_frames {
             context.transaction_table.record_event(key, FrameRole::Done, *context.packet_meta);
         }
-        *owner = key.to_attribution(SegmentIndex::DONE);
+        *owner = key.to_attribution(ChunkSegmentIndex::DONE);
         FrameKind::Done { key }
     }
 }
@@ -444,7 +444,7 @@ fn xid_and_kind(bytes: &[u8], length: usize) -> Option<(Xid, Option<RpcMessageKi
         (
             RpcRdmaMessageType::Version2(htype),
             RpcTransferMode::Inline | RpcTransferMode::InChunk | RpcTransferMode::Part,
-        ) => kind(htype >= HeaderType::RDMA2_REPLY_EXTERNAL),
+        ) => kind(htype >= RpcRdma2HeaderType::RDMA2_REPLY_EXTERNAL),
         (_, RpcTransferMode::Inline) => kind(rpc_type(&cursor) == Ok(Some(RpcMessageKind::Reply))),
         (_, RpcTransferMode::Control) => kind(false),
         _ => None,

@@ -3,12 +3,12 @@
 use crate::flow::FrameKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
-use crate::flow::transaction_table::{SegmentIndex, TransactionKey};
+use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
-use super::{ConversationContext, RpcConversation, XidMatch, empty_transaction, rpc_type};
+use super::{CallXidState, ConversationContext, RpcConversation, empty_transaction, rpc_type};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
@@ -33,9 +33,11 @@ impl RpcConversation {
             }
         };
         let (key, at) = match which {
-            RpcMessageKind::Call => (self.add_plain_call(context, sender, xid, message), SegmentIndex::CALL),
+            RpcMessageKind::Call => {
+                (self.add_plain_call(context, sender, xid, message), ChunkSegmentIndex::CALL)
+            }
             RpcMessageKind::Reply => {
-                (self.add_reply(context, sender, xid, message, None), SegmentIndex::REPLY)
+                (self.add_reply(context, sender, xid, message, None), ChunkSegmentIndex::REPLY)
             }
         };
         (FrameKind::Message { key, which }, key.to_attribution(at))
@@ -49,9 +51,9 @@ impl RpcConversation {
         call: CapturedMessage,
     ) -> TransactionKey {
         let answered = match self.match_call_xid(context, sender, xid, &call) {
-            XidMatch::Copy(key) => return key,
-            XidMatch::Reply(key) => Some(key),
-            XidMatch::InUse(_) | XidMatch::NoMatch => None,
+            CallXidState::Copy(key) => return key,
+            CallXidState::Reply(key) => Some(key),
+            CallXidState::InUse(_) | CallXidState::NoMatch => None,
         };
         self.record_caller(sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);

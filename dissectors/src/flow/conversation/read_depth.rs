@@ -18,7 +18,7 @@ const MAX_TRACKED: usize = 4096;
 
 /// An RDMA Read without its last response.
 #[derive(Clone, Copy, Debug)]
-struct ReadInFlight {
+struct RdmaReadInFlight {
     owner: RdmaAttribution,
     offset: u64,
     length: u32,
@@ -27,7 +27,7 @@ struct ReadInFlight {
 /// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the last was
 /// sent: a capture of several queues reorders packets.
 #[derive(Clone, Copy, Debug)]
-struct SuspectedExcess {
+struct SuspectedReadDepthExcess {
     frame: FrameNumber,
     time: Timestamp,
     transaction: Option<TransactionKey>,
@@ -36,16 +36,16 @@ struct SuspectedExcess {
 
 /// RDMA Reads of one side.
 #[derive(Debug, Default)]
-struct SideReads {
+struct SideRdmaReads {
     /// Maximum number in flight, if the set-up was captured.
     limit: Option<u16>,
-    in_flight: VecDeque<ReadInFlight>,
-    suspect: Option<SuspectedExcess>,
+    in_flight: VecDeque<RdmaReadInFlight>,
+    suspect: Option<SuspectedReadDepthExcess>,
 }
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
 #[derive(Debug, Default)]
-pub(super) struct ReadDepths([SideReads; 2]);
+pub(super) struct ReadDepths([SideRdmaReads; 2]);
 
 impl ReadDepths {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
@@ -65,7 +65,7 @@ impl ReadDepths {
         }
     }
 
-    fn of(&mut self, reader: ConnectionSide) -> &mut SideReads {
+    fn of(&mut self, reader: ConnectionSide) -> &mut SideRdmaReads {
         let [a, b] = &mut self.0;
         if reader == ConnectionSide::A { a } else { b }
     }
@@ -94,12 +94,12 @@ impl ReadDepths {
         if length == 0 || side.in_flight.len() >= MAX_TRACKED {
             return;
         }
-        side.in_flight.push_back(ReadInFlight { owner, offset, length });
+        side.in_flight.push_back(RdmaReadInFlight { owner, offset, length });
         let count = side.in_flight.len() as u32;
         let transaction = TransactionKey::from_attribution(owner).map(|(key, _)| key);
         let (frame, time) = (context.packet_meta.last_frame(), context.packet_meta.time);
         if count > u32::from(limit) {
-            side.suspect.get_or_insert(SuspectedExcess { frame, time, transaction, count });
+            side.suspect.get_or_insert(SuspectedReadDepthExcess { frame, time, transaction, count });
         } else if count == u32::from(limit) {
             let kind = TransportEventKind::ReadsInFlight { count, limit };
             let place = (context.connection, reader);
@@ -123,7 +123,7 @@ impl ReadDepths {
         let side = self.of(reader);
         let Some(limit) = side.limit else { return };
         let end = offset.saturating_add(u64::from(length));
-        let is_answered = |read: &ReadInFlight| {
+        let is_answered = |read: &RdmaReadInFlight| {
             let read_end = read.offset.saturating_add(u64::from(read.length));
             read.owner == owner && read.offset <= offset && end <= read_end
         };
@@ -138,7 +138,7 @@ impl ReadDepths {
             side.in_flight.pop_front();
         }
         let Some(suspect) = side.suspect.take() else { return };
-        let SuspectedExcess { frame, time, transaction, count } = suspect;
+        let SuspectedReadDepthExcess { frame, time, transaction, count } = suspect;
         let is_certain = is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS;
         let kind = TransportEventKind::ReadsInFlight { count, limit };
         let place = (context.connection, reader);

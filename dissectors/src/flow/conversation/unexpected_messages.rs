@@ -5,13 +5,13 @@
 
 use crate::field::NullObserver;
 use crate::flow::statistics::UndecodedReason;
-use crate::flow::transaction::{CapturedMessage, HeaderWords, RpcMessageKind, Transaction};
+use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_table::{TransactionEntry, TransactionKey};
-use crate::flow::transport_event::{MessageFault, RpcRdmaHeaderFault, TransportEventKind};
+use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportEventKind, UnexpectedMessageReason};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaMessage};
 use crate::rpc::{RpcMsg, Xid};
-use crate::rpcrdma::{self, AnyDialectHeader, ErrCode, RdmaProc};
+use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
 use super::memory_access::MIN_LOSSLESS_NS;
@@ -168,7 +168,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<MessageFault> {
+    ) -> Option<UnexpectedMessageReason> {
         let may_lack_call =
             self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
         if may_lack_call || !self.may_suspect(context) {
@@ -178,20 +178,20 @@ impl RpcConversation {
             let own =
                 self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
             return Some(match own.is_some_and(TransactionEntry::is_open) {
-                true => MessageFault::ErrorByRequester,
-                false => MessageFault::ErrorWithoutCall,
+                true => UnexpectedMessageReason::ErrorByRequester,
+                false => UnexpectedMessageReason::ErrorWithoutCall,
             });
         }
         if reply.is_nomsg() {
             let has_called = self.credits_of(sender.peer()).call_count > 0;
             return Some(match has_called {
-                true => MessageFault::LongReplyWithoutCall,
-                false => MessageFault::LongCallWithoutChunk,
+                true => UnexpectedMessageReason::LongReplyWithoutCall,
+                false => UnexpectedMessageReason::LongCallWithoutChunk,
             });
         }
         // The kind of a message without its RPC message is a guess.
         let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();
-        is_certain.then_some(MessageFault::ReplyWithoutCall)
+        is_certain.then_some(UnexpectedMessageReason::ReplyWithoutCall)
     }
 
     /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
@@ -202,7 +202,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<MessageFault> {
+    ) -> Option<UnexpectedMessageReason> {
         let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
         (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
     }
@@ -225,7 +225,10 @@ impl RpcConversation {
         if let Some(inner) = inline_xid(reply).filter(|inner| *inner != outer) {
             let has_rpc = RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullObserver).is_ok();
             if has_rpc {
-                let kind = TransportEventKind::UnexpectedMessage(MessageFault::XidMismatch { outer, inner });
+                let kind = TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
+                    outer,
+                    inner,
+                });
                 self.record_version1(context, sender, Some(key), kind);
             }
             return;
@@ -264,7 +267,7 @@ impl RpcConversation {
         context: &ConversationContext<'_>,
         sender: ConnectionSide,
         transaction: TransactionKey,
-        fault: MessageFault,
+        fault: UnexpectedMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedMessage {
@@ -331,7 +334,7 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
     if version == Some(rpcrdma::VERSION) {
         match (proc, code) {
             (Some(RdmaProc::RDMA_DONE), _) => return None,
-            (Some(RdmaProc::RDMA_ERROR), Some(code)) if ErrCode(code).name().is_none() => {
+            (Some(RdmaProc::RDMA_ERROR), Some(code)) if RpcRdma1ErrCode(code).name().is_none() => {
                 return Some(RpcRdmaHeaderFault::ErrorCode(code));
             }
             _ => {}
@@ -340,7 +343,7 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
     if message.length < rpcrdma::MIN_HEADER_BYTES {
         return Some(RpcRdmaHeaderFault::Short);
     }
-    if message.bytes.len() < HeaderWords::LENGTH {
+    if message.bytes.len() < RpcRdmaHeaderWords::LENGTH {
         return None;
     }
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);

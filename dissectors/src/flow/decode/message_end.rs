@@ -19,7 +19,7 @@ pub(super) fn read_protection<'a, O: Observer<'a>>(
 ) -> Result<(), XdrError> {
     match payload {
         GssPayload::Integrity => {
-            gss::IntegrityChecksum::read(cursor, observer)?;
+            gss::GssIntegrityChecksum::read(cursor, observer)?;
             cursor.expect_end()
         }
         // Plain arguments and results have a cursor of their own, which checks their end.

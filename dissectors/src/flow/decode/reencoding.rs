@@ -5,7 +5,7 @@ use crate::nfs::Procedure;
 use crate::rpc;
 use crate::rpc::gss::{self, GssControlMessage, GssPayload};
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
-use crate::xdr::{Cursor, DataItemSplice, Encoder, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
 
 use super::{RpcMessageKind, TransactionMessages};
 
@@ -17,7 +17,7 @@ pub struct ReencodedMessage<'a> {
     /// The RPC message: the inline part, or the content of the chunk that holds all of it.
     pub message: ReencodedBytes<'a>,
     /// Data items transferred in chunks. In a Call their positions are those of its Read chunks.
-    pub splices: Vec<DataItemSplice>,
+    pub splices: Vec<ReducedDataItem>,
 }
 
 /// Bytes as they were sent, and as they re-encode after decoding.
@@ -116,9 +116,11 @@ fn reencode_message(
                 result = body(&mut protected.body, encoder);
             });
             result?;
-            gss::IntegrityChecksum::read(&mut cursor, &mut NullObserver)?.encode(encoder);
+            gss::GssIntegrityChecksum::read(&mut cursor, &mut NullObserver)?.encode(encoder);
         }
-        (GssPayload::Privacy, _) => gss::PrivData::read(&mut cursor, &mut NullObserver)?.encode(encoder),
+        (GssPayload::Privacy, _) => {
+            gss::RpcGssPrivData::read(&mut cursor, &mut NullObserver)?.encode(encoder)
+        }
         (GssPayload::Control(control), RpcMessageKind::Call) => {
             control.reencode_arguments(&mut cursor, encoder)?
         }

@@ -3,7 +3,7 @@
 //! Markers point at it (RFC 5044 section 6). Without them the structure decides: the headers of an FPDU
 //! have many bits that random bytes do not match, its length leads to the next FPDU or to the end of the
 //! segment, where senders align FPDUs if they can (RFC 5044 section 5.1), and its CRC, if used, is correct.
-//! [`SearchBudget`] limits the bytes over which CRCs are computed; beyond it, only structure decides.
+//! [`FpduSearchBudget`] limits the bytes over which CRCs are computed; beyond it, only structure decides.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
 use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::Handle;
 
-use super::markers::Markers;
+use super::markers::MpaMarkerPositions;
 
 /// Confidence that an FPDU begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +46,13 @@ enum FpduEvidence {
 /// Remaining bytes over which CRCs may be computed while one segment is searched. Without it, bytes that
 /// look like headers everywhere would each cost the length of the segment.
 #[derive(Debug, Default)]
-pub(super) struct SearchBudget(Cell<usize>);
+pub(super) struct FpduSearchBudget(Cell<usize>);
 
 /// Bytes over which CRCs may be computed, as a multiple of the segment length. Some FPDUs are examined more
 /// than once, and few bytes that begin no FPDU look like headers.
 const CRC_EFFORT_FACTOR: usize = 16;
 
-impl SearchBudget {
+impl FpduSearchBudget {
     /// Creates the budget for a segment of `length` bytes.
     pub(super) fn for_segment(length: usize) -> Self {
         Self(Cell::new(length.saturating_mul(CRC_EFFORT_FACTOR)))
@@ -76,7 +76,7 @@ pub(super) struct FpduSearchBytes<'a> {
     /// Stream position of the first byte.
     pub(super) at: StreamPosition,
     /// Budget of the search.
-    pub(super) budget: &'a SearchBudget,
+    pub(super) budget: &'a FpduSearchBudget,
 }
 
 /// An FPDU that was found.
@@ -84,7 +84,7 @@ pub(super) struct FpduSearchBytes<'a> {
 pub(super) struct FoundFpdu {
     /// Offset from the start of the bytes.
     pub(super) offset: usize,
-    pub(super) markers: Markers,
+    pub(super) markers: MpaMarkerPositions,
     pub(super) confidence: FpduConfidence,
 }
 
@@ -99,7 +99,7 @@ impl FpduSearchBytes<'_> {
     fn copy_without_markers(
         &self,
         offset: usize,
-        markers: Markers,
+        markers: MpaMarkerPositions,
         into: &mut [u8; MAX_HEADER_BYTES],
     ) -> usize {
         let mut count = 0;
@@ -116,7 +116,11 @@ impl FpduSearchBytes<'_> {
 
     /// Decodes the headers of the FPDU at an offset, and computes its end. `None` if too few bytes are
     /// available.
-    fn decode_fpdu(&self, offset: usize, markers: Markers) -> Option<Result<CandidateFpdu, FpduMismatch>> {
+    fn decode_fpdu(
+        &self,
+        offset: usize,
+        markers: MpaMarkerPositions,
+    ) -> Option<Result<CandidateFpdu, FpduMismatch>> {
         let mut headers = [0; MAX_HEADER_BYTES];
         let count = self.copy_without_markers(offset, markers, &mut headers);
         let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullObserver)?;
@@ -135,7 +139,7 @@ impl FpduSearchBytes<'_> {
 
     /// Returns `true` if a marker between two offsets points at the first, or after the marker that may be
     /// there. `None` if a marker points elsewhere.
-    fn check_markers(&self, offset: usize, end: usize, markers: Markers) -> Option<bool> {
+    fn check_markers(&self, offset: usize, end: usize, markers: MpaMarkerPositions) -> Option<bool> {
         let mut is_pointed_at = false;
         let mut next = markers.next_marker(self.at + offset as u64);
         let mut begins = offset;
@@ -172,7 +176,7 @@ impl FpduSearchBytes<'_> {
     fn evaluate(
         &self,
         offset: usize,
-        markers: Markers,
+        markers: MpaMarkerPositions,
         known: &impl Fn(Handle) -> bool,
     ) -> Option<FpduEvidence> {
         let mut evidence = None;
@@ -215,18 +219,20 @@ impl FpduSearchBytes<'_> {
         &self,
         offset: usize,
         known: &impl Fn(Handle) -> bool,
-    ) -> Option<(FpduEvidence, Markers)> {
+    ) -> Option<(FpduEvidence, MpaMarkerPositions)> {
         if self.bytes.get(offset..offset + Marker::LENGTH) == Some(&[0; Marker::LENGTH]) {
             // A marker before an FPDU, or the CRC of the previous FPDU if CRCs are not used.
-            let markers = Markers::At(self.at + offset as u64);
+            let markers = MpaMarkerPositions::At(self.at + offset as u64);
             let evidence = self.evaluate(offset, markers, known)?;
-            let without = self.evaluate(offset + Marker::LENGTH, Markers::Off, known);
+            let without = self.evaluate(offset + Marker::LENGTH, MpaMarkerPositions::Off, known);
             return without.is_none_or(|without| without < evidence).then_some((evidence, markers));
         }
         if !may_be_header(self.bytes, offset) {
             return None;
         }
-        let without = self.evaluate(offset, Markers::Off, known).map(|evidence| (evidence, Markers::Off));
+        let without = self
+            .evaluate(offset, MpaMarkerPositions::Off, known)
+            .map(|evidence| (evidence, MpaMarkerPositions::Off));
         if without.is_some_and(|(evidence, _)| evidence >= FpduEvidence::EndsExactly) {
             return without;
         }
@@ -239,7 +245,7 @@ impl FpduSearchBytes<'_> {
             if marker.reserved != 0 || usize::from(marker.fpduptr) != behind {
                 return None;
             }
-            let markers = Markers::At(self.at + place as u64);
+            let markers = MpaMarkerPositions::At(self.at + place as u64);
             self.evaluate(offset, markers, known).map(|evidence| (evidence, markers))
         });
         with.chain(without).reduce(|best, other| if other.0 > best.0 { other } else { best })
@@ -260,7 +266,12 @@ struct CandidateFpdu {
 struct FpduMismatch;
 
 /// Maps evidence to confidence. Weak evidence counts only at the first bytes of a segment.
-fn classify(offset: usize, evidence: FpduEvidence, markers: Markers, are_told: bool) -> Option<FoundFpdu> {
+fn classify(
+    offset: usize,
+    evidence: FpduEvidence,
+    markers: MpaMarkerPositions,
+    are_told: bool,
+) -> Option<FoundFpdu> {
     let trust = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
         FpduEvidence::Headers => FpduConfidence::Tentative,
@@ -283,11 +294,11 @@ pub(super) fn find_at_start(
 /// FPDU began. `known`: returns `true` for STags of known memory.
 pub(super) fn find(
     bytes: &FpduSearchBytes<'_>,
-    markers: Option<Markers>,
+    markers: Option<MpaMarkerPositions>,
     began: Option<StreamPosition>,
     known: impl Fn(Handle) -> bool,
 ) -> Option<FoundFpdu> {
-    if let Some(markers @ Markers::At(_)) = markers
+    if let Some(markers @ MpaMarkerPositions::At(_)) = markers
         && let Some(offset) = find_by_marker(bytes, markers, &known)
     {
         return Some(FoundFpdu { offset, markers, confidence: FpduConfidence::Certain });
@@ -320,7 +331,7 @@ fn may_be_header(bytes: &[u8], offset: usize) -> bool {
 /// Returns the offset of the first FPDU at which a marker points.
 fn find_by_marker(
     bytes: &FpduSearchBytes<'_>,
-    markers: Markers,
+    markers: MpaMarkerPositions,
     known: &impl Fn(Handle) -> bool,
 ) -> Option<usize> {
     let mut next = markers.next_marker(bytes.at)?;
@@ -344,7 +355,7 @@ mod tests {
     use super::*;
     use crate::iwarp::rdmap::RdmapOpcode;
 
-    fn left(work: &SearchBudget) -> usize {
+    fn left(work: &FpduSearchBudget) -> usize {
         work.0.get()
     }
 
@@ -353,9 +364,9 @@ mod tests {
         // An RDMA Write of half the segment begins at every fourth byte.
         let mut bytes = [&[0xff; 4][..], &[0x80, 0x00, 0xc1, 0x40].repeat(8190)].concat();
         bytes.extend([0; 32758]);
-        let work = SearchBudget::for_segment(bytes.len());
+        let work = FpduSearchBudget::for_segment(bytes.len());
         let searched = FpduSearchBytes { bytes: &bytes, length: bytes.len(), at: START, budget: &work };
-        assert_eq!(find(&searched, Some(Markers::Off), None, |_| false), None);
+        assert_eq!(find(&searched, Some(MpaMarkerPositions::Off), None, |_| false), None);
         assert_eq!(left(&work), 0);
     }
 
@@ -368,7 +379,7 @@ mod tests {
             sender.send(RdmapOpcode::SEND, &payload(100, 2));
             let rest = &sender.bytes[20..];
             let all = rest.len() * CRC_EFFORT_FACTOR;
-            let work = SearchBudget::for_segment(rest.len());
+            let work = FpduSearchBudget::for_segment(rest.len());
             let found = find(
                 &FpduSearchBytes { bytes: rest, length: rest.len(), at: START + 20, budget: &work },
                 None,

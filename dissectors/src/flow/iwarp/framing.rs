@@ -15,8 +15,8 @@ use crate::iwarp::mpa::{
 use crate::rdma::PacketPayload;
 
 use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
-use super::fpdu_search::{self, FpduConfidence, SearchBudget};
-use super::markers::Markers;
+use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
+use super::markers::MpaMarkerPositions;
 use super::payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes};
 use super::segment_order;
 use super::startup_faults;
@@ -48,7 +48,7 @@ enum MpaFramingState {
 pub(super) struct FpduFraming {
     state: MpaFramingState,
     /// `None` if their use or their positions are unknown.
-    markers: Option<Markers>,
+    markers: Option<MpaMarkerPositions>,
     /// Use of markers requested by the other side, if known.
     requested_markers: Option<bool>,
     /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
@@ -64,7 +64,7 @@ pub(super) struct FpduFraming {
     /// prove damage.
     is_proven: bool,
     /// Budget of the FPDU search in the current bytes.
-    search_budget: SearchBudget,
+    search_budget: FpduSearchBudget,
 }
 
 /// Returns the reason for bytes in which no FPDU was found.
@@ -77,7 +77,7 @@ impl FpduFraming {
     pub(super) fn set_requested_markers(&mut self, are_needed: bool) {
         self.requested_markers = Some(are_needed);
         if !are_needed && self.markers.is_none() {
-            self.markers = Some(Markers::Off);
+            self.markers = Some(MpaMarkerPositions::Off);
         }
     }
 
@@ -109,7 +109,7 @@ impl FpduFraming {
         out: &mut impl FpduSink,
     ) {
         let mut run = UnparsedBytes::new(piece);
-        self.search_budget = SearchBudget::for_segment(run.bytes.len());
+        self.search_budget = FpduSearchBudget::for_segment(run.bytes.len());
         self.recheck_tentative_fpdu(&run, shared, out);
         while run.length > 0 {
             match self.state {
@@ -177,18 +177,18 @@ impl FpduFraming {
         else {
             return;
         };
-        if let Some(Markers::At(_)) = self.markers {
+        if let Some(MpaMarkerPositions::At(_)) = self.markers {
             return;
         }
         let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
         if let Some(found) = found
-            && (found.confidence, found.markers) == (FpduConfidence::Certain, Markers::Off)
+            && (found.confidence, found.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
         {
             shared.counts.skipped_bytes += captured;
             self.payload_buffer.reject(UndecodedReason::Framing, out);
-            self.markers = Some(Markers::Off);
+            self.markers = Some(MpaMarkerPositions::Off);
             self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
             self.is_proven = false;
         }
@@ -202,7 +202,7 @@ impl FpduFraming {
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) -> bool {
-        if self.markers != Some(Markers::Off) {
+        if self.markers != Some(MpaMarkerPositions::Off) {
             return false;
         }
         let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullObserver) else { return false };
@@ -496,14 +496,14 @@ impl FpduFraming {
         }
         // If the use of markers is unknown, the first word decides it: no ULPDU has length zero.
         if self.markers.is_none() && fpdu.processed_bytes == FpduHeader::LENGTH {
-            self.markers = Some(Markers::Off);
+            self.markers = Some(MpaMarkerPositions::Off);
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
             if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
                 out.transport_event(TransportEventKind::Rdmap(RdmapFault::NoMarkers), part.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
-                self.markers = Some(Markers::At(began));
+                self.markers = Some(MpaMarkerPositions::At(began));
                 self.are_markers_confirmed = true;
                 fpdu.processed_bytes = 0;
                 return;
@@ -560,7 +560,7 @@ impl FpduFraming {
     /// Confirms or rejects the previous FPDU, which waited for its successor.
     fn resolve_unconfirmed_fpdu(&mut self, is_one: bool, out: &mut impl FpduSink) {
         if let Some((segment, length, _)) = self.payload_buffer.unconfirmed.take() {
-            self.are_markers_confirmed |= is_one && self.markers != Some(Markers::Off);
+            self.are_markers_confirmed |= is_one && self.markers != Some(MpaMarkerPositions::Off);
             if is_one {
                 self.payload_buffer.deliver(&segment, length, out)
             } else {
@@ -632,7 +632,7 @@ impl FpduFraming {
         self.is_proven = false;
         // Inferred from structure, possibly wrong.
         match (self.requested_markers, self.startup_end) {
-            (Some(true), Some(start)) => self.markers = Some(Markers::At(start)),
+            (Some(true), Some(start)) => self.markers = Some(MpaMarkerPositions::At(start)),
             (None, _) if !self.are_markers_confirmed => self.markers = None,
             _ => {}
         }
@@ -657,11 +657,11 @@ impl FpduFraming {
             out.undecoded(framing_reason(skipped.is_cut()), skipped.meta);
         }
         if let Some(found) = found {
-            if self.markers.is_none() && found.markers == Markers::Off {
+            if self.markers.is_none() && found.markers == MpaMarkerPositions::Off {
                 self.markers_unproven_until = run.at + MARKER_INTERVAL;
             }
             self.are_markers_confirmed |=
-                found.markers != Markers::Off && found.confidence == FpduConfidence::Certain;
+                found.markers != MpaMarkerPositions::Off && found.confidence == FpduConfidence::Certain;
             self.markers = Some(found.markers);
             self.state = MpaFramingState::AtFpduStart(found.confidence);
         }
@@ -672,13 +672,13 @@ impl FpduFraming {
         let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
-        let markers = found.map_or(Markers::Off, |found| found.markers);
+        let markers = found.map_or(MpaMarkerPositions::Off, |found| found.markers);
         self.markers = Some(markers);
-        if markers != Markers::Off {
+        if markers != MpaMarkerPositions::Off {
             self.markers_unproven_until = 0;
         }
-        self.are_markers_confirmed =
-            markers != Markers::Off && found.is_some_and(|found| found.confidence == FpduConfidence::Certain);
+        self.are_markers_confirmed = markers != MpaMarkerPositions::Off
+            && found.is_some_and(|found| found.confidence == FpduConfidence::Certain);
         found.map_or(FpduConfidence::Tentative, |found| found.confidence)
     }
 

@@ -11,7 +11,7 @@ const BYTES_BETWEEN_MARKERS: u64 = MARKER_INTERVAL - MARKER_BYTES;
 
 /// Markers of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Markers {
+pub(super) enum MpaMarkerPositions {
     /// No markers.
     #[default]
     Off,
@@ -19,7 +19,7 @@ pub(super) enum Markers {
     At(StreamPosition),
 }
 
-impl Markers {
+impl MpaMarkerPositions {
     /// Returns the distance in bytes, 0 to 511, of a position from the last marker at or before it. Markers
     /// also precede the first one, so positions may be before it.
     fn distance_from_marker(marker: StreamPosition, position: StreamPosition) -> u64 {
@@ -59,19 +59,19 @@ mod tests {
 
     #[test]
     fn rfc5044_section_4_3_markers_stand_at_every_512th_byte_from_the_first() {
-        let markers = Markers::At(11);
+        let markers = MpaMarkerPositions::At(11);
         let mut at = 11;
         for expected in [11, 523, 1035] {
             assert_eq!(markers.next_marker(at), Some(expected));
             at = expected + 1;
         }
         assert_eq!([10, 11, 12, 14, 15].map(|at| markers.remaining_marker_bytes(at)), [0, 4, 3, 1, 0]);
-        assert_eq!(Markers::Off.next_marker(5), None);
+        assert_eq!(MpaMarkerPositions::Off.next_marker(5), None);
     }
 
     #[test]
     fn rfc5044_section_4_3_an_fpdu_is_longer_by_the_markers_in_it() {
-        let markers = Markers::At(1000);
+        let markers = MpaMarkerPositions::At(1000);
         assert_eq!(markers.end_of(1000, 508), 1512);
         assert_eq!(markers.end_of(1000, 509), 1517);
         assert_eq!(markers.end_of(1004, 508), 1512);
@@ -82,7 +82,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_counted_is_what_is_walked(marker in 0u64..2000, from in 0u64..4000, count in 0u64..3000) {
-            let markers = Markers::At(marker);
+            let markers = MpaMarkerPositions::At(marker);
             let mut at = from;
             for left in (0..count).rev() {
                 at += markers.remaining_marker_bytes(at) + 1;

@@ -22,7 +22,7 @@ use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
 
 use super::payload::FpduPayload;
-use super::segment_order::SegmentOrder;
+use super::segment_order::DdpSegmentOrder;
 use super::{IwarpEvent, IwarpEventSink};
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
@@ -38,7 +38,7 @@ const MAX_MESSAGE_FRAMES: usize = 4096;
 
 /// An RDMA Read without its complete response.
 #[derive(Debug)]
-pub(super) struct OutstandingRead {
+pub(super) struct OutstandingRdmaRead {
     pub(super) sink_stag: Handle,
     pub(super) sink_offset: u64,
     pub(super) length: u32,
@@ -46,7 +46,7 @@ pub(super) struct OutstandingRead {
     attribution: RdmaAttribution,
 }
 
-impl OutstandingRead {
+impl OutstandingRdmaRead {
     /// Returns the source offset of response bytes placed at `offset` of memory `stag`.
     fn map_to_source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
         let into = offset.checked_sub(self.sink_offset)?;
@@ -82,7 +82,7 @@ const MAX_TAGGED_HEADER_BYTES: u64 = TAGGED_HEADER_BYTES + 4;
 
 /// An RDMA Write that is not complete yet.
 #[derive(Debug)]
-struct OngoingWrite {
+struct OngoingRdmaWrite {
     stag: Handle,
     /// Offset of its next bytes.
     next_offset: u64,
@@ -181,9 +181,9 @@ const MAX_HEADER_BYTES: usize = ReadRequest::LENGTH;
 #[derive(Debug, Default)]
 pub(super) struct IwarpMessages {
     send_reassembly: IwarpSendReassembly,
-    ongoing_write: Option<OngoingWrite>,
+    ongoing_write: Option<OngoingRdmaWrite>,
     /// In the order of the requests.
-    outstanding_reads: VecDeque<OutstandingRead>,
+    outstanding_reads: VecDeque<OutstandingRdmaRead>,
     /// Sorted by stream position.
     sent_messages: VecDeque<SentIwarpMessage>,
     /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
@@ -194,7 +194,7 @@ pub(super) struct IwarpMessages {
     /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
     /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
-    pub(super) order: Option<Box<SegmentOrder>>,
+    pub(super) order: Option<Box<DdpSegmentOrder>>,
 }
 
 impl IwarpMessages {
@@ -204,14 +204,14 @@ impl IwarpMessages {
     }
 
     /// Returns the RDMA Reads without their complete responses, if all requests since the start-up frame are known.
-    pub(super) fn known_reads(&self) -> Option<&VecDeque<OutstandingRead>> {
+    pub(super) fn known_reads(&self) -> Option<&VecDeque<OutstandingRdmaRead>> {
         let knows_all = self.order.as_ref().is_some_and(|order| order.has_all_fpdus());
         Some(&self.outstanding_reads).filter(|reads| knows_all && reads.len() < MAX_OUTSTANDING_READS)
     }
 
     /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.outstanding_reads.capacity() * size_of::<OutstandingRead>()
+        self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
             + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
             + self.chunk_data.capacity() * size_of::<SentChunkData>()
     }
@@ -285,7 +285,7 @@ impl IwarpMessages {
         }
         let write = match &mut self.ongoing_write {
             Some(write) if write.stag == stag && write.next_offset == offset => write,
-            other => other.insert(OngoingWrite {
+            other => other.insert(OngoingRdmaWrite {
                 stag,
                 next_offset: offset,
                 attribution: RdmaAttribution::default(),
@@ -525,7 +525,7 @@ impl IwarpMessages {
         if self.outstanding_reads.len() >= MAX_OUTSTANDING_READS {
             self.outstanding_reads.pop_front();
         }
-        self.outstanding_reads.push_back(OutstandingRead {
+        self.outstanding_reads.push_back(OutstandingRdmaRead {
             sink_stag: request.sink_stag,
             sink_offset: request.sink_offset,
             length: request.length,

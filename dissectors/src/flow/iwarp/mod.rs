@@ -46,11 +46,11 @@ use super::transport_event::{RdmapFault, TransportEventKind};
 
 pub use segment_view::observe_segment;
 
-use fpdu_search::{FpduConfidence, SearchBudget};
+use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::FpduFraming;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
-use segment_order::SegmentOrder;
+use segment_order::DdpSegmentOrder;
 
 /// Event decoded from the bytes of a stream.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub(super) enum IwarpEvent<'a> {
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
 pub(super) fn begins_fpdu(data: PacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
-    let work = SearchBudget::for_segment(data.bytes.len());
+    let work = FpduSearchBudget::for_segment(data.bytes.len());
     let bytes = fpdu_search::FpduSearchBytes {
         bytes: data.bytes,
         length,
@@ -402,7 +402,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>) {
         self.startup = Some((startup, packet_meta.set_up_frame()));
         if self.sink.records_events() {
-            self.own.order = Some(Box::new(SegmentOrder::at_start(startup.kind)));
+            self.own.order = Some(Box::new(DdpSegmentOrder::at_start(startup.kind)));
         }
         self.sink.event(packet_meta, IwarpEvent::Startup);
     }

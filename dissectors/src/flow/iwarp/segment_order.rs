@@ -14,7 +14,7 @@ use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::Handle;
 
 use super::CrcUse;
-use super::messages::OutstandingRead;
+use super::messages::OutstandingRdmaRead;
 use super::payload::FpduPayload;
 use super::unparsed_bytes::UnparsedBytes;
 
@@ -150,9 +150,9 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
 
 /// A message whose last segment is still to come.
 #[derive(Clone, Copy, Debug)]
-struct OpenMessage {
+struct UnfinishedDdpMessage {
     opcode: RdmapOpcode,
-    target: OpenTarget,
+    target: DdpMessageTarget,
     /// Offset of its first byte.
     start: u64,
     /// Offset of its next byte.
@@ -161,7 +161,7 @@ struct OpenMessage {
 
 /// Destination of all segments of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OpenTarget {
+enum DdpMessageTarget {
     Tagged(Handle),
     Untagged(DdpQueue, MessageNumber),
 }
@@ -171,7 +171,7 @@ const QUEUES: usize = 3;
 
 /// Order of the segments of one direction.
 #[derive(Debug, Default)]
-pub(super) struct SegmentOrder {
+pub(super) struct DdpSegmentOrder {
     /// Start-up frame of the side, if it has sent no FPDU since.
     first_of: Option<MpaStartupFrameKind>,
     /// `true` if all FPDUs since the start-up frame are known.
@@ -182,10 +182,10 @@ pub(super) struct SegmentOrder {
     knows_open: bool,
     /// Next number of each queue, if known.
     next_numbers: [Option<MessageNumber>; QUEUES],
-    open: Option<OpenMessage>,
+    open: Option<UnfinishedDdpMessage>,
 }
 
-impl SegmentOrder {
+impl DdpSegmentOrder {
     /// Creates the order after the start-up frame: numbers begin with 1 (RFC 5041 section 4.3).
     pub(super) fn at_start(kind: MpaStartupFrameKind) -> Self {
         Self {
@@ -218,7 +218,7 @@ impl SegmentOrder {
     pub(super) fn check(
         &mut self,
         payload: &FpduPayload<'_>,
-        reads: Option<&VecDeque<OutstandingRead>>,
+        reads: Option<&VecDeque<OutstandingRdmaRead>>,
         is_peer_silent: bool,
     ) -> Option<RdmapFault> {
         if payload.offset > 0 {
@@ -229,24 +229,24 @@ impl SegmentOrder {
         let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
         let length = u64::from(payload.length);
         let (target, start) = match target {
-            DdpTarget::Tagged { stag, offset } => (OpenTarget::Tagged(stag), offset),
+            DdpTarget::Tagged { stag, offset } => (DdpMessageTarget::Tagged(stag), offset),
             DdpTarget::Untagged { queue, number, offset } => {
-                (OpenTarget::Untagged(queue, number), u64::from(offset))
+                (DdpMessageTarget::Untagged(queue, number), u64::from(offset))
             }
         };
         let open = self.open.take();
         let is_next_part = open.is_some_and(|open| open.target == target && open.opcode == opcode);
         let fault = match open {
             Some(open) if is_next_part => continuation_fault(&open, start),
-            Some(OpenMessage { opcode, .. }) => Some(RdmapFault::Interrupted { opcode }),
+            Some(UnfinishedDdpMessage { opcode, .. }) => Some(RdmapFault::Interrupted { opcode }),
             None => self.beginning_fault(target, start),
         };
         let message = match open {
-            Some(open) if is_next_part => OpenMessage { next: start.wrapping_add(length), ..open },
-            _ => OpenMessage { opcode, target, start, next: start.wrapping_add(length) },
+            Some(open) if is_next_part => UnfinishedDdpMessage { next: start.wrapping_add(length), ..open },
+            _ => UnfinishedDdpMessage { opcode, target, start, next: start.wrapping_add(length) },
         };
         let response_fault = match (target, reads) {
-            (OpenTarget::Tagged(stag), Some(reads))
+            (DdpMessageTarget::Tagged(stag), Some(reads))
                 if opcode == RdmapOpcode::READ_RESPONSE && self.are_responses_regular && length > 0 =>
             {
                 response_fault(stag, &message, (start, payload.length, is_last), reads)
@@ -255,7 +255,7 @@ impl SegmentOrder {
         };
         // After a deviation, the requests that wait are unknown.
         self.are_responses_regular &= response_fault.is_none();
-        if let OpenTarget::Untagged(queue, number) = target
+        if let DdpMessageTarget::Untagged(queue, number) = target
             && let Some(next) = self.next_numbers.get_mut(queue.0 as usize)
         {
             *next = Some(MessageNumber(number.0.wrapping_add(u32::from(is_last))));
@@ -270,8 +270,8 @@ impl SegmentOrder {
     }
 
     /// Returns the deviation of the first segment of a message.
-    fn beginning_fault(&self, target: OpenTarget, offset: u64) -> Option<RdmapFault> {
-        let OpenTarget::Untagged(queue, number) = target else { return None };
+    fn beginning_fault(&self, target: DdpMessageTarget, offset: u64) -> Option<RdmapFault> {
+        let DdpMessageTarget::Untagged(queue, number) = target else { return None };
         let expected = self.next_numbers.get(queue.0 as usize).copied().flatten();
         match expected {
             Some(expected) if expected != number => {
@@ -286,13 +286,13 @@ impl SegmentOrder {
 }
 
 /// Returns the deviation of a segment that continues a message.
-fn continuation_fault(open: &OpenMessage, offset: u64) -> Option<RdmapFault> {
+fn continuation_fault(open: &UnfinishedDdpMessage, offset: u64) -> Option<RdmapFault> {
     if offset == open.next {
         return None;
     }
     Some(match open.target {
-        OpenTarget::Tagged(stag) => RdmapFault::TaggedOffset { stag, offset, expected: open.next },
-        OpenTarget::Untagged(..) => {
+        DdpMessageTarget::Tagged(stag) => RdmapFault::TaggedOffset { stag, offset, expected: open.next },
+        DdpMessageTarget::Untagged(..) => {
             RdmapFault::MessageOffset { offset: offset as u32, expected: open.next as u32 }
         }
     })
@@ -302,12 +302,12 @@ fn continuation_fault(open: &OpenMessage, offset: u64) -> Option<RdmapFault> {
 /// 5.2), so requests without bytes do not count.
 fn response_fault(
     stag: Handle,
-    message: &OpenMessage,
+    message: &UnfinishedDdpMessage,
     (offset, length, is_last): (u64, u32, bool),
-    reads: &VecDeque<OutstandingRead>,
+    reads: &VecDeque<OutstandingRdmaRead>,
 ) -> Option<RdmapFault> {
     let end = offset.checked_add(u64::from(length))?;
-    let is_sink = |read: &&OutstandingRead| {
+    let is_sink = |read: &&OutstandingRdmaRead| {
         read.sink_stag == stag
             && read.sink_offset <= offset
             && end <= read.sink_offset.saturating_add(u64::from(read.length))

@@ -6,7 +6,7 @@ use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{Marker, MpaStartupFrame};
 
-use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBytes, SearchBudget};
+use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBudget, FpduSearchBytes};
 
 /// Stream position assumed for the segment.
 const ASSUMED_POSITION: StreamPosition = 1 << 32;
@@ -20,7 +20,7 @@ pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer
 fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut ObserverRef<'_, 'a>) {
     let startup = MpaStartupFrame::decode(payload, observer);
     let mut rest = payload.skip_bytes(startup.map_or(0, |startup| startup.length));
-    let work = SearchBudget::for_segment(rest.bytes.len());
+    let work = FpduSearchBudget::for_segment(rest.bytes.len());
     let Some(found) = first_fpdu(rest, &work) else { return };
     let markers = found.markers;
     let mut at = ASSUMED_POSITION + found.offset as u64;
@@ -45,7 +45,7 @@ fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut ObserverRef<'_,
 /// Returns the first FPDU of a segment: at the first byte, where senders align FPDUs, or a certain one
 /// after it. A tentative one in the middle may as well be file data, and the stream that could confirm it
 /// is not available.
-fn first_fpdu(rest: CapturedSlice<'_>, work: &SearchBudget) -> Option<FoundFpdu> {
+fn first_fpdu(rest: CapturedSlice<'_>, work: &FpduSearchBudget) -> Option<FoundFpdu> {
     let mut from = 0;
     loop {
         let CapturedSlice { bytes, length, .. } = rest.skip_bytes(from);

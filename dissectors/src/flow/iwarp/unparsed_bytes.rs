@@ -3,7 +3,7 @@
 use crate::flow::PacketMeta;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 
-use super::fpdu_search::{self, SearchBudget};
+use super::fpdu_search::{self, FpduSearchBudget};
 
 /// Stream bytes that were not parsed yet.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl<'a> UnparsedBytes<'a> {
         self.bytes.len() < self.length as usize
     }
 
-    pub(super) fn to_search_bytes<'b>(self, work: &'b SearchBudget) -> fpdu_search::FpduSearchBytes<'b>
+    pub(super) fn to_search_bytes<'b>(self, work: &'b FpduSearchBudget) -> fpdu_search::FpduSearchBytes<'b>
     where
         'a: 'b,
     {

@@ -91,7 +91,7 @@ const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
-struct PreviousDirection {
+struct PreviousSequenceRange {
     syn: Option<TcpSequence>,
     from: TcpSequence,
     last: TcpSequence,
@@ -102,7 +102,7 @@ struct PreviousDirection {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousIncarnation {
     /// Ranges of both directions.
-    directions: [Option<PreviousDirection>; 2],
+    directions: [Option<PreviousSequenceRange>; 2],
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
@@ -288,10 +288,10 @@ impl TcpStreamDirection {
     }
 
     /// Returns the range of its segments, from the SYN to the number after the FIN.
-    fn to_previous(&self) -> Option<PreviousDirection> {
+    fn to_previous(&self) -> Option<PreviousSequenceRange> {
         let last = self.next_position?.max(self.end.unwrap_or(0)) + 1;
         let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
-        Some(PreviousDirection {
+        Some(PreviousSequenceRange {
             syn: self.first_sequence.map(|first| first.add(u32::MAX)),
             from: TcpSequence(from as u32),
             last: TcpSequence(last as u32),

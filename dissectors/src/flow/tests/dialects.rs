@@ -2,7 +2,7 @@
 //! words, from their specifications. `draft` is draft-ietf-nfsv4-rpcrdma-version-two.
 
 use super::*;
-use crate::rpcrdma::version2::{HeaderType, PeerProperties};
+use crate::rpcrdma::version2::{PeerProperties, RpcRdma2HeaderType};
 use crate::rpcrdma::{Dialect, RpcRdmaMessageType};
 
 /// A header followed by an RPC message.
@@ -87,12 +87,12 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     assert_eq!(
         outcome.meanings[..3],
         [
-            transport(HeaderType::RDMA2_CONNPROP_FINAL),
-            transport(HeaderType::RDMA2_CONNPROP_FINAL),
-            transport(HeaderType::RDMA2_ERROR),
+            transport(RpcRdma2HeaderType::RDMA2_CONNPROP_FINAL),
+            transport(RpcRdma2HeaderType::RDMA2_CONNPROP_FINAL),
+            transport(RpcRdma2HeaderType::RDMA2_ERROR),
         ]
     );
-    assert_eq!(outcome.meanings[5], transport(HeaderType::RDMA2_GRANT));
+    assert_eq!(outcome.meanings[5], transport(RpcRdma2HeaderType::RDMA2_GRANT));
     // The header of the last of them is kept for views.
     assert_eq!(outcome.flow.header_only_messages(FrameNumber(5)).len(), 0);
     let [lone] = outcome.flow.header_only_messages(FrameNumber(6)) else { panic!() };

@@ -3,7 +3,7 @@
 use super::*;
 use crate::rpc::AcceptStat;
 use crate::rpcrdma::{RdmaBody, RdmaProc, RpcRdmaError, RpcRdmaMessageType, UnknownRdmaBody, Versions};
-use crate::xdr::RemainingBytes;
+use crate::xdr::UndecodedMessageRest;
 
 /// XIDs are independent in each direction: RFC 8167 section 2.4.1.
 #[test]
@@ -125,7 +125,7 @@ fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
 }
 
 fn unread(proc: u32, bytes: &[u8]) -> RdmaBody<'_> {
-    RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: RemainingBytes(bytes) })
+    RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: UndecodedMessageRest(bytes) })
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::*;
 use crate::nfs::StatusUnion;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::{RdmaBody, RdmaProc, UnknownRdmaBody};
-use crate::xdr::{Opaque, RemainingBytes, Void};
+use crate::xdr::{Opaque, UndecodedMessageRest, Void};
 
 /// Reasons for undecoded messages of a Transaction, Call first.
 fn reasons(transaction: &Transaction) -> [Option<(usize, String)>; 2] {
@@ -110,7 +110,8 @@ fn an_operation_that_is_not_known_is_reported() {
 /// RFC 8166 sections 4.2.2 and 4.2.4.
 #[test]
 fn rfc8166_section_4_2_versions_and_procedures_that_are_not_known_are_named() {
-    let unread = |proc| RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: RemainingBytes(&[1; 60]) });
+    let unread =
+        |proc| RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: UndecodedMessageRest(&[1; 60]) });
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),

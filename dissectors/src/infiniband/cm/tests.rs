@@ -63,7 +63,7 @@ fn req_of_a_linux_client_names_its_queue_pair_and_its_addresses() {
     assert_eq!((request.primary_hop_limit, request.primary_ack_timeout), (0x40, 0x11));
     assert_eq!(
         ends,
-        Some(IpEnds {
+        Some(CmRequestIpEndpoints {
             space: PortSpace::TCP,
             source: Ipv4Addr::new(10, 9, 0, 2).into(),
             source_port: Port(0xbcbc),
@@ -118,13 +118,13 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 
     let bytes = packet(0x11, &hex("00000001 00000002 40 a8"));
     let Some(CmMessage::ReceiptAck(mra, private)) = read(&bytes) else { panic!() };
-    assert_eq!((mra.message, mra.service_timeout, private.length), (CmMessageKind::REP, 21, 222));
+    assert_eq!((mra.message, mra.service_timeout, private.length), (ReferencedCmMessage::REP, 21, 222));
 
     let bytes = packet(0x12, &hex("00000001 00000002 00 08 001c deadbeef"));
     let Some(CmMessage::Reject(reject, information, private)) = read(&bytes) else { panic!() };
     assert_eq!(
         (reject.reason, reject.message, reject.info_length),
-        (RejectReason::CONSUMER, CmMessageKind::REQ, 4)
+        (CmRejectReason::CONSUMER, ReferencedCmMessage::REQ, 4)
     );
     assert_eq!(reject.reason.to_string(), "Consumer reject");
     assert_eq!((&information.bytes[..4], information.length), (&[0xde, 0xad, 0xbe, 0xef][..], 72));
@@ -145,7 +145,7 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 
     let bytes = packet(0x1a, &hex("00000001 00000002 00 03"));
     let Some(CmMessage::PathReply(apr, information, private)) = read(&bytes) else { panic!() };
-    assert_eq!((apr.status, information.length, private.length), (PathStatus::REJECTED, 72, 148));
+    assert_eq!((apr.status, information.length, private.length), (AlternatePathStatus::REJECTED, 72, 148));
 
     let bytes = packet(0x17, &hex("00000001 ffff 0000 0000000001114e51"));
     let Some(CmMessage::ServiceRequest(sidr, private)) = read(&bytes) else { panic!() };
@@ -153,7 +153,10 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 
     let bytes = packet(0x18, &hex("00000001 02 00 0000 00001100 0000000001114e51 00000007"));
     let Some(CmMessage::ServiceReply(sidr, information, private)) = read(&bytes) else { panic!() };
-    assert_eq!((sidr.status, sidr.qpn, sidr.q_key), (ServiceStatus::REJECTED, Qpn(0x11), QueueKey(7)));
+    assert_eq!(
+        (sidr.status, sidr.qpn, sidr.q_key),
+        (ServiceIdResolutionStatus::REJECTED, Qpn(0x11), QueueKey(7))
+    );
     assert_eq!((information.length, private.length), (72, 136));
 
     assert_eq!(read(&packet(0x99, &[])), Some(CmMessage::Unknown(Attribute(0x99))));

@@ -53,10 +53,10 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
             assert_eq!((packet.at, packet.length), (found.at, found.length));
             assert_eq!(datagram.network_offset, network);
         } else {
-            let cut = matches!(datagram.payload, DatagramPayload::Other(UnreadFrameReason::Cut { .. }));
+            let cut = matches!(datagram.payload, DatagramPayload::Other(UndecodableFrameReason::Cut { .. }));
             let in_bth = matches!(
                 datagram.payload,
-                DatagramPayload::Other(UnreadFrameReason::Infiniband(infiniband::PacketError {
+                DatagramPayload::Other(UndecodableFrameReason::Infiniband(infiniband::PacketError {
                     kind: infiniband::PacketErrorKind::Cut,
                     ..
                 }))
@@ -69,7 +69,7 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
 #[track_caller]
 fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
     match read(link, bytes).payload {
-        DatagramPayload::Other(UnreadFrameReason::Malformed { what, at }) => (what, at),
+        DatagramPayload::Other(UndecodableFrameReason::Malformed { what, at }) => (what, at),
         other => panic!("{other:?}"),
     }
 }
@@ -271,7 +271,7 @@ fn a_channel_beside_a_pseudowire_is_not_read() {
     let bytes = ethernet(0x8847, &[&LABELS[..], &[0x10, 0, 0x00, 0x21, 0x45, 0, 0, 0]].concat());
     assert_eq!(
         read(LinkType::ETHERNET, &bytes).payload,
-        DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::MPLS))
+        DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::MPLS))
     );
     assert_eq!(Told::of(LinkType::ETHERNET, &bytes).find("pwach.channel_type").1, "Unsigned(33)");
 }
@@ -291,7 +291,7 @@ fn what_a_tunnel_holds_may_be_anything_that_is_read() {
     assert_eq!(datagram.source, address("10.9.0.1"));
     let arp = vxlan(&ethernet(0x0806, &[0; 28]));
     let datagram = read(LinkType::RAW, &arp);
-    assert_eq!(datagram.payload, DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::ARP)));
+    assert_eq!(datagram.payload, DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::ARP)));
     assert_eq!(datagram.source, Address::Unknown, "its addresses are those of Ethernet");
     let keepalive = gre(&[0, 0, 0, 0], &[]);
     assert_eq!(read(LinkType::RAW, &keepalive).source, address("192.0.2.1"));
@@ -328,7 +328,7 @@ fn a_tunnel_header_that_cannot_be_is_told() {
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
     assert_eq!(
         read(LinkType::RAW, &pptp).payload,
-        DatagramPayload::Other(UnreadFrameReason::EtherType(EtherType::PPP))
+        DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::PPP))
     );
 }
 

@@ -106,7 +106,7 @@ pub(in crate::nfs) mod version_3 {
     use super::*;
 
     fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
-        let auth_flavors = items([AuthFlavor::AUTH_SYS, AuthFlavor::RPCSEC_GSS_KRB5P]);
+        let auth_flavors = items([MountAuthFlavor::AUTH_SYS, MountAuthFlavor::RPCSEC_GSS_KRB5P]);
         let ok = Mountres3Ok { fhandle: Opaque(b"handle7"), auth_flavors };
         let mnt = vec![
             (lay_out![0, "handle7", 2, 1, 390_005], Results::MNT(StatusUnion::Ok(ok))),

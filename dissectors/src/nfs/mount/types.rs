@@ -10,7 +10,7 @@ use crate::xdr::{Chain, List, Text};
 pub type Dirpath<'a> = Text<'a, 1024>;
 
 /// name: name of a host or group. RFC 1813 section 5.1.4.
-pub type MountName<'a> = Text<'a, 255>;
+pub type HostOrGroupName<'a> = Text<'a, 255>;
 
 crate::xdr! { "mount";
     /// The status of fhstatus: 0, or a UNIX error number; only portable numbers have names here. RFC 1094 section
@@ -42,7 +42,7 @@ crate::xdr! { "mount";
 
     /// Authentication flavors of a server: those of RPC (RFC 5531 section 8.2), and pseudo flavors, each for a
     /// mechanism and a service of RPCSEC_GSS (RFC 7530 section 3.2.1.1).
-    enum AuthFlavor {
+    enum MountAuthFlavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
         AUTH_SHORT = 2,
@@ -64,7 +64,7 @@ crate::xdr! { "mount";
     /// mountres3_ok. RFC 1813 section 5.2.1.
     struct Mountres3Ok<'a> {
         fhandle: v3::NfsFh3<'a> => "nfs.fhandle",
-        auth_flavors: List<'a, AuthFlavor> => "mount.flavor",
+        auth_flavors: List<'a, MountAuthFlavor> => "mount.flavor",
     }
 
     /// mountlist. RFC 1813 section 5.2.2.
@@ -72,7 +72,7 @@ crate::xdr! { "mount";
 
     /// mountbody: a client and the directory that it mounted. RFC 1813 section 5.2.2.
     struct Mountbody<'a> {
-        ml_hostname: MountName<'a> => "mount.dump.hostname",
+        ml_hostname: HostOrGroupName<'a> => "mount.dump.hostname",
         ml_directory: Dirpath<'a> => "mount.dump.directory",
     }
 
@@ -86,7 +86,7 @@ crate::xdr! { "mount";
     }
 
     /// groupnode. RFC 1813 section 5.2.5.
-    struct Groupnode<'a> { gr_name: MountName<'a> => "mount.export.group" }
+    struct Groupnode<'a> { gr_name: HostOrGroupName<'a> => "mount.export.group" }
 
     /// ppathcnf: the pathconf(2) values of the file system. Part of the protocol of version 2, but of no RFC. Each
     /// short and each char takes four bytes.

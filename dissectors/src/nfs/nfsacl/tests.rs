@@ -35,8 +35,8 @@ fn counts() -> (Vec<u8>, Secattr<'static>) {
 pub(in crate::nfs) mod version_2 {
     use super::*;
     use crate::nfs::nfsacl::v2::{
-        Access2Args, Access2Resok, Attr2Resok, Getacl2Args, Getacl2Resok, Getattr2Args, Getxattrdir2Args,
-        Getxattrdir2Resok, Setacl2Args,
+        Access2Args, Access2Resok, Getacl2Args, Getacl2Resok, Getattr2Args, Getxattrdir2Args,
+        Getxattrdir2Resok, Nfsacl2AttrResok, Setacl2Args,
     };
     use crate::nfs::v2::{Fattr, Fhandle, Ftype, Mode, Nfsstat, Timeval};
 
@@ -85,8 +85,8 @@ pub(in crate::nfs) mod version_2 {
                 Results::GETACL(StatusUnion::Ok(Getacl2Resok { attr: FATTR, acl: acl().1 })),
             ),
             (lay_out![70], Results::GETACL(StatusUnion::Fail(Nfsstat::NFSERR_STALE, Void))),
-            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Attr2Resok { attr: FATTR }))),
-            (lay_out![0, fattr()], Results::GETATTR(StatusUnion::Ok(Attr2Resok { attr: FATTR }))),
+            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Nfsacl2AttrResok { attr: FATTR }))),
+            (lay_out![0, fattr()], Results::GETATTR(StatusUnion::Ok(Nfsacl2AttrResok { attr: FATTR }))),
             (lay_out![0, fattr(), 3], Results::ACCESS(StatusUnion::Ok(Access2Resok { attr, access }))),
             (lay_out![0, FH, fattr()], Results::GETXATTRDIR(StatusUnion::Ok(dir))),
         ]
@@ -98,7 +98,7 @@ pub(in crate::nfs) mod version_2 {
 pub(in crate::nfs) mod version_3 {
     use super::*;
     use crate::nfs::nfsacl::v3::{
-        Attr, Getacl3Args, Getacl3Resok, Getxattrdir3Args, Getxattrdir3Resok, Setacl3Args,
+        Getacl3Args, Getacl3Resok, Getxattrdir3Args, Getxattrdir3Resok, Nfsacl3AttrResult, Setacl3Args,
     };
     use crate::nfs::v3::{Fattr3, Ftype3, Mode3, NfsFh3, Nfsstat3, Nfstime3, Specdata3};
 
@@ -148,10 +148,16 @@ pub(in crate::nfs) mod version_3 {
             ),
             (
                 lay_out![10_004, fattr()],
-                Results::GETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, Attr { attr: attr.clone() })),
+                Results::GETACL(StatusUnion::Fail(
+                    Nfsstat3::NFS3ERR_NOTSUPP,
+                    Nfsacl3AttrResult { attr: attr.clone() },
+                )),
             ),
-            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Attr { attr }))),
-            (lay_out![1, 0], Results::SETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_PERM, Attr { attr: None }))),
+            (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Nfsacl3AttrResult { attr }))),
+            (
+                lay_out![1, 0],
+                Results::SETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_PERM, Nfsacl3AttrResult { attr: None })),
+            ),
             (lay_out![0, "handle7", 0], Results::GETXATTRDIR(StatusUnion::Ok(dir))),
             (lay_out![2], Results::GETXATTRDIR(StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, Void))),
         ]

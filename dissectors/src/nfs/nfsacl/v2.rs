@@ -18,7 +18,7 @@ crate::xdr! { "nfsacl";
     struct Setacl2Args<'a> { fh: Fhandle => "nfs.fhandle", acl: Secattr<'a> }
 
     /// SETACL2resok and GETATTR2resok.
-    struct Attr2Resok { attr: Fattr }
+    struct Nfsacl2AttrResok { attr: Fattr }
 
     /// GETATTR2args.
     struct Getattr2Args { fh: Fhandle => "nfs.fhandle" }
@@ -41,8 +41,8 @@ crate::operations! { "nfsacl";
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETACL(Getacl2Args) -> StatusUnion<Nfsstat, Getacl2Resok<'a>>, "Get the access control lists";
-    2 SETACL(Setacl2Args<'a>) -> StatusUnion<Nfsstat, Attr2Resok>, "Set the access control lists";
-    3 GETATTR(Getattr2Args) -> StatusUnion<Nfsstat, Attr2Resok>, "Get file attributes";
+    2 SETACL(Setacl2Args<'a>) -> StatusUnion<Nfsstat, Nfsacl2AttrResok>, "Set the access control lists";
+    3 GETATTR(Getattr2Args) -> StatusUnion<Nfsstat, Nfsacl2AttrResok>, "Get file attributes";
     4 ACCESS(Access2Args) -> StatusUnion<Nfsstat, Access2Resok>, "Check access permission, as ACCESS of NFSv3 does";
     5 GETXATTRDIR(Getxattrdir2Args) -> StatusUnion<Nfsstat, Getxattrdir2Resok>, "Get the directory of extended attributes";
 }

@@ -17,7 +17,7 @@ crate::xdr! { "nfsacl";
     struct Setacl3Args<'a> { fh: NfsFh3<'a> => "nfs.fhandle", acl: Secattr<'a> }
 
     /// SETACL3resok, and GETACL3resfail and SETACL3resfail.
-    struct Attr { attr: PostOpAttr }
+    struct Nfsacl3AttrResult { attr: PostOpAttr }
 
     /// GETXATTRDIR3args.
     struct Getxattrdir3Args<'a> { fh: NfsFh3<'a> => "nfs.fhandle", create: bool }
@@ -30,8 +30,8 @@ crate::operations! { "nfsacl";
     /// The procedures. The last is specific to Solaris.
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
-    1 GETACL(Getacl3Args<'a>) -> StatusUnion<Nfsstat3, Getacl3Resok<'a>, Attr>, "Get the access control lists";
-    2 SETACL(Setacl3Args<'a>) -> StatusUnion<Nfsstat3, Attr, Attr>, "Set the access control lists";
+    1 GETACL(Getacl3Args<'a>) -> StatusUnion<Nfsstat3, Getacl3Resok<'a>, Nfsacl3AttrResult>, "Get the access control lists";
+    2 SETACL(Setacl3Args<'a>) -> StatusUnion<Nfsstat3, Nfsacl3AttrResult, Nfsacl3AttrResult>, "Set the access control lists";
     3 GETXATTRDIR(Getxattrdir3Args<'a>) -> StatusUnion<Nfsstat3, Getxattrdir3Resok<'a>>,
         "Get the directory of extended attributes";
 }

@@ -15,10 +15,10 @@ fn notified() -> nsm::SmStatus<'static> {
     nsm::SmStatus { mon_name: Text(b"server"), state: 9, r#priv: PRIV }
 }
 
-fn share() -> Shareargs<'static> {
+fn share() -> NlmShareargs<'static> {
     let share =
-        Share { caller_name: CALLER, fh: FH, oh: OH, mode: FshMode::fsm_DW, access: FshAccess::fsa_RW };
-    Shareargs { cookie: COOKIE, share, reclaim: true }
+        NlmShare { caller_name: CALLER, fh: FH, oh: OH, mode: FshMode::fsm_DW, access: FshAccess::fsa_RW };
+    NlmShareargs { cookie: COOKIE, share, reclaim: true }
 }
 
 /// Calls and replies of procedures 0 to 16. `lock` encodes a lock with this offset and length.
@@ -118,7 +118,7 @@ macro_rules! of_dos {
             (share_bytes.clone(), Args::SHARE(share())),
             (share_bytes, Args::UNSHARE(share())),
             (lay_out!["cook", 0, 1, lock, 0, 0], Args::NM_LOCK(ask)),
-            (lay_out!["client", 0], Args::FREE_ALL(Notify { name: Text(b"client"), state: 0 })),
+            (lay_out!["client", 0], Args::FREE_ALL(NlmNotify { name: Text(b"client"), state: 0 })),
         ]
     }};
     (replies, $shareres:ident, $res:ident, $stats:ident, $granted:ident, $denied:ident) => {

@@ -16,7 +16,7 @@ crate::xdr! { "nlm";
     enum FshAccess { fsa_NONE = 0, fsa_R = 1, fsa_W = 2, fsa_RW = 3 }
 
     /// nlm_share and nlm4_share. XNFS section 10, RFC 1813 section 6.1.4.
-    struct Share<'a> {
+    struct NlmShare<'a> {
         caller_name: CallerName<'a> => "nlm.lock.caller_name",
         fh: Netobj<'a> => "nfs.fhandle",
         oh: Netobj<'a> => "nlm.lock.owner",
@@ -25,9 +25,9 @@ crate::xdr! { "nlm";
     }
 
     /// nlm_shareargs and nlm4_shareargs. XNFS section 10, NLM_SHARE.
-    struct Shareargs<'a> { cookie: Netobj<'a>, share: Share<'a>, reclaim: bool }
+    struct NlmShareargs<'a> { cookie: Netobj<'a>, share: NlmShare<'a>, reclaim: bool }
 
     /// nlm_notify and nlm4_notify: the restarted host; its name has at most LM_MAXNAMELEN bytes. XNFS section 10,
     /// NLM_FREE_ALL.
-    struct Notify<'a> { name: Text<'a, 1025> => "nlm.share.name", state: u32 }
+    struct NlmNotify<'a> { name: Text<'a, 1025> => "nlm.share.name", state: u32 }
 }

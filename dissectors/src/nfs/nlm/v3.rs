@@ -5,7 +5,7 @@ use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
 use super::read_status_after_cookie;
-use super::types::{CallerName, Netobj, Notify, Shareargs};
+use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm_stats. XNFS section 10; implementations also have LCK_DEADLCK.
@@ -110,10 +110,10 @@ crate::operations! { "nlm";
     15 GRANTED_RES(NlmRes<'a>) -> Void, "Result of GRANTED_MSG. XNFS section 10, NLM_GRANTED_RES";
     16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
-    20 SHARE(Shareargs<'a>) -> NlmShareres<'a>, "Open a file as DOS does. XNFS section 10, NLM_SHARE";
-    21 UNSHARE(Shareargs<'a>) -> NlmShareres<'a>, "Close a file as DOS does. XNFS section 10, NLM_UNSHARE";
+    20 SHARE(NlmShareargs<'a>) -> NlmShareres<'a>, "Open a file as DOS does. XNFS section 10, NLM_SHARE";
+    21 UNSHARE(NlmShareargs<'a>) -> NlmShareres<'a>, "Close a file as DOS does. XNFS section 10, NLM_UNSHARE";
     22 NM_LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock that NSM does not watch. XNFS section 10, NLM_NM_LOCK";
-    23 FREE_ALL(Notify<'a>) -> Void, "Give back all locks of a host. XNFS section 10, NLM_FREE_ALL";
+    23 FREE_ALL(NlmNotify<'a>) -> Void, "Give back all locks of a host. XNFS section 10, NLM_FREE_ALL";
 }
 
 impl Procedure {

@@ -5,7 +5,7 @@ use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
 use super::read_status_after_cookie;
-use super::types::{CallerName, Netobj, Notify, Shareargs};
+use super::types::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm4_stats. RFC 1813 section 6.1.4.
@@ -114,10 +114,10 @@ crate::operations! { "nlm";
     15 GRANTED_RES(Nlm4Res<'a>) -> Void, "Result of GRANTED_MSG. RFC 1813 section 6.2, NLMPROC4_GRANTED_RES";
     16 NSM_NOTIFY(nsm::SmStatus<'a>) -> Void,
         "Callback of NSM on the same host: Linux has it called here. XNFS section 11, SM_NOTIFY";
-    20 SHARE(Shareargs<'a>) -> Nlm4Shareres<'a>, "Open a file as DOS does. RFC 1813 section 6.2, NLMPROC4_SHARE";
-    21 UNSHARE(Shareargs<'a>) -> Nlm4Shareres<'a>, "Close a file as DOS does. RFC 1813 section 6.2, NLMPROC4_UNSHARE";
+    20 SHARE(NlmShareargs<'a>) -> Nlm4Shareres<'a>, "Open a file as DOS does. RFC 1813 section 6.2, NLMPROC4_SHARE";
+    21 UNSHARE(NlmShareargs<'a>) -> Nlm4Shareres<'a>, "Close a file as DOS does. RFC 1813 section 6.2, NLMPROC4_UNSHARE";
     22 NM_LOCK(Nlm4Lockargs<'a>) -> Nlm4Res<'a>, "Ask for a lock that NSM does not watch. RFC 1813 section 6.2, NLMPROC4_NM_LOCK";
-    23 FREE_ALL(Notify<'a>) -> Void, "Give back all locks of a host. RFC 1813 section 6.2, NLMPROC4_FREE_ALL";
+    23 FREE_ALL(NlmNotify<'a>) -> Void, "Give back all locks of a host. RFC 1813 section 6.2, NLMPROC4_FREE_ALL";
 }
 
 impl Procedure {

@@ -6,7 +6,7 @@ use super::types::{Diropargs, Fhandle, Sattr};
 
 crate::xdr! { "nfs";
     /// The fhandle argument of GETATTR, READLINK and STATFS. RFC 1094 sections 2.2.2, 2.2.6 and 2.2.18.
-    struct File2Args { file: Fhandle => "nfs.fhandle" }
+    struct Fhandle2Args { file: Fhandle => "nfs.fhandle" }
 
     /// sattrargs. RFC 1094 section 2.2.3.
     struct Setattr2Args { file: Fhandle => "nfs.fhandle", attributes: Sattr }

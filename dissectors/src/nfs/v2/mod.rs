@@ -15,11 +15,11 @@ crate::operations! { "nfs";
     /// The procedures of NFSv2. RFC 1094 section 2.2.
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section 2.2.1";
-    1 GETATTR(File2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Get file attributes. RFC 1094 section 2.2.2";
+    1 GETATTR(Fhandle2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Get file attributes. RFC 1094 section 2.2.2";
     2 SETATTR(Setattr2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Set file attributes. RFC 1094 section 2.2.3";
     3 ROOT(Void) -> Void, "Get filesystem root; obsolete. RFC 1094 section 2.2.4";
     4 LOOKUP(Diropargs<'a>) -> StatusUnion<Nfsstat, Diropok>, "Look up file name. RFC 1094 section 2.2.5";
-    5 READLINK(File2Args) -> StatusUnion<Nfsstat, Readlink2Ok<'a>>, "Read from symbolic link. RFC 1094 section 2.2.6";
+    5 READLINK(Fhandle2Args) -> StatusUnion<Nfsstat, Readlink2Ok<'a>>, "Read from symbolic link. RFC 1094 section 2.2.6";
     6 READ(Read2Args) -> StatusUnion<Nfsstat, Read2Ok<'a>>, "Read from file. RFC 1094 section 2.2.7";
     7 WRITECACHE(Void) -> Void, "Write to cache; never used. RFC 1094 section 2.2.8";
     8 WRITE(Write2Args<'a>) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Write to file. RFC 1094 section 2.2.9";
@@ -31,7 +31,7 @@ crate::operations! { "nfs";
     14 MKDIR(Create2Args<'a>) -> StatusUnion<Nfsstat, Diropok>, "Create directory. RFC 1094 section 2.2.15";
     15 RMDIR(Diropargs<'a>) -> StatusUnion<Nfsstat, Void>, "Remove directory. RFC 1094 section 2.2.16";
     16 READDIR(Readdir2Args) -> StatusUnion<Nfsstat, Readdir2Ok<'a>>, "Read from directory. RFC 1094 section 2.2.17";
-    17 STATFS(File2Args) -> StatusUnion<Nfsstat, Statfs2Ok>, "Get filesystem attributes. RFC 1094 section 2.2.18";
+    17 STATFS(Fhandle2Args) -> StatusUnion<Nfsstat, Statfs2Ok>, "Get filesystem attributes. RFC 1094 section 2.2.18";
 }
 
 impl Procedure {

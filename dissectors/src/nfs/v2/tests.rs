@@ -54,11 +54,11 @@ fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
     let symlink = Symlink2Args { from: WHERE, to: DdpText::Inline(b"../to"), attributes: SATTR };
     vec![
         (lay_out![], Args::NULL(Void)),
-        (lay_out![FH], Args::GETATTR(File2Args { file: FH })),
+        (lay_out![FH], Args::GETATTR(Fhandle2Args { file: FH })),
         (lay_out![FH, sattr()], Args::SETATTR(Setattr2Args { file: FH, attributes: SATTR })),
         (lay_out![], Args::ROOT(Void)),
         (place.clone(), Args::LOOKUP(WHERE)),
-        (lay_out![FH], Args::READLINK(File2Args { file: FH })),
+        (lay_out![FH], Args::READLINK(Fhandle2Args { file: FH })),
         (lay_out![FH, 1, 2, 3], Args::READ(Read2Args { file: FH, offset: 1, count: 2, totalcount: 3 })),
         (lay_out![], Args::WRITECACHE(Void)),
         (lay_out![FH, 1, 2, 3, "hello"], Args::WRITE(write)),
@@ -70,7 +70,7 @@ fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
         (lay_out![place.clone(), sattr()], Args::MKDIR(create)),
         (place, Args::RMDIR(WHERE)),
         (lay_out![FH, 9, 4096], Args::READDIR(Readdir2Args { dir: FH, cookie: 9, count: 4096 })),
-        (lay_out![FH], Args::STATFS(File2Args { file: FH })),
+        (lay_out![FH], Args::STATFS(Fhandle2Args { file: FH })),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Types common to the procedures. RFC 1094 section 2.3.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, Observer};
 use crate::nfs::ResultStatus;
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
@@ -126,24 +126,24 @@ impl<T> SattrField<T> {
 }
 
 /// A type with an encoding for "unchanged" in sattr.
-pub trait SattrEncoding {
+pub trait SattrUnchangedEncoding {
     /// Number of words that are -1 in this encoding.
     const UNCHANGED_WORDS: usize = 1;
 }
 
-impl SattrEncoding for u32 {}
+impl SattrUnchangedEncoding for u32 {}
 
-impl SattrEncoding for Mode {}
+impl SattrUnchangedEncoding for Mode {}
 
 /// Both words are -1.
-impl SattrEncoding for Timeval {
+impl SattrUnchangedEncoding for Timeval {
     const UNCHANGED_WORDS: usize = 2;
 }
 
-impl<'a, T: Xdr<'a> + SattrEncoding> Xdr<'a> for SattrField<T> {
+impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for SattrField<T> {
     const KIND: FieldKind = T::KIND;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         T::describe(registry);
     }
 

@@ -23,20 +23,20 @@ crate::xdr! { "nfs";
     }
 
     /// LOOKUP3resfail, READDIR3resfail and READDIRPLUS3resfail. RFC 1813 sections 3.3.3, 3.3.16 and 3.3.17.
-    struct DirAttributes { dir_attributes: PostOpAttr }
+    struct DirAttributes3Resfail { dir_attributes: PostOpAttr }
 
     /// ACCESS3resok. RFC 1813 section 3.3.4.
     struct Access3Resok { obj_attributes: PostOpAttr, access: Access3 => "nfs.access_rights" }
 
     /// ACCESS3resfail, FSSTAT3resfail, FSINFO3resfail and PATHCONF3resfail.
     /// RFC 1813 sections 3.3.4 and 3.3.18 to 3.3.20.
-    struct ObjAttributes3 { obj_attributes: PostOpAttr }
+    struct ObjAttributes3Resfail { obj_attributes: PostOpAttr }
 
     /// READLINK3resok. The path is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.5.
     struct Readlink3Resok<'a> { symlink_attributes: PostOpAttr, data: DdpText<'a> => "nfs.readlink.data" }
 
     /// READLINK3resfail. RFC 1813 section 3.3.5.
-    struct SymlinkAttributes { symlink_attributes: PostOpAttr }
+    struct Readlink3Resfail { symlink_attributes: PostOpAttr }
 
     /// READ3resok. The data is DDP-eligible: RFC 8267 section 4. RFC 1813 section 3.3.6.
     struct Read3Resok<'a> {
@@ -47,7 +47,7 @@ crate::xdr! { "nfs";
     }
 
     /// READ3resfail. RFC 1813 section 3.3.6.
-    struct FileAttributes { file_attributes: PostOpAttr }
+    struct Read3Resfail { file_attributes: PostOpAttr }
 
     /// WRITE3resok. RFC 1813 section 3.3.7.
     struct Write3Resok {

@@ -106,7 +106,8 @@ fn rfc1813_section_3_3_3_lookup() {
     arguments(Procedure::LOOKUP, &lay_out!["handle7", "file"], &Args::LOOKUP(Lookup3Args { what: WHERE }));
     let ok = Lookup3Resok { object: FH, obj_attributes: Some(FATTR), dir_attributes: None };
     results(Procedure::LOOKUP, &lay_out![0, "handle7", 1, fattr(), 0], &Results::LOOKUP(StatusUnion::Ok(ok)));
-    let noent = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes { dir_attributes: Some(FATTR) });
+    let noent =
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes3Resfail { dir_attributes: Some(FATTR) });
     results(Procedure::LOOKUP, &lay_out![2, 1, fattr()], &Results::LOOKUP(noent));
 }
 
@@ -121,7 +122,7 @@ fn rfc1813_section_3_3_4_access() {
     );
     let ok = Access3Resok { obj_attributes: Some(FATTR), access };
     results(Procedure::ACCESS, &lay_out![0, 1, fattr(), 0x1f], &Results::ACCESS(StatusUnion::Ok(ok)));
-    let stale = StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes3 { obj_attributes: None });
+    let stale = StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes3Resfail { obj_attributes: None });
     results(Procedure::ACCESS, &lay_out![70, 0], &Results::ACCESS(stale));
 }
 
@@ -131,7 +132,7 @@ fn rfc1813_section_3_3_5_readlink() {
     let ok = Readlink3Resok { symlink_attributes: None, data: DdpText::Inline(b"../to") };
     results(Procedure::READLINK, &lay_out![0, 0, "../to"], &Results::READLINK(StatusUnion::Ok(ok)));
     let inval =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_INVAL, SymlinkAttributes { symlink_attributes: Some(FATTR) });
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_INVAL, Readlink3Resfail { symlink_attributes: Some(FATTR) });
     results(Procedure::READLINK, &lay_out![22, 1, fattr()], &Results::READLINK(inval));
 }
 
@@ -141,7 +142,7 @@ fn rfc1813_section_3_3_6_read() {
     arguments(Procedure::READ, &lay_out!["handle7", 1u64 << 40, 4096], &Args::READ(args));
     let ok = Read3Resok { file_attributes: Some(FATTR), count: 5, eof: true, data: Ddp::Inline(b"hello") };
     results(Procedure::READ, &lay_out![0, 1, fattr(), 5, 1, "hello"], &Results::READ(StatusUnion::Ok(ok)));
-    let isdir = StatusUnion::Fail(Nfsstat3::NFS3ERR_ISDIR, FileAttributes { file_attributes: None });
+    let isdir = StatusUnion::Fail(Nfsstat3::NFS3ERR_ISDIR, Read3Resfail { file_attributes: None });
     results(Procedure::READ, &lay_out![21, 0], &Results::READ(isdir));
 }
 
@@ -265,7 +266,7 @@ fn rfc1813_section_3_3_16_readdir_chains_its_entries() {
     let empty = Dirlist3 { entries: Chain::default(), eof: false };
     let ok = Readdir3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply: empty };
     results(Procedure::READDIR, &lay_out![0, 1, fattr(), VERF, 0, 0], &Results::READDIR(StatusUnion::Ok(ok)));
-    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes { dir_attributes: None });
+    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes3Resfail { dir_attributes: None });
     results(Procedure::READDIR, &lay_out![10003, 0], &Results::READDIR(bad));
 }
 
@@ -295,7 +296,8 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
         1,
     ];
     results(Procedure::READDIRPLUS, &bytes, &Results::READDIRPLUS(StatusUnion::Ok(ok)));
-    let notsupp = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes { dir_attributes: None });
+    let notsupp =
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes3Resfail { dir_attributes: None });
     results(Procedure::READDIRPLUS, &lay_out![10004, 0], &Results::READDIRPLUS(notsupp));
 }
 
@@ -314,7 +316,7 @@ fn rfc1813_section_3_3_18_fsstat() {
     };
     let bytes = lay_out![0, 0, 6u64, 5u64, 4u64, 3u64, 2u64, 1u64, 60];
     results(Procedure::FSSTAT, &bytes, &Results::FSSTAT(StatusUnion::Ok(ok)));
-    let io = StatusUnion::Fail(Nfsstat3::NFS3ERR_IO, ObjAttributes3 { obj_attributes: None });
+    let io = StatusUnion::Fail(Nfsstat3::NFS3ERR_IO, ObjAttributes3Resfail { obj_attributes: None });
     results(Procedure::FSSTAT, &lay_out![5, 0], &Results::FSSTAT(io));
 }
 
@@ -337,7 +339,8 @@ fn rfc1813_section_3_3_19_fsinfo() {
     assert!(ok.properties.contains(Fsf3::FSF3_HOMOGENEOUS));
     let bytes = lay_out![0, 1, fattr(), 1, 2, 3, 4, 5, 6, 7, u64::MAX, 0, 1, 0x1b];
     results(Procedure::FSINFO, &bytes, &Results::FSINFO(StatusUnion::Ok(ok)));
-    let fault = StatusUnion::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes3 { obj_attributes: None });
+    let fault =
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes3Resfail { obj_attributes: None });
     results(Procedure::FSINFO, &lay_out![10006, 0], &Results::FSINFO(fault));
 }
 
@@ -355,7 +358,8 @@ fn rfc1813_section_3_3_20_pathconf() {
     };
     let bytes = lay_out![0, 0, 255, 250, 0, 1, 0, 1];
     results(Procedure::PATHCONF, &bytes, &Results::PATHCONF(StatusUnion::Ok(ok)));
-    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes3 { obj_attributes: Some(FATTR) });
+    let bad =
+        StatusUnion::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes3Resfail { obj_attributes: Some(FATTR) });
     results(Procedure::PATHCONF, &lay_out![10001, 1, fattr()], &Results::PATHCONF(bad));
 }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
 use super::bitmap::{BitNames, Bitmap4, words_for_bits};
-use super::nested_observer::NestedObserver;
+use super::nested_observer::ForwardingObserver;
 
 /// An item announced by a bit.
 pub trait BitmapItem<'a>: Sized {
@@ -36,7 +36,7 @@ pub trait BitmapItem<'a>: Sized {
     fn encode(&self, encoder: &mut Encoder);
 
     /// Adds the fields of all items to a registry.
-    fn describe(registry: &mut Registry);
+    fn describe(registry: &mut FieldRegistry);
 }
 
 /// Describes the items of a bitmap with opaque data: bit number, constant, name in the RFC, type and section.
@@ -126,7 +126,7 @@ macro_rules! items {
                 }
             }
 
-            fn describe(registry: &mut crate::field::registry::Registry) {
+            fn describe(registry: &mut crate::field::registry::FieldRegistry) {
                 const DOC: &str = concat!($($doc),+);
                 $(registry.xdr::<$type>(Self::FIELDS.$constant, DOC);)*
             }
@@ -203,7 +203,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
         }
         let next = self.mask.iter().find(|bit| self.last_bit.is_none_or(|after| *bit > after))?;
         let start = self.cursor;
-        let mut inside = NestedObserver::new(observer, None);
+        let mut inside = ForwardingObserver::new(observer, None);
         let item = T::decode(next, &mut self.cursor, &mut inside);
         if item.is_err() {
             inside.leave_all(self.cursor.position());
@@ -251,7 +251,7 @@ impl<'a, T: BitmapItem<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug for 
 impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, T, N> {
     const KIND: FieldKind = FieldKind::Group;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         if registry.mark_visited::<Self>() {
             registry.field(T::MASK);
             registry.field(T::VALUES);

@@ -5,12 +5,12 @@
 
 use std::fmt;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::file::Createtype4;
-use super::nested_observer::NestedObserver;
+use super::nested_observer::ForwardingObserver;
 use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
 use super::status::Nfsstat4;
 
@@ -54,7 +54,7 @@ static REST: Field = Field {
 };
 
 /// Adds the fields of COMPOUND and CB_COMPOUND to a registry.
-pub fn describe(registry: &mut Registry) {
+pub fn describe(registry: &mut FieldRegistry) {
     for field in [&HEAD, &COUNT, &UNKNOWN, &REST] {
         registry.field(field);
     }
@@ -117,7 +117,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// # Errors
     /// Returns an error if the message ends before the operations.
     pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
-        let mut inside = NestedObserver::new(observer, Some(&HEAD));
+        let mut inside = ForwardingObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
         Ok(Self { head, count, storage: OperationStorage::Message(*cursor) })
@@ -150,7 +150,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
 /// Position and cause of an early end of an iteration over operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CompoundStop<N> {
+pub struct CompoundDecodeFailure<N> {
     /// Undecodable operation; `None` if not even its number was decoded.
     pub operation: Option<N>,
     /// In a Reply: status of the operation, if it was decoded.
@@ -193,7 +193,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     pub fn next_observed<O: Observer<'a>>(
         &mut self,
         observer: &mut O,
-    ) -> Option<Result<B, CompoundStop<B::Number>>> {
+    ) -> Option<Result<B, CompoundDecodeFailure<B::Number>>> {
         self.read_next(observer, |body| body)
     }
 
@@ -204,7 +204,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
         &mut self,
         observer: &mut O,
         read: impl FnOnce(B) -> R,
-    ) -> Option<Result<R, CompoundStop<B::Number>>> {
+    ) -> Option<Result<R, CompoundDecodeFailure<B::Number>>> {
         if self.is_stopped || self.remaining == 0 {
             return None;
         }
@@ -238,13 +238,13 @@ fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
     read: impl FnOnce(B) -> R,
-) -> Result<R, CompoundStop<B::Number>> {
+) -> Result<R, CompoundDecodeFailure<B::Number>> {
     let at = cursor.position();
     let number = match cursor.word() {
         Ok(number) => B::Number::from(number),
         Err(error) => {
             report_rest(cursor, observer);
-            return Err(CompoundStop { operation: None, status: None, error });
+            return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
     let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
@@ -252,14 +252,14 @@ fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>, R>(
     observer.enter(group.unwrap_or(&UNKNOWN), at);
     let code: u32 = number.into();
     observer.value(B::OPCODE, at..at + 4, FieldValue::Enum(code.into(), B::name(number)));
-    let mut inside = NestedObserver::new(observer, group);
+    let mut inside = ForwardingObserver::new(observer, group);
     let body = B::decode(number, cursor, &mut inside).map(read);
     if body.is_err() {
         inside.leave_all(cursor.position());
         report_rest(cursor, observer);
     }
     observer.leave(cursor.position());
-    body.map_err(|error| CompoundStop { operation: Some(number), status, error })
+    body.map_err(|error| CompoundDecodeFailure { operation: Some(number), status, error })
 }
 
 fn report_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
@@ -270,7 +270,7 @@ fn report_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
 }
 
 impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
-    type Item = Result<B, CompoundStop<B::Number>>;
+    type Item = Result<B, CompoundDecodeFailure<B::Number>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_observed(&mut NullObserver)
@@ -317,7 +317,7 @@ impl<N: Copy> MainOperationSearch<N> {
     fn finish<'a, B: OperationBody<'a, Number = N>>(
         mut self,
         (remaining, end): (u32, Option<Cursor<'_>>),
-        stop: Option<CompoundStop<N>>,
+        stop: Option<CompoundDecodeFailure<N>>,
     ) -> CompoundMainOperation<N> {
         if let Some(number) = stop.and_then(|stop| stop.operation) {
             self.add::<B>(number);
@@ -361,7 +361,7 @@ pub struct DecodedOperations<'a, H, B, N> {
     /// Operations that were decoded.
     pub operations: Vec<B>,
     /// Position and cause of an early end.
-    pub stop: Option<CompoundStop<N>>,
+    pub stop: Option<CompoundDecodeFailure<N>>,
     /// Bytes behind the first operation, if all of them were captured.
     after_first: Option<&'a [u8]>,
     /// Position behind the last operation that was decoded.
@@ -684,7 +684,7 @@ mod tests {
         let mut operations = call.operations();
         assert_eq!(operations.next(), Some(Ok(Args::GETFH(Void))));
         let error = XdrError::Unknown { at: 20, what: "Operation", number: 76 };
-        let stop = CompoundStop { operation: Some(Operation(76)), status: None, error };
+        let stop = CompoundDecodeFailure { operation: Some(Operation(76)), status: None, error };
         assert_eq!(operations.next(), Some(Err(stop)));
         assert_eq!(operations.next(), None);
         assert_eq!((operations.remaining(), operations.rest()), (2, &bytes[16..]));

@@ -56,7 +56,7 @@ crate::xdr! { "nfs";
     struct Link4Args<'a> { newname: Component4<'a> => "nfs.pathname.component" }
 
     /// LINK4resok and REMOVE4resok. RFC 8881 sections 18.9.2 and 18.25.2.
-    struct Cinfo { cinfo: ChangeInfo4 }
+    struct ChangeInfoResok4 { cinfo: ChangeInfo4 }
 
     /// LOOKUP4args. RFC 8881 section 18.13.1.
     struct Lookup4Args<'a> { objname: Component4<'a> => "nfs.pathname.component" }

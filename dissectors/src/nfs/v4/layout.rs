@@ -192,19 +192,19 @@ crate::xdr! { "nfs";
     }
 
     /// lora_iomode and layoutreturn4. RFC 8881 section 18.44.1.
-    struct LayoutreturnRest<'a> {
+    struct LayoutreturnFromIomode<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: Layoutreturn4<'a>,
     }
 
     /// lora_iomode and layoutreturn4 of flexible files. RFC 8881 section 18.44.1.
-    struct FfLayoutreturnRest<'a> {
+    struct FfLayoutreturnFromIomode<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: FfReturn4<'a>,
     }
 
     /// lora_iomode and layoutreturn4 of object storage. RFC 8881 section 18.44.1.
-    struct OsdLayoutreturnRest<'a> {
+    struct OsdLayoutreturnFromIomode<'a> {
         lora_iomode: Layoutiomode4 => "nfs.iomode",
         lora_layoutreturn: OsdReturn4<'a>,
     }
@@ -231,9 +231,9 @@ crate::xdr! { "nfs";
     /// 18.44.1.
     // The label is the operation's name, so that observers receive no groups that the RFC does not have.
     union LayoutreturnByType<'a> switch (lora_layout_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnRest<'a>) as LAYOUTRETURN,
-        LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnRest<'a>) as LAYOUTRETURN,
-        default => Other(LayoutreturnRest<'a>) as LAYOUTRETURN,
+        LAYOUT4_FLEX_FILES => FlexFiles(FfLayoutreturnFromIomode<'a>) as LAYOUTRETURN,
+        LAYOUT4_OSD2_OBJECTS => Objects(OsdLayoutreturnFromIomode<'a>) as LAYOUTRETURN,
+        default => Other(LayoutreturnFromIomode<'a>) as LAYOUTRETURN,
     }
 
     /// LAYOUTRETURN4args. RFC 8881 section 18.44.1.

@@ -1,6 +1,6 @@
 //! Locations of file systems: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
@@ -96,7 +96,7 @@ impl FlsInfo<'_> {
 impl<'a> Xdr<'a> for FlsInfo<'a> {
     const KIND: FieldKind = FieldKind::Group;
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         FACTS.iter().for_each(|(field, _)| registry.field(field));
         registry.field(&UNKNOWN_BYTES);
     }

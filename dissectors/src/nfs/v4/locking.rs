@@ -36,7 +36,7 @@ crate::xdr! { "nfs";
     }
 
     /// LOCK4resok, and LOCKU4res on success. RFC 8881 sections 18.10.2 and 18.12.2.
-    struct LockStateid { lock_stateid: Stateid4 => "nfs.stateid" }
+    struct LockStateid4Resok { lock_stateid: Stateid4 => "nfs.stateid" }
 
     /// LOCK4denied: the holder of the conflicting lock. RFC 8881 section 18.10.2.
     struct LockDenied<'a> {
@@ -78,7 +78,7 @@ crate::xdr! { "nfs";
 
 results! {
     /// LOCK4res. RFC 8881 section 18.10.2.
-    LockRes<'a> { NFS4_OK => LockStateid, NFS4ERR_DENIED => Denied(LockDenied<'a>) }
+    LockRes<'a> { NFS4_OK => LockStateid4Resok, NFS4ERR_DENIED => Denied(LockDenied<'a>) }
 
     /// LOCKT4res. RFC 8881 section 18.11.2.
     LocktRes<'a> { NFS4_OK => crate::xdr::Void, NFS4ERR_DENIED => Denied(LockDenied<'a>) }

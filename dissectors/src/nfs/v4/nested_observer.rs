@@ -2,18 +2,18 @@
 
 use std::ops::Range;
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{DdpEligibleItem, Field, FieldValue, Observer};
 
 /// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
 /// the groups that an error leaves open.
-pub(super) struct NestedObserver<'o, O> {
+pub(super) struct ForwardingObserver<'o, O> {
     observer: &'o mut O,
     group: Option<&'static Field>,
     depth: usize,
 }
 
-impl<'o, O> NestedObserver<'o, O> {
+impl<'o, O> ForwardingObserver<'o, O> {
     pub(super) fn new(observer: &'o mut O, group: Option<&'static Field>) -> Self {
         Self { observer, group, depth: 0 }
     }
@@ -29,11 +29,11 @@ impl<'o, O> NestedObserver<'o, O> {
     }
 }
 
-impl<'a, O: Observer<'a>> Observer<'a> for NestedObserver<'_, O> {
+impl<'a, O: Observer<'a>> Observer<'a> for ForwardingObserver<'_, O> {
     const ENABLED: bool = O::ENABLED;
 
     #[inline]
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.observer.is_interested_in(field, describe)
     }
 

@@ -154,7 +154,7 @@ crate::xdr! { "nfs";
 
     /// CLOSE4res, OPEN_CONFIRM4resok and OPEN_DOWNGRADE4resok. RFC 8881 sections 18.2.2 and 18.18.2, RFC 7530
     /// section 16.18.3.
-    struct OpenStateid { open_stateid: Stateid4 => "nfs.stateid" }
+    struct OpenStateid4Resok { open_stateid: Stateid4 => "nfs.stateid" }
 
     /// OPEN_CONFIRM4args. RFC 7530 section 16.18.2.
     struct OpenConfirm4Args { open_stateid: Stateid4 => "nfs.stateid", seqid: Seqid4 }

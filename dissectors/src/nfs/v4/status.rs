@@ -168,7 +168,7 @@ macro_rules! results {
         impl<$lt> crate::xdr::Xdr<$lt> for $name<$lt> {
             const KIND: crate::field::FieldKind = crate::field::FieldKind::Group;
 
-            fn describe(registry: &mut crate::field::registry::Registry) {
+            fn describe(registry: &mut crate::field::registry::FieldRegistry) {
                 use crate::nfs::ResultStatus;
                 registry.xdr::<crate::nfs::v4::Nfsstat4>(crate::nfs::v4::Nfsstat4::FIELD, "");
                 <$ok as crate::xdr::Xdr>::describe(registry);

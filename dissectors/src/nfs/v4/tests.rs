@@ -212,7 +212,7 @@ proptest! {
         prop_assert_eq!(reply.operations().filter(Result::is_ok).count(), replies.len());
         prop_assert_eq!(again.len(), encoder.bytes().len());
 
-        let rest = LayoutreturnRest {
+        let rest = LayoutreturnFromIomode {
             lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
             lora_layoutreturn: Layoutreturn4::File(LayoutreturnFile4 {
                 lrf_offset: 0,

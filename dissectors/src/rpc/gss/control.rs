@@ -1,18 +1,18 @@
 //! Control messages of RPCSEC_GSS: context creation (RFC 2203 section 5.2), channel binding (RFC 5403 section 3.3),
 //! assertions and their list (RFC 7861 section 2.7). They are in a Call of NULL and its Reply.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-use super::{IntegrityBody, IntegrityChecksum, PrivData, RpcGssService};
+use super::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
 
 crate::xdr! { "rpc.authgss";
     /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
-    struct InitArg<'a> { gss_token: Opaque<'a> => "rpc.authgss.token" }
+    struct RpcGssInitArg<'a> { gss_token: Opaque<'a> => "rpc.authgss.token" }
 
     /// rpc_gss_init_res. RFC 2203 section 5.2.3.1.
-    struct InitRes<'a> {
+    struct RpcGssInitRes<'a> {
         handle: Opaque<'a> => "rpc.authgss.context",
         gss_major: u32 => "rpc.authgss.major",
         gss_minor: u32 => "rpc.authgss.minor",
@@ -21,44 +21,44 @@ crate::xdr! { "rpc.authgss";
     }
 
     /// rgss2_bind_chan_verf_args: the verifier of a Call that binds a context to a channel. RFC 5403 section 3.3.
-    struct BindChanVerfArgs<'a> {
+    struct Rgss2BindChanVerfArgs<'a> {
         rbcva_chan_bind_prefix: Text<'a>,
         rbcva_chan_bind_oid_hash: Opaque<'a>,
         rbcva_chan_mic: Opaque<'a>,
     }
 
     /// rgss2_bind_chan_status. RFC 5403 section 3.3.
-    enum BindChanStatus {
+    enum Rgss2BindChanStatus {
         RGSS2_BIND_CHAN_OK = 0, RGSS2_BIND_CHAN_PREF_NOTSUPP = 1, RGSS2_BIND_CHAN_HASH_NOTSUPP = 2,
     }
 
     /// rgss2_bind_chan_res. RFC 5403 section 3.3.
-    union BindChanRes<'a> switch (rbcr_stat: BindChanStatus) {
+    union Rgss2BindChanRes<'a> switch (rbcr_stat: Rgss2BindChanStatus) {
         RGSS2_BIND_CHAN_OK => Ok,
         RGSS2_BIND_CHAN_PREF_NOTSUPP => PrefNotsupp(List<'a, Text<'a>>) as rbcr_pref_list,
         RGSS2_BIND_CHAN_HASH_NOTSUPP => HashNotsupp(List<'a, Opaque<'a>>) as rbcr_oid_list,
     }
 
     /// rgss2_bind_chan_verf_res: the verifier of its Reply. RFC 5403 section 3.3.
-    struct BindChanVerfRes<'a> { rbcvr_res: BindChanRes<'a>, rbcvr_mic: Opaque<'a> }
+    struct Rgss2BindChanVerfRes<'a> { rbcvr_res: Rgss2BindChanRes<'a>, rbcvr_mic: Opaque<'a> }
 
     /// rgss3_gss_mp_auth: a second principal. RFC 7861 section 2.7.1.1.
     struct GssMpAuth<'a> { rgmp_handle: Opaque<'a>, rgmp_rpcheader_mic: Opaque<'a> }
 
     /// rgss3_lfs: label format and policy identifiers. RFC 7861 section 2.7.1.3.
-    struct Lfs { rlf_lfs_id: u32, rlf_pi_id: u32 }
+    struct Rgss3Lfs { rlf_lfs_id: u32, rlf_pi_id: u32 }
 
     /// rgss3_label; its data is opaque to RPC, but text in every format in use. RFC 7861 section 2.7.1.3.
-    struct Rgss3Label<'a> { rl_lfs: Lfs, rl_label: Text<'a> }
+    struct Rgss3Label<'a> { rl_lfs: Rgss3Lfs, rl_label: Text<'a> }
 
     /// rgss3_privs: an application-defined privilege. RFC 7861 section 2.7.1.4.
     struct Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
 
     /// rgss3_assertion_type and rgss3_list_item. RFC 7861 sections 2.7.1 and 2.7.2.
-    enum AssertionType { LABEL = 0, PRIVS = 1 }
+    enum Rgss3AssertionType { LABEL = 0, PRIVS = 1 }
 
     /// rgss3_assertion_u. RFC 7861 section 2.7.1.
-    union Assertion<'a> switch (atype: AssertionType) {
+    union Rgss3Assertion<'a> switch (atype: Rgss3AssertionType) {
         LABEL => Label(Rgss3Label<'a>) as rau_label,
         PRIVS => Privs(Privs<'a>) as rau_privs,
         default => Ext(Opaque<'a>) as rau_ext,
@@ -68,7 +68,7 @@ crate::xdr! { "rpc.authgss";
     struct Rgss3CreateArgs<'a> {
         rca_mp_auth: Option<GssMpAuth<'a>>,
         rca_chan_bind_mic: Option<Opaque<'a>>,
-        rca_assertions: List<'a, Assertion<'a>>,
+        rca_assertions: List<'a, Rgss3Assertion<'a>>,
     }
 
     /// rgss3_create_res. RFC 7861 section 2.7.1.
@@ -76,27 +76,27 @@ crate::xdr! { "rpc.authgss";
         rcr_handle: Opaque<'a>,
         rcr_mp_auth: Option<GssMpAuth<'a>>,
         rcr_chan_bind_mic: Option<Opaque<'a>>,
-        rcr_assertions: List<'a, Assertion<'a>>,
+        rcr_assertions: List<'a, Rgss3Assertion<'a>>,
     }
 
     /// rgss3_list_args. RFC 7861 section 2.7.2.
-    struct Rgss3ListArgs<'a> { rla_list_what: List<'a, AssertionType> }
+    struct Rgss3ListArgs<'a> { rla_list_what: List<'a, Rgss3AssertionType> }
 
     /// rgss3_list_item_u. RFC 7861 section 2.7.2.
-    union ListItem<'a> switch (itype: AssertionType) {
+    union Rgss3ListItem<'a> switch (itype: Rgss3AssertionType) {
         LABEL => Labels(List<'a, Rgss3Label<'a>>) as rli_labels,
         PRIVS => Privs(List<'a, Privs<'a>>) as rli_privs,
         default => Ext(Opaque<'a>) as rli_ext,
     }
 
     /// rgss3_list_res: a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
-    struct Rgss3ListRes<'a> { items: List<'a, ListItem<'a>> => "rpc.authgss.list_item" }
+    struct Rgss3ListRes<'a> { items: List<'a, Rgss3ListItem<'a>> => "rpc.authgss.list_item" }
 }
 
 /// Control message type of a NULL Call and its Reply. DESTROY and BIND_CHANNEL are not included; their body is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssControlMessage {
-    /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`InitArg`] and [`InitRes`].
+    /// RPCSEC_GSS_INIT and RPCSEC_GSS_CONTINUE_INIT: [`RpcGssInitArg`] and [`RpcGssInitRes`].
     Init,
     /// RPCSEC_GSS_CREATE: [`Rgss3CreateArgs`] and [`Rgss3CreateRes`], under this service.
     Create(RpcGssService),
@@ -114,15 +114,15 @@ static LIST: Field =
     Field::group("rpc.authgss.list", "rgss3_list", "Assertions that there are. RFC 7861 section 2.7.2");
 
 /// Adds the fields of the control messages to a registry.
-pub(super) fn describe(registry: &mut Registry) {
-    registry.xdr::<InitArg<'_>>(&INIT, "");
-    registry.xdr::<InitRes<'_>>(&INIT, "");
+pub(super) fn describe(registry: &mut FieldRegistry) {
+    registry.xdr::<RpcGssInitArg<'_>>(&INIT, "");
+    registry.xdr::<RpcGssInitRes<'_>>(&INIT, "");
     registry.xdr::<Rgss3CreateArgs<'_>>(&CREATE, "");
     registry.xdr::<Rgss3CreateRes<'_>>(&CREATE, "");
     registry.xdr::<Rgss3ListArgs<'_>>(&LIST, "");
     registry.xdr::<Rgss3ListRes<'_>>(&LIST, "");
-    registry.xdr::<BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
-    registry.xdr::<BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
+    registry.xdr::<Rgss2BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
+    registry.xdr::<Rgss2BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
 }
 
 impl GssControlMessage {
@@ -136,7 +136,7 @@ impl GssControlMessage {
         observer: &mut O,
     ) -> Result<(), XdrError> {
         match self {
-            Self::Init => InitArg::decode(cursor, &INIT, observer).map(|_| ()),
+            Self::Init => RpcGssInitArg::decode(cursor, &INIT, observer).map(|_| ()),
             Self::Create(service) => {
                 decode_protected::<Rgss3CreateArgs<'_>, _>(service, &CREATE, cursor, observer)
             }
@@ -155,7 +155,7 @@ impl GssControlMessage {
         observer: &mut O,
     ) -> Result<(), XdrError> {
         match self {
-            Self::Init => InitRes::decode(cursor, &INIT, observer).map(|_| ()),
+            Self::Init => RpcGssInitRes::decode(cursor, &INIT, observer).map(|_| ()),
             Self::Create(service) => {
                 decode_protected::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer)
             }
@@ -170,7 +170,9 @@ impl GssControlMessage {
     /// Returns an error if decoding fails; the appended bytes are then invalid.
     pub fn reencode_arguments(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
         match self {
-            Self::Init => reencode_protected::<InitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Init => {
+                reencode_protected::<RpcGssInitArg<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder)
+            }
             Self::Create(service) => reencode_protected::<Rgss3CreateArgs<'_>>(service, cursor, encoder),
             Self::List(service) => reencode_protected::<Rgss3ListArgs<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
@@ -183,7 +185,9 @@ impl GssControlMessage {
     /// Returns an error if decoding fails; the appended bytes are then invalid.
     pub fn reencode_results(self, cursor: &mut Cursor<'_>, encoder: &mut Encoder) -> Result<(), XdrError> {
         match self {
-            Self::Init => reencode_protected::<InitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder),
+            Self::Init => {
+                reencode_protected::<RpcGssInitRes<'_>>(RpcGssService::rpc_gss_svc_none, cursor, encoder)
+            }
             Self::Create(service) => reencode_protected::<Rgss3CreateRes<'_>>(service, cursor, encoder),
             Self::List(service) => reencode_protected::<Rgss3ListRes<'_>>(service, cursor, encoder),
             Self::Unknown => Ok(()),
@@ -202,9 +206,9 @@ fn decode_protected<'a, T: Xdr<'a>, O: Observer<'a>>(
         RpcGssService::rpc_gss_svc_integrity => {
             let mut protected = IntegrityBody::open(cursor, observer)?;
             T::decode(&mut protected.body, field, observer)?;
-            IntegrityChecksum::read(cursor, observer).map(|_| ())
+            GssIntegrityChecksum::read(cursor, observer).map(|_| ())
         }
-        RpcGssService::rpc_gss_svc_privacy => PrivData::read(cursor, observer).map(|_| ()),
+        RpcGssService::rpc_gss_svc_privacy => RpcGssPrivData::read(cursor, observer).map(|_| ()),
         _ => T::decode(cursor, field, observer).map(|_| ()),
     }
 }
@@ -223,9 +227,11 @@ fn reencode_protected<'a, T: Xdr<'a>>(
                 encoder.word(protected.seq_num);
                 content.encode(encoder);
             });
-            IntegrityChecksum::read(cursor, &mut NullObserver)?.encode(encoder);
+            GssIntegrityChecksum::read(cursor, &mut NullObserver)?.encode(encoder);
         }
-        RpcGssService::rpc_gss_svc_privacy => PrivData::read(cursor, &mut NullObserver)?.encode(encoder),
+        RpcGssService::rpc_gss_svc_privacy => {
+            RpcGssPrivData::read(cursor, &mut NullObserver)?.encode(encoder)
+        }
         _ => T::decode(cursor, &INIT, &mut NullObserver)?.encode(encoder),
     }
     Ok(())
@@ -241,9 +247,9 @@ pub enum GssVerifierBody<'a> {
     /// A checksum over the header or the sequence number. RFC 2203 section 5.3.
     Checksum(Opaque<'a, 400>),
     /// The arguments of BIND_CHANNEL.
-    BindArgs(BindChanVerfArgs<'a>),
+    BindArgs(Rgss2BindChanVerfArgs<'a>),
     /// The results of BIND_CHANNEL.
-    BindRes(BindChanVerfRes<'a>),
+    BindRes(Rgss2BindChanVerfRes<'a>),
 }
 
 static BIND_CHANNEL: Field = Field::group(
@@ -267,20 +273,20 @@ impl<'a> Xdr<'a> for GssVerifierBody<'a> {
         let length = start.word()?;
         let content = start.take_enclosed(length)?;
         let mut trial = content;
-        if let Ok(args) = BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
+        if let Ok(args) = Rgss2BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
             && trial.remaining() == 0
             && !args.rbcva_chan_bind_prefix.0.is_empty()
             && args.rbcva_chan_bind_prefix.0.iter().all(u8::is_ascii_graphic)
         {
-            BindChanVerfArgs::decode(&mut { content }, &BIND_CHANNEL, observer)?;
+            Rgss2BindChanVerfArgs::decode(&mut { content }, &BIND_CHANNEL, observer)?;
             return Ok(Self::BindArgs(args));
         }
         let mut trial = content;
-        if let Ok(results) = BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
+        if let Ok(results) = Rgss2BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
             && trial.remaining() == 0
             && !results.rbcvr_mic.0.is_empty()
         {
-            BindChanVerfRes::decode(&mut { content }, &BIND_CHANNEL, observer)?;
+            Rgss2BindChanVerfRes::decode(&mut { content }, &BIND_CHANNEL, observer)?;
             return Ok(Self::BindRes(results));
         }
         observer.value(field, position..position + 4 + body.0.len(), FieldValue::Bytes(body.0));

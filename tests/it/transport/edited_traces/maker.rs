@@ -453,7 +453,7 @@ impl Maker<'_> {
             let none = || ChunkSegmentLengths { lengths: List::default() };
             let reply = [0u8; 160];
             let call = TraceMessage {
-                seen: CaptureCompleteness::WHOLE,
+                seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(&draft.head),
                 body: 60,
                 end: draft.head.len() as u32,
@@ -486,9 +486,9 @@ impl Maker<'_> {
                 call,
                 reply: TraceMessage {
                     seen: if self.random.once_in(3) {
-                        CaptureCompleteness::WHOLE
+                        MessageCaptureCompleteness::WHOLE
                     } else {
-                        CaptureCompleteness::NOTHING
+                        MessageCaptureCompleteness::NOTHING
                     },
                     head: Opaque(&reply),
                     body: 24,
@@ -502,7 +502,7 @@ impl Maker<'_> {
                     writes: List::default(),
                     reply: none(),
                 },
-                carried: TraceTransfer {
+                carried: TraceWireForms {
                     call: TraceMessageForm::MESSAGE,
                     reply: TraceMessageForm::MESSAGE,
                     credits: [1; 2],
@@ -510,7 +510,7 @@ impl Maker<'_> {
                     returned: List::default(),
                     returned_reply: 0,
                 },
-                needs: TraceReplyNeeds { message: 2048, payloads: List::from(&[64][..]) },
+                needs: TraceReplySizeLimits { message: 2048, payloads: List::from(&[64][..]) },
             };
             writer.step(&step).unwrap();
         }

@@ -2,7 +2,7 @@
 
 use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
-use crate::filter::catalog::{CatalogEntry, FieldOrigin, nearest};
+use crate::filter::catalog::{FieldOrigin, FilterFieldCatalogEntry, nearest};
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
@@ -17,7 +17,7 @@ const MAX_LISTED_VALUES: usize = 8;
 pub(super) struct OperandContext<'e> {
     pub(super) operand_type: OperandType,
     /// The field that may have names for its values.
-    pub(super) field: Option<&'e CatalogEntry>,
+    pub(super) field: Option<&'e FilterFieldCatalogEntry>,
     /// `true` if the complete value is compared, and not a part or an order.
     pub(super) is_whole: bool,
 }
@@ -128,7 +128,9 @@ impl FilterCompiler<'_> {
             return self.error(span, what);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let has = |entry: &&CatalogEntry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
+        let has = |entry: &&FilterFieldCatalogEntry| {
+            entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word))
+        };
         let other = self.catalog.iter().find(has).map(|entry| format!("; {} has it", entry.name));
         let what = format!(
             "no value of {} is called {word}{}",

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::registry::Registry;
+use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{self, Field, FieldKind, Observer};
 use nfsrdma_dissectors::net::Sll2;
 
-use super::{FieldExtractor, SlotSet, is_header_length};
+use super::{FieldExtractor, FilterSlotSetIndex, is_header_length};
 use crate::filter::catalog::FieldOrigin;
 use crate::filter::generated_fields::{FieldAliasPart, GeneratedField};
 use crate::filter::value::{FilterFieldIndex, FilterValue};
@@ -63,12 +63,12 @@ impl FieldExtractor {
 impl ExtractorListener<'_, '_> {
     /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
-    fn has_slot_for(&self, set: SlotSet) -> bool {
-        set != SlotSet::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
+    fn has_slot_for(&self, set: FilterSlotSetIndex) -> bool {
+        set != FilterSlotSetIndex::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
     }
 
     #[inline(never)]
-    fn has_listed_slot(&self, set: SlotSet) -> bool {
+    fn has_listed_slot(&self, set: FilterSlotSetIndex) -> bool {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
@@ -78,13 +78,13 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: SlotSet, at: usize) -> Option<FilterFieldIndex> {
+    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<FilterFieldIndex> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
     /// of [`FieldExtractor::slot_buffer`].
-    fn begin(&mut self, field: &'static Field, set: SlotSet, at: usize) -> Vec<FilterFieldIndex> {
+    fn begin(&mut self, field: &'static Field, set: FilterSlotSetIndex, at: usize) -> Vec<FilterFieldIndex> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -129,7 +129,7 @@ impl ExtractorListener<'_, '_> {
 
 impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     #[inline(always)]
-    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe) || {
             let set = self.extractor.slots(field);
             self.has_slot_for(set)
@@ -137,7 +137,7 @@ impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
     }
 
     #[inline(always)]
-    fn is_interested_in_header(&mut self, _: &'static Field, describe: fn(&mut Registry)) -> bool {
+    fn is_interested_in_header(&mut self, _: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe)
     }
 
@@ -246,7 +246,7 @@ impl ExtractorListener<'_, '_> {
 
     /// Opens a group that the filter uses.
     #[inline(never)]
-    fn open(&mut self, field: &'static Field, set: SlotSet, at: usize) {
+    fn open(&mut self, field: &'static Field, set: FilterSlotSetIndex, at: usize) {
         let own = self.begin(field, set, at);
         self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
         // The value of a time follows its parts.
@@ -267,7 +267,7 @@ impl ExtractorListener<'_, '_> {
     fn add_used_value(
         &mut self,
         field: &'static Field,
-        set: SlotSet,
+        set: FilterSlotSetIndex,
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {

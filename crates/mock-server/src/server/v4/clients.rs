@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
-use super::state::{MockCachedReply, MockClient, MockSession, MockSessionSlot, SLOTS};
+use super::state::{MockCachedReply, MockClientRecord, MockSession, MockSessionSlot, SLOTS};
 use super::{MockCompound, MockServer, OPERATIONS};
 use nfsrdma_replay::seed::files::SessionLimits;
 
@@ -144,7 +144,7 @@ pub(super) fn step(
         }
         Args::SETCLIENTID(args) => {
             let clientid = state.new_number();
-            let client = MockClient {
+            let client = MockClientRecord {
                 owner: args.client.id.0.to_vec(),
                 verifier: args.client.verifier,
                 is_confirmed: false,
@@ -207,7 +207,7 @@ fn exchange_id(
                 return Err(Nfsstat4::NFS4ERR_DELAY);
             }
             let id = state.new_number();
-            let client = MockClient {
+            let client = MockClientRecord {
                 owner: owner.to_vec(),
                 verifier,
                 is_confirmed: false,

@@ -2,10 +2,10 @@
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Access4, Access4Resok, Args, Attribute, Bitmap4, ChangeInfo4, Cinfo, Commit4Resok, Create4Args,
-    Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4, Nfsstat4,
-    ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok, Results,
-    Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
+    Access4, Access4Resok, Args, Attribute, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
+    Create4Args, Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4,
+    Nfsstat4, ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok,
+    Results, Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
 };
 use nfsrdma_dissectors::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
 
@@ -118,7 +118,7 @@ pub(super) fn step(
             let before = tree.node(directory)?.ctime;
             tree.remove(directory, args.target.0, None)?;
             let cinfo = changed(tree, directory, before)?;
-            run.encode_results(&Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo })))
+            run.encode_results(&Results::REMOVE(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
         }
         Args::RENAME(args) => {
             let (from, to) = (run.saved()?, run.current()?);
@@ -133,7 +133,7 @@ pub(super) fn step(
             let before = tree.node(directory)?.ctime;
             tree.link(file, directory, args.newname.0)?;
             let cinfo = changed(tree, directory, before)?;
-            run.encode_results(&Results::LINK(StatusUnion::Ok(Cinfo { cinfo })))
+            run.encode_results(&Results::LINK(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
         }
         Args::READLINK(_) => {
             let MockObjectContent::Link(text) = &tree.node(run.current()?)?.content else {

@@ -4,13 +4,13 @@ use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4,
     GetDirDelegation4ResNonFatal, GetDirDelegation4Resok, Lock4Args, LockDenied, LockOwner4, LockRes,
-    LockStateid, Locker4, LocktRes, NfsLockType4, Nfsace4, Nfsstat4, Open4Args, Open4Resok, OpenClaim4,
-    OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid, Openflag4, Results, ShareAccess, Stateid4,
-    TestStateid4Resok, words_for_bits,
+    LockStateid4Resok, Locker4, LocktRes, NfsLockType4, Nfsace4, Nfsstat4, Open4Args, Open4Resok, OpenClaim4,
+    OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid4Resok, Openflag4, Results, ShareAccess,
+    Stateid4, TestStateid4Resok, words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
 
-use super::super::MockDelegations;
+use super::super::MockDelegationPolicy;
 use super::super::file_tree::{MockFileId, MockObjectContent};
 use super::state::{MockLockRange, MockLockState, MockNfs4State, MockOpen, MockStateidKind};
 use super::{MockCompound, MockServer, attributes};
@@ -37,7 +37,7 @@ pub(super) fn step(
                 let (client, owner) = (open.client, open.owner.clone());
                 state.confirm(client, &owner);
             }
-            run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid })))
+            run.encode_results(&Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid4Resok { open_stateid })))
         }
         Args::OPEN_DOWNGRADE(args) => {
             let stateid = run.resolve_stateid(&args.open_stateid)?;
@@ -53,7 +53,9 @@ pub(super) fn step(
                 Ok(())
             })
             .and_then(|open_stateid| {
-                run.encode_results(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid })))
+                run.encode_results(&Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid4Resok {
+                    open_stateid,
+                })))
             })
         }
         Args::LOCK(args) => lock(server, run, args),
@@ -81,7 +83,7 @@ pub(super) fn step(
             state.unlock(file, &gone);
             let lock_stateid = next_lock(state, other)?;
             run.stateid = Some(lock_stateid.clone());
-            run.encode_results(&Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid })))
+            run.encode_results(&Results::LOCKU(StatusUnion::Ok(LockStateid4Resok { lock_stateid })))
         }
         Args::RELEASE_LOCKOWNER(args) => {
             let of = |lock: &MockLockState| {
@@ -100,14 +102,14 @@ pub(super) fn step(
             }
             _ => Err(Nfsstat4::NFS4ERR_LOCKS_HELD),
         },
-        Args::DELEGRETURN(args) if server.delegations != MockDelegations::Never => {
+        Args::DELEGRETURN(args) if server.delegations != MockDelegationPolicy::Never => {
             let client = run.client.ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             if !state.return_delegation(client, &args.deleg_stateid.other) {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             }
             run.encode_results(&Results::DELEGRETURN(StatusUnion::Ok(Void)))
         }
-        Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegations::Never => {
+        Args::GET_DIR_DELEGATION(_) if server.delegations != MockDelegationPolicy::Never => {
             let client = run.client.ok_or(Nfsstat4::NFS4ERR_OP_NOT_IN_SESSION)?;
             let granted = GetDirDelegation4Resok {
                 gddr_cookieverf: [0; 8],
@@ -163,7 +165,7 @@ fn close(state: &mut MockNfs4State, run: &mut MockCompound<'_>, args: &Close4Arg
     // RFC 8881 section 18.2.4: clients ignore this stateid.
     let open_stateid = Stateid4 { seqid: u32::MAX, other: [0; 12] };
     run.stateid = None;
-    run.encode_results(&Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid })))
+    run.encode_results(&Results::CLOSE(StatusUnion::Ok(OpenStateid4Resok { open_stateid })))
 }
 
 fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_>) -> Result<(), Nfsstat4> {
@@ -215,9 +217,9 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     };
     let is_refused = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 != 0;
     let is_granted = match server.delegations {
-        MockDelegations::Never => false,
-        MockDelegations::UnlessRefused => !is_refused,
-        MockDelegations::Always => true,
+        MockDelegationPolicy::Never => false,
+        MockDelegationPolicy::UnlessRefused => !is_refused,
+        MockDelegationPolicy::Always => true,
     };
     let delegation = match is_granted && run.minor > 0 {
         true => OpenDelegation4::Read(OpenReadDelegation4 {
@@ -360,7 +362,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
     state.lock(file, wanted);
     let lock_stateid = next_lock(state, other)?;
     run.stateid = Some(lock_stateid.clone());
-    run.encode_results(&Results::LOCK(LockRes::Ok(LockStateid { lock_stateid })))
+    run.encode_results(&Results::LOCK(LockRes::Ok(LockStateid4Resok { lock_stateid })))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const GRACE_ERRORS: u32 = 3;
 /// The complete NFSv4 state of the server.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct MockNfs4State {
-    pub(super) clients: HashMap<u64, MockClient>,
+    pub(super) clients: HashMap<u64, MockClientRecord>,
     pub(super) sessions: HashMap<Sessionid4, MockSession>,
     pub(super) opens: HashMap<[u8; 12], MockOpen>,
     pub(super) locks: HashMap<[u8; 12], MockLockState>,
@@ -48,7 +48,7 @@ struct MockGracePeriod {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockClient {
+pub(super) struct MockClientRecord {
     pub(super) owner: Vec<u8>,
     pub(super) verifier: Verifier4,
     pub(super) is_confirmed: bool,

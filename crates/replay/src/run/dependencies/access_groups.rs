@@ -5,7 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::ReplayResource;
+use super::DependencyResource;
 
 /// Access mode of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +26,8 @@ impl ResourceAccessMode {
 }
 
 #[derive(Debug)]
-struct ResourceAccessGroup {
-    resource: ReplayResource,
+struct ConcurrentAccessGroup {
+    resource: DependencyResource,
     mode: ResourceAccessMode,
     /// Number of unfinished steps of the group.
     unfinished: u32,
@@ -39,18 +39,18 @@ struct ResourceAccessGroup {
 
 /// Groups of all resources in use.
 #[derive(Debug, Default)]
-pub(super) struct ResourceAccessGroups {
-    latest_group: FxHashMap<ReplayResource, u32>,
-    groups: Vec<ResourceAccessGroup>,
+pub(super) struct ConcurrentAccessGroups {
+    latest_group: FxHashMap<DependencyResource, u32>,
+    groups: Vec<ConcurrentAccessGroup>,
     free: Vec<u32>,
 }
 
-impl ResourceAccessGroups {
+impl ConcurrentAccessGroups {
     /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
     /// one.
     pub(super) fn join(
         &mut self,
-        of: ReplayResource,
+        of: DependencyResource,
         way: ResourceAccessMode,
         window_index: u32,
     ) -> (u32, bool) {
@@ -81,7 +81,7 @@ impl ResourceAccessGroups {
         }
     }
 
-    fn new_group(&mut self, of: ReplayResource, way: ResourceAccessMode, before: Option<u32>) -> u32 {
+    fn new_group(&mut self, of: DependencyResource, way: ResourceAccessMode, before: Option<u32>) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(group) = self.groups.get_mut(number as usize)
         {
@@ -89,7 +89,7 @@ impl ResourceAccessGroups {
                 (of, way, 1, before, None);
             return number;
         }
-        self.groups.push(ResourceAccessGroup {
+        self.groups.push(ConcurrentAccessGroup {
             resource: of,
             mode: way,
             unfinished: 1,

@@ -21,15 +21,15 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use super::super::call_description::{CallDescription, ROOT};
 use super::super::options::{self, ReplayPace};
 use super::effects::OperationEffect;
-use super::name_targets::{NameTarget, NameTargetTable};
-use super::{ReplayResource, ReplayResourceKind, ResourceAccessMode, StepDependency};
+use super::name_targets::{DirectoryEntryTarget, DirectoryEntryTargetTable};
+use super::{DependencyResource, DependencyResourceKind, ResourceAccessMode, StepDependency};
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
 
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;
 
-fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
-    StepDependency::Access(ReplayResource { kind, id: of, part }, way)
+fn group(kind: DependencyResourceKind, of: u32, part: u64, way: ResourceAccessMode) -> StepDependency {
+    StepDependency::Access(DependencyResource { kind, id: of, part }, way)
 }
 
 /// Collects the dependencies of one step at a time.
@@ -37,18 +37,22 @@ fn group(kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) 
 pub(in crate::run) struct DependencyCollector {
     order: options::ReplayOrder,
     uses_think_time: bool,
-    names: NameTargetTable,
+    names: DirectoryEntryTargetTable,
     /// Dependencies of the current step.
     pub(in crate::run) dependencies: Vec<StepDependency>,
 }
 
 impl DependencyCollector {
     /// Creates a collector for this order and pace.
-    pub(in crate::run) fn new(order: options::ReplayOrder, pace: ReplayPace, names: NameTargetTable) -> Self {
+    pub(in crate::run) fn new(
+        order: options::ReplayOrder,
+        pace: ReplayPace,
+        names: DirectoryEntryTargetTable,
+    ) -> Self {
         Self { order, uses_think_time: pace == ReplayPace::ThinkTime, names, dependencies: Vec::new() }
     }
 
-    fn add_access(&mut self, kind: ReplayResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
+    fn add_access(&mut self, kind: DependencyResourceKind, of: u32, part: u64, way: ResourceAccessMode) {
         self.dependencies.push(group(kind, of, part, way));
     }
 
@@ -63,31 +67,36 @@ impl DependencyCollector {
     ) {
         self.dependencies.clear();
         if let Some((session, slot)) = slot {
-            self.add_access(ReplayResourceKind::Slot, session, slot.into(), ResourceAccessMode::Exclusive);
+            self.add_access(
+                DependencyResourceKind::Slot,
+                session,
+                slot.into(),
+                ResourceAccessMode::Exclusive,
+            );
         }
         let client = step.caller.client;
         if self.order == options::ReplayOrder::Captured {
             self.dependencies.push(StepDependency::Interval(
-                ReplayResource { kind: ReplayResourceKind::All, id: 0, part: 0 },
+                DependencyResource { kind: DependencyResourceKind::All, id: 0, part: 0 },
                 true,
             ));
             return;
         }
         if self.uses_think_time {
             self.dependencies.push(StepDependency::Interval(
-                ReplayResource { kind: ReplayResourceKind::Client, id: client, part: 0 },
+                DependencyResource { kind: DependencyResourceKind::Client, id: client, part: 0 },
                 true,
             ));
         }
         let is_alone = self.order == options::ReplayOrder::Serial
             || parts.effects.contains(&OperationEffect::ExclusiveClient);
         self.add_access(
-            ReplayResourceKind::Client,
+            DependencyResourceKind::Client,
             client,
             0,
             if is_alone { ResourceAccessMode::Exclusive } else { ResourceAccessMode::SharedRead },
         );
-        self.add_access(ReplayResourceKind::All, 0, 0, ResourceAccessMode::SharedRead);
+        self.add_access(DependencyResourceKind::All, 0, 0, ResourceAccessMode::SharedRead);
         self.add_slots(step, parts);
         match step.asked.find_description() {
             Some(Procedure::Compound) => self.add_compound(step, parts, &is_directory),
@@ -100,7 +109,7 @@ impl DependencyCollector {
             Some(Procedure::Null) => {}
             // NLM locks: the state of the file is unknown.
             _ => {
-                self.add_access(ReplayResourceKind::Client, client, 0, ResourceAccessMode::Exclusive);
+                self.add_access(DependencyResourceKind::Client, client, 0, ResourceAccessMode::Exclusive);
                 self.add_opens_access(self.nth_handle_object(step, 0));
             }
         }
@@ -112,13 +121,13 @@ impl DependencyCollector {
         for slot in step.call.slots.iter() {
             match slot.holds {
                 MessageSlotKind::OPEN_SEQID if has_seqids => self.add_access(
-                    ReplayResourceKind::Owner,
+                    DependencyResourceKind::Owner,
                     slot.variable,
                     0,
                     ResourceAccessMode::Exclusive,
                 ),
                 MessageSlotKind::LOCK_SEQID if has_seqids => self.add_access(
-                    ReplayResourceKind::Owner,
+                    DependencyResourceKind::Owner,
                     slot.variable,
                     1,
                     ResourceAccessMode::Exclusive,
@@ -130,15 +139,25 @@ impl DependencyCollector {
                     } else {
                         ResourceAccessMode::SharedRead
                     };
-                    self.add_access(ReplayResourceKind::Stateid, slot.variable, 0, way);
+                    self.add_access(DependencyResourceKind::Stateid, slot.variable, 0, way);
                     if let Some(open) = self.names.open_of(slot.variable) {
-                        self.add_access(ReplayResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
+                        self.add_access(
+                            DependencyResourceKind::Stateid,
+                            open,
+                            0,
+                            ResourceAccessMode::SharedRead,
+                        );
                     }
                 }
                 MessageSlotKind::FILEHANDLE => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
                     let object = self.names.object(slot.variable);
-                    self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
+                    self.add_access(
+                        DependencyResourceKind::Object,
+                        object,
+                        0,
+                        ResourceAccessMode::SharedRead,
+                    );
                 }
                 holds if holds.is_assigned_by_server() => {
                     self.dependencies.push(StepDependency::Need(slot.variable))
@@ -150,7 +169,7 @@ impl DependencyCollector {
             match (slot.holds, slot.part) {
                 (_, VariableUse::DEFINED) => self.dependencies.push(StepDependency::Define(slot.variable)),
                 (MessageSlotKind::STATEID, _) => self.add_access(
-                    ReplayResourceKind::Stateid,
+                    DependencyResourceKind::Stateid,
                     slot.variable,
                     0,
                     ResourceAccessMode::Exclusive,
@@ -159,7 +178,7 @@ impl DependencyCollector {
             }
             if slot.holds == MessageSlotKind::FILEHANDLE {
                 let object = self.names.object(slot.variable);
-                self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
+                self.add_access(DependencyResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
             }
         }
     }
@@ -184,7 +203,7 @@ impl DependencyCollector {
                 Some(Operation::SAVEFH) => saved = file,
                 Some(Operation::LOCK) => self.record_lock_open(step, at as u32),
                 Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
-                    self.add_access(ReplayResourceKind::Object, ROOT, 0, ResourceAccessMode::SharedRead);
+                    self.add_access(DependencyResourceKind::Object, ROOT, 0, ResourceAccessMode::SharedRead);
                 }
                 _ => {}
             }
@@ -217,7 +236,7 @@ impl DependencyCollector {
             _ => return,
         };
         if file != NONE {
-            self.add_access(ReplayResourceKind::OpenEnds, file, step.caller.client.into(), way);
+            self.add_access(DependencyResourceKind::OpenEnds, file, step.caller.client.into(), way);
         }
     }
 
@@ -264,21 +283,21 @@ impl DependencyCollector {
             OperationEffect::Nothing | OperationEffect::ExclusiveClient | OperationEffect::FreeState => {}
             OperationEffect::ReadAttributes => self.add_size_read(file, is_directory),
             OperationEffect::ChangeAttributes => {
-                self.add_access(ReplayResourceKind::Object, file, 0, ResourceAccessMode::Exclusive);
+                self.add_access(DependencyResourceKind::Object, file, 0, ResourceAccessMode::Exclusive);
                 self.add_size_access(file, true);
             }
             OperationEffect::Lookup(name) => {
-                self.add_access(ReplayResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
+                self.add_access(DependencyResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
                 self.add_size_read(file, is_directory);
                 let found = Some(file).filter(|file| *file != NONE);
-                if found.is_some() || self.names.target(before, name) == NameTarget::Unknown {
+                if found.is_some() || self.names.target(before, name) == DirectoryEntryTarget::Unknown {
                     self.names.set_target(before, name, found);
                 }
             }
             OperationEffect::Create(name) => self.add_name_change(before, name, Some(file)),
             OperationEffect::Link(name) => {
                 self.add_name_change(file, name, Some(saved));
-                self.add_access(ReplayResourceKind::Object, saved, 0, ResourceAccessMode::Exclusive);
+                self.add_access(DependencyResourceKind::Object, saved, 0, ResourceAccessMode::Exclusive);
                 self.add_size_access(saved, true);
             }
             OperationEffect::Remove(name) => {
@@ -289,11 +308,11 @@ impl DependencyCollector {
                 let moved = self.names.target(saved, from);
                 self.add_object_removal(file, to);
                 self.add_name_change(saved, from, None);
-                let moved = if let NameTarget::Object(moved) = moved { Some(moved) } else { None };
+                let moved = if let DirectoryEntryTarget::Object(moved) = moved { Some(moved) } else { None };
                 self.add_name_change(file, to, moved);
             }
             OperationEffect::ReadDirectory => {
-                self.add_access(ReplayResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
+                self.add_access(DependencyResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
                 let entries =
                     step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
                 for slot in entries.take(MAX_LISTING_ENTRIES) {
@@ -306,7 +325,7 @@ impl DependencyCollector {
                     Some(name) if creates => self.add_name_change(before, name, Some(file)),
                     Some(name) => {
                         self.add_access(
-                            ReplayResourceKind::Name,
+                            DependencyResourceKind::Name,
                             before,
                             name,
                             ResourceAccessMode::SharedRead,
@@ -361,7 +380,7 @@ impl DependencyCollector {
     fn add_size_access(&mut self, file: u32, changes: bool) {
         if file != NONE {
             self.dependencies.push(StepDependency::Interval(
-                ReplayResource { kind: ReplayResourceKind::Size, id: file, part: 0 },
+                DependencyResource { kind: DependencyResourceKind::Size, id: file, part: 0 },
                 changes,
             ));
         }
@@ -370,7 +389,7 @@ impl DependencyCollector {
     fn add_opens_access(&mut self, file: u32) {
         if file != NONE {
             self.dependencies.push(StepDependency::Interval(
-                ReplayResource { kind: ReplayResourceKind::FileOpens, id: file, part: 0 },
+                DependencyResource { kind: DependencyResourceKind::FileOpens, id: file, part: 0 },
                 true,
             ));
         }
@@ -378,21 +397,21 @@ impl DependencyCollector {
 
     /// Adds the change of a name, which then refers to `object` or nothing.
     fn add_name_change(&mut self, directory: u32, name: u64, object: Option<u32>) {
-        self.add_access(ReplayResourceKind::Name, directory, name, ResourceAccessMode::Exclusive);
-        self.add_access(ReplayResourceKind::Names, directory, 0, ResourceAccessMode::SharedPartialWrite);
+        self.add_access(DependencyResourceKind::Name, directory, name, ResourceAccessMode::Exclusive);
+        self.add_access(DependencyResourceKind::Names, directory, 0, ResourceAccessMode::SharedPartialWrite);
         self.names.set_target(directory, name, object.filter(|object| *object != NONE));
     }
 
     /// Adds the possible removal of the object that a name refers to.
     fn add_object_removal(&mut self, directory: u32, name: u64) {
         match self.names.target(directory, name) {
-            NameTarget::NoObject => {}
-            NameTarget::Object(object) => {
-                self.add_access(ReplayResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
+            DirectoryEntryTarget::NoObject => {}
+            DirectoryEntryTarget::Object(object) => {
+                self.add_access(DependencyResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
             }
             // It may be any object that others use.
-            NameTarget::Unknown => {
-                self.add_access(ReplayResourceKind::All, 0, 0, ResourceAccessMode::Exclusive)
+            DirectoryEntryTarget::Unknown => {
+                self.add_access(DependencyResourceKind::All, 0, 0, ResourceAccessMode::Exclusive)
             }
         }
     }

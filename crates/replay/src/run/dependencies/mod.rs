@@ -21,7 +21,7 @@ pub(super) use access_groups::ResourceAccessMode;
 
 /// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum ReplayResourceKind {
+pub(super) enum DependencyResourceKind {
     /// Everything.
     All,
     /// A client, by its number.
@@ -48,8 +48,8 @@ pub(super) enum ReplayResourceKind {
 
 /// A resource that restricts concurrency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct ReplayResource {
-    kind: ReplayResourceKind,
+pub(super) struct DependencyResource {
+    kind: DependencyResourceKind,
     id: u32,
     part: u64,
 }
@@ -58,10 +58,10 @@ pub(super) struct ReplayResource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StepDependency {
     /// Accesses a resource in this mode.
-    Access(ReplayResource, ResourceAccessMode),
+    Access(DependencyResource, ResourceAccessMode),
     /// Waits for the steps that were complete when it began in the capture; `true` if it changes the resource, so that
     /// others wait for it.
-    Interval(ReplayResource, bool),
+    Interval(DependencyResource, bool),
     /// Gives a variable its value.
     Define(u32),
     /// Needs the value of a variable.
@@ -74,7 +74,7 @@ pub(super) enum StepDependency {
 #[derive(Clone, Copy, Debug)]
 enum AcquiredDependency {
     Group(u32),
-    Span(ReplayResource),
+    Span(DependencyResource),
     Define(u32),
     Range(u32, u64),
 }
@@ -93,8 +93,8 @@ struct DependencyNode {
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
-    access_groups: access_groups::ResourceAccessGroups,
-    intervals: FxHashMap<ReplayResource, step_intervals::StepIntervals>,
+    access_groups: access_groups::ConcurrentAccessGroups,
+    intervals: FxHashMap<DependencyResource, step_intervals::StepIntervals>,
     spare_intervals: Vec<step_intervals::StepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,
     spare_ranges: Vec<byte_ranges::ByteRangeUses>,

@@ -5,7 +5,7 @@ use std::io::{Read, Seek};
 
 use rustc_hash::FxHashMap;
 
-use crate::trace::file_format::ObjectExistence;
+use crate::trace::file_format::TraceObjectOrigin;
 use crate::trace::{NONE, TraceError, TraceReader};
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameTarget {
+pub(super) enum DirectoryEntryTarget {
     /// No object with a filehandle.
     NoObject,
     /// The object of this variable.
@@ -27,7 +27,7 @@ pub(super) enum NameTarget {
 
 /// Names and their targets.
 #[derive(Debug, Default)]
-pub(in crate::run) struct NameTargetTable {
+pub(in crate::run) struct DirectoryEntryTargetTable {
     objects: FxHashMap<(u32, u64), u32>,
     /// Representative variable of filehandles that refer to the same object.
     representatives: FxHashMap<u32, u32>,
@@ -35,7 +35,7 @@ pub(in crate::run) struct NameTargetTable {
     open_by_lock: FxHashMap<u32, u32>,
 }
 
-impl NameTargetTable {
+impl DirectoryEntryTargetTable {
     /// Reads the tables of a trace.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl NameTargetTable {
         let mut names = Self::default();
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         trace.for_each_object(|object| {
-            let is_root = object.existence == ObjectExistence::ROOT;
+            let is_root = object.existence == TraceObjectOrigin::ROOT;
             let first = if is_root { ROOT } else { object.handles.iter().next().unwrap_or(NONE) };
             if numbers.len() < MAX_NAMES {
                 numbers.insert(object.number, first);
@@ -79,11 +79,11 @@ impl NameTargetTable {
     }
 
     /// Returns the target of a name.
-    pub(super) fn target(&self, directory: u32, name: u64) -> NameTarget {
+    pub(super) fn target(&self, directory: u32, name: u64) -> DirectoryEntryTarget {
         match self.objects.get(&(directory, name)) {
-            None => NameTarget::Unknown,
-            Some(&NONE) => NameTarget::NoObject,
-            Some(variable) => NameTarget::Object(*variable),
+            None => DirectoryEntryTarget::Unknown,
+            Some(&NONE) => DirectoryEntryTarget::NoObject,
+            Some(variable) => DirectoryEntryTarget::Object(*variable),
         }
     }
 

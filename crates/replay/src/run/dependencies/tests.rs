@@ -12,12 +12,12 @@ use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
 use super::super::call_description::{CallDescription, CallTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
-use super::name_targets::NameTargetTable;
+use super::name_targets::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
-    CaptureCompleteness, ChunkSegmentLengths, GssProtection, MessageSlot, MessageSlotKind, NONE,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReplyNeeds, TraceStep, TraceStepOrigin, TraceTransfer, VariableUse,
+    TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms, VariableUse,
 };
 
 /// Step of a test: operations with their values, times, and client.
@@ -198,7 +198,7 @@ impl Book {
     fn new(order: ReplayOrder, pace: ReplayPace) -> Self {
         Self {
             graph: DependencyGraph::default(),
-            claims: DependencyCollector::new(order, pace, NameTargetTable::default()),
+            claims: DependencyCollector::new(order, pace, DirectoryEntryTargetTable::default()),
             titles: CallTitleCache::default(),
             count: 0,
         }
@@ -270,7 +270,7 @@ impl Book {
                 protection: GssProtection::PLAIN,
             },
             call: TraceMessage {
-                seen: CaptureCompleteness::WHOLE,
+                seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(&head),
                 body: 0,
                 end: head.len() as u32,
@@ -278,7 +278,7 @@ impl Book {
                 payloads: List::from(&payloads[..]),
             },
             reply: TraceMessage {
-                seen: CaptureCompleteness::WHOLE,
+                seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(b""),
                 body: 0,
                 end: 0,
@@ -291,7 +291,7 @@ impl Book {
                 writes: List::default(),
                 reply: none(),
             },
-            carried: TraceTransfer {
+            carried: TraceWireForms {
                 call: TraceMessageForm::RECORD,
                 reply: TraceMessageForm::RECORD,
                 credits: [0; 2],
@@ -299,7 +299,7 @@ impl Book {
                 returned: List::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplyNeeds { message: 0, payloads: List::default() },
+            needs: TraceReplySizeLimits { message: 0, payloads: List::default() },
         };
         let mut parts = CallDescription::default();
         parts.read(&step, &mut self.titles);

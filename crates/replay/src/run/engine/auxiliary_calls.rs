@@ -6,12 +6,12 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall, TransportReply};
 
-use super::super::recording::{RecordedExchange, RecordedTcpStream};
+use super::super::recording::{NonNfsCallExchange, NonNfsTcpStream};
 use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::window::{WindowStep, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
 use crate::auxiliary_programs::{
     AuxiliaryCallError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
@@ -23,18 +23,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &mut WindowStep,
         tape: &mut OptionalReplayRecorder,
-    ) -> Unsent {
+    ) -> UnsentStepReason {
         if let Err(error) = self.check_all() {
             return error.into();
         }
         let Some(mut beside) = self.issuer.auxiliary.take() else {
-            return Unsent::unreplayable("other-program: another is being asked");
+            return UnsentStepReason::unreplayable("other-program: another is being asked");
         };
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
             Some(step) => self
                 .call_program(&step, held, &mut beside, tape)
-                .map_or_else(|unsent| unsent, Unsent::Finished),
+                .map_or_else(|unsent| unsent, UnsentStepReason::Finished),
             None => unreadable_state().into(),
         };
         held.step = kept;
@@ -48,15 +48,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepOutcome, Unsent> {
+    ) -> Result<StepOutcome, UnsentStepReason> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
         let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
         if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
-            return Err(Unsent::unreplayable(why));
+            return Err(UnsentStepReason::unreplayable(why));
         }
         if !self.issuer.placed.is_empty() {
-            return Err(Unsent::unreplayable("payloads: more than can be sent"));
+            return Err(UnsentStepReason::unreplayable("payloads: more than can be sent"));
         }
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
@@ -64,7 +64,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
         let call = TransportCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
-        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        let call = self.issuer.containment.check_call(call).map_err(UnsentStepReason::unreplayable)?;
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
         let program = (program, version);
@@ -78,7 +78,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
             self.issuer.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
-                ReplyDisposition::Retry => Err(Unsent::RetryLater),
+                ReplyDisposition::Retry => Err(UnsentStepReason::RetryLater),
                 ReplyDisposition::Finished(outcome) => Ok(outcome),
                 ReplyDisposition::Check(findings) => {
                     Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
@@ -98,9 +98,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
-            tape.record_exchange(&RecordedExchange {
+            tape.record_exchange(&NonNfsCallExchange {
                 // Each copy of the clients has its own connections.
-                stream: RecordedTcpStream::Program(u64::from(self.context.number) << 24 | number),
+                stream: NonNfsTcpStream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,
                 callee: peer,
                 client_key: (self.context.number, client),

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::live_values::LiveValues;
+use super::super::live_values::LiveVariableValues;
 use crate::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
 
 /// Maximum number of answers that are kept.
@@ -80,7 +80,7 @@ impl CbGetattrAnswers {
     /// the file.
     pub(super) fn next_attributes(
         &mut self,
-        values: &LiveValues,
+        values: &LiveVariableValues,
         handle: &[u8],
         asked: &Bitmap4<'_>,
     ) -> Option<(Vec<u32>, Vec<u8>)> {
@@ -107,7 +107,7 @@ impl CbGetattrAnswers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::live_values::LiveValues;
+    use crate::run::live_values::LiveVariableValues;
 
     #[test]
     fn rfc8881_section_20_1_the_answer_is_that_of_the_capture() {
@@ -118,7 +118,7 @@ mod tests {
         };
         let mut delegated = CbGetattrAnswers::default();
         delegated.answers.insert(4, VecDeque::from([getattr_answer(100, 7), getattr_answer(200, 8)]));
-        let mut values = LiveValues::new("t");
+        let mut values = LiveVariableValues::new("t");
         assert!(values.set_value(4, b"live"));
         let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
         let both = Bitmap4::from(&both[..]);

@@ -8,14 +8,14 @@ const MAX_OVERLAPPING: usize = 1 << 12;
 
 /// Steps that were in flight in the capture when the last step was sent.
 #[derive(Debug, Default)]
-pub(super) struct CapturedConcurrency {
+pub(super) struct CapturedStepOverlaps {
     /// Captured reply time, window index and turn of each step.
     open: Vec<(u64, u32, u64)>,
     /// Latest captured reply time of the changes so far.
     latest_change_end: u64,
 }
 
-impl CapturedConcurrency {
+impl CapturedStepOverlaps {
     /// Adds a step with its captured start and end times; steps are added in the order of their start. If the step
     /// changes files, calls `mark` for each earlier step that it overlaps. Returns `true` if it overlaps an earlier
     /// change.
@@ -43,11 +43,11 @@ impl CapturedConcurrency {
 
 /// Steps in flight in the run. Those that overlap a change of files prove no order.
 #[derive(Debug, Default)]
-pub(super) struct LiveConcurrency {
+pub(super) struct LiveStepOverlaps {
     in_flight: Vec<(CallTag, bool)>,
 }
 
-impl LiveConcurrency {
+impl LiveStepOverlaps {
     /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight. Returns `true` if a change
     /// is in flight. `is_flying` returns `true` for steps still in flight.
     pub(super) fn admit(
@@ -75,7 +75,7 @@ mod tests {
 
     /// Returns, for each step (start, end, changes files), whether it overlaps a change.
     fn racing(steps: &[(u64, u64, bool)]) -> Vec<bool> {
-        let (mut overlap, mut racing) = (CapturedConcurrency::default(), vec![false; steps.len()]);
+        let (mut overlap, mut racing) = (CapturedStepOverlaps::default(), vec![false; steps.len()]);
         for (at, (start, end, is_change)) in steps.iter().enumerate() {
             let mut earlier = Vec::new();
             let is = overlap.admit((*start, *end), *is_change, (at as u32, at as u64), |window_index, _| {

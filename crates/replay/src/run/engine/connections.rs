@@ -28,7 +28,7 @@ pub(super) struct LiveConnection {
 
 /// The connections of a run, and the state that outlives them.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionManager {
+pub(super) struct ReplayConnectionPool {
     pub(super) lines: Vec<LiveConnection>,
     /// Index of the live connection by client and captured connection.
     pub(super) connection_by_client: FxHashMap<(u32, u64), usize>,
@@ -56,7 +56,7 @@ pub(super) struct ConnectionManager {
     pub(super) recovery_calls: u64,
 }
 
-impl ConnectionManager {
+impl ReplayConnectionPool {
     /// Returns a connection by its identifier, unless it is lost.
     pub(super) fn line_mut(&mut self, connection: ConnectionId) -> Option<&mut LiveConnection> {
         self.lines.get_mut(*self.connection_index.get(&connection)?)

@@ -14,7 +14,7 @@ use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::rpcsec_gss::{GssCallSignature, UnsignedCallReason};
+use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
 use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainedCall, ContainedTransport};
@@ -25,7 +25,7 @@ const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A context and its replacements.
 #[derive(Debug)]
-pub(super) struct RenewableContext {
+pub(super) struct RenewableGssContext {
     /// Version of NFS that the context is for.
     version: u32,
     /// Current context.
@@ -34,23 +34,23 @@ pub(super) struct RenewableContext {
     previous: Option<GssContext>,
     /// Number of renewals.
     pub(super) generation: u32,
-    state: ContextState,
+    state: GssContextState,
 }
 
 /// State of a context.
 #[derive(Debug)]
-enum ContextState {
+enum GssContextState {
     /// Calls can be signed.
     Ready,
     /// The server denied the context; a new one is being established.
-    Renewing(ContextRenewal),
+    Renewing(GssContextRenewal),
     /// The context could not be renewed, for this reason.
     Lost(String),
 }
 
 /// A context that is being established in place of another.
 #[derive(Debug)]
-struct ContextRenewal {
+struct GssContextRenewal {
     /// Index of the live connection that carries the Calls.
     connection_index: usize,
     /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
@@ -60,10 +60,10 @@ struct ContextRenewal {
     tries: u32,
 }
 
-impl RenewableContext {
+impl RenewableGssContext {
     /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, previous: None, generation: 0, state: ContextState::Ready }
+        Self { version, context, previous: None, generation: 0, state: GssContextState::Ready }
     }
 
     /// Succeeds if Calls can be signed with the context.
@@ -72,9 +72,9 @@ impl RenewableContext {
     /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn is_ready(&self) -> Result<(), UnsignedCallReason> {
         match &self.state {
-            ContextState::Ready => Ok(()),
-            ContextState::Renewing(_) => Err(UnsignedCallReason::NotYet),
-            ContextState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
+            GssContextState::Ready => Ok(()),
+            GssContextState::Renewing(_) => Err(UnsignedCallReason::NotYet),
+            GssContextState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
         }
     }
 
@@ -87,16 +87,16 @@ impl RenewableContext {
         }
     }
 
-    fn renewal(&mut self) -> Option<&mut ContextRenewal> {
+    fn renewal(&mut self) -> Option<&mut GssContextRenewal> {
         match &mut self.state {
-            ContextState::Renewing(renewal) => Some(renewal),
-            ContextState::Ready | ContextState::Lost(_) => None,
+            GssContextState::Renewing(renewal) => Some(renewal),
+            GssContextState::Ready | GssContextState::Lost(_) => None,
         }
     }
 }
 
 impl CallIssuer {
-    fn context_mut(&mut self, at: usize) -> Option<&mut RenewableContext> {
+    fn context_mut(&mut self, at: usize) -> Option<&mut RenewableGssContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
 
@@ -110,20 +110,24 @@ impl CallIssuer {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Starts the renewal of a context that the server has denied. Returns `true` if the context is being renewed or
     /// was renewed since, so that the Call can be sent again.
-    pub(super) fn is_re_established(&mut self, with: GssCallSignature, connection: ConnectionId) -> bool {
+    pub(super) fn is_re_established(
+        &mut self,
+        with: GssReplyVerificationData,
+        connection: ConnectionId,
+    ) -> bool {
         let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.issuer.context_mut(with.context) else { return false };
         if kept.generation != with.generation {
             return true;
         }
         match &kept.state {
-            ContextState::Renewing(_) => true,
-            ContextState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
-                let renewal = ContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
-                kept.state = ContextState::Renewing(renewal);
+            GssContextState::Renewing(_) => true,
+            GssContextState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
+                let renewal = GssContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
+                kept.state = GssContextState::Renewing(renewal);
                 true
             }
-            ContextState::Ready | ContextState::Lost(_) => false,
+            GssContextState::Ready | GssContextState::Lost(_) => false,
         }
     }
 
@@ -167,7 +171,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let due = self
                 .issuer
                 .context_mut(at)
-                .and_then(RenewableContext::renewal)
+                .and_then(RenewableGssContext::renewal)
                 .filter(|renewal| renewal.sent.is_none());
             if let Some(line) = due.map(|renewal| renewal.connection_index) {
                 self.renew_context(at, line, transport)?;
@@ -235,7 +239,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn handle_setup_reply(&mut self, reply: &TransportReply<'_>) -> bool {
         let Some(at) = self.issuer.context_of_tag(self.context.number, reply.tag) else { return false };
         self.unpark_connection(reply.connection, 1);
-        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableGssContext::renewal) else {
             return true;
         };
         if renewal.sent.is_none_or(|(_, xid)| xid != reply.xid) {
@@ -248,7 +252,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(GssSetupStep::Established(context)) => {
                 if let Some(kept) = self.issuer.context_mut(at) {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.state) = (kept.generation + 1, ContextState::Ready);
+                    (kept.generation, kept.state) = (kept.generation + 1, GssContextState::Ready);
                 }
                 self.report.recovery.contexts_renewed += 1;
                 self.scheduler.unpark_each(usize::MAX);
@@ -261,7 +265,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Handles the loss of the connection of such a Call; another is sent. Returns `true` if it is one.
     pub(super) fn handle_setup_loss(&mut self, tag: CallTag) -> bool {
         let Some(at) = self.issuer.context_of_tag(self.context.number, tag) else { return false };
-        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableContext::renewal) else {
+        let Some(renewal) = self.issuer.context_mut(at).and_then(RenewableGssContext::renewal) else {
             return true;
         };
         (renewal.sent, renewal.setup) = (None, None);
@@ -280,7 +284,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let sent = self
                 .issuer
                 .context_mut(at)
-                .and_then(RenewableContext::renewal)
+                .and_then(RenewableGssContext::renewal)
                 .and_then(|renewal| renewal.sent);
             if sent.is_some_and(|(sent, _)| now.saturating_duration_since(sent) > timeout) {
                 self.lose_context(at, &format!("no Reply within {} s", timeout.as_secs_f64()));
@@ -292,7 +296,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("security context not re-established: {why}");
         if let Some(kept) = self.issuer.context_mut(at) {
-            kept.state = ContextState::Lost(why.clone());
+            kept.state = GssContextState::Lost(why.clone());
         }
         self.report.add_refusal(why);
         self.scheduler.unpark_each(usize::MAX);
@@ -310,7 +314,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.state, ContextState::Ready) {
+            if !matches!(kept.state, GssContextState::Ready) {
                 continue;
             }
             let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };

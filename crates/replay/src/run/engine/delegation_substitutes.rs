@@ -31,10 +31,10 @@ use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
-use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlot, MessageSlotKind, TraceStep};
-use request::{SubstituteReply, SubstituteRequest, SubstituteStage, UnconfirmedOpen};
+use request::{SubstituteOpenReply, SubstituteOpenRequest, SubstituteOpenStage, UnconfirmedOpen};
 
 /// Substitutes of a run.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct DelegationSubstitutes {
     /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
     pub(super) missing: Option<(u32, u32)>,
     /// Request that the current Reply makes necessary.
-    wanted: Option<SubstituteRequest>,
+    wanted: Option<SubstituteOpenRequest>,
     /// Substitutes that are to be made or in flight.
     waiting: VecDeque<DelegationSubstitute>,
     /// Variables of delegations that are currently replaced by an open.
@@ -67,9 +67,9 @@ struct DelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     window_index: u32,
     window_step: Box<WindowStep>,
-    request: SubstituteRequest,
+    request: SubstituteOpenRequest,
     /// Stages to be done; the first is in flight or next.
-    stages: VecDeque<SubstituteStage>,
+    stages: VecDeque<SubstituteOpenStage>,
     line: usize,
     /// Session variable and captured slot.
     session: Option<(u32, u32)>,
@@ -142,7 +142,7 @@ impl CallIssuer {
 
     /// Updates a substitute with the identifiers that a recovery returned. Returns `false` if it cannot continue.
     fn update_renewed(&mut self, one: &mut DelegationSubstitute) -> bool {
-        let renewed = |values: &super::LiveValues, variable: u32, stateid: &mut Stateid4| {
+        let renewed = |values: &super::LiveVariableValues, variable: u32, stateid: &mut Stateid4| {
             let Some(other) = values.get(variable).and_then(|other| other.first_chunk()) else {
                 return false;
             };
@@ -165,7 +165,7 @@ impl CallIssuer {
             return renewed(&self.values, variable, surplus);
         }
         // A recovery has confirmed the captured owner.
-        one.stages.retain(|stage| !matches!(stage, SubstituteStage::ConfirmCaptured(_)));
+        one.stages.retain(|stage| !matches!(stage, SubstituteOpenStage::ConfirmCaptured(_)));
         wanted.surplus_open.is_none()
     }
 
@@ -173,29 +173,32 @@ impl CallIssuer {
     fn complete_stage(
         &mut self,
         one: &mut DelegationSubstitute,
-        stage: &SubstituteStage,
+        stage: &SubstituteOpenStage,
         stateid: Option<(Stateid4, bool)>,
         is_done: bool,
     ) {
         one.stages.pop_front();
         match (stage, stateid) {
             (
-                SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
+                SubstituteOpenStage::ConfirmCaptured(UnconfirmedOpen { variables: [variable, _], .. }),
                 Some((stateid, _)),
             ) => {
                 self.values.set_seqid(*variable, stateid.seqid);
             }
-            (SubstituteStage::ReturnDelegation(stateid), _) => {
+            (SubstituteOpenStage::ReturnDelegation(stateid), _) => {
                 self.client_state.remove_delegation(&stateid.other);
             }
-            (SubstituteStage::Open, Some((stateid, true))) => {
-                one.stages.push_front(SubstituteStage::Confirm(stateid))
+            (SubstituteOpenStage::Open, Some((stateid, true))) => {
+                one.stages.push_front(SubstituteOpenStage::Confirm(stateid))
             }
             (_, Some((stateid, _))) => self.take_substitute_stateid(one, &stateid),
             (_, None) => {}
         }
-        if let Some(surplus) =
-            one.request.surplus_open.as_ref().filter(|_| is_done && matches!(stage, SubstituteStage::Open))
+        if let Some(surplus) = one
+            .request
+            .surplus_open
+            .as_ref()
+            .filter(|_| is_done && matches!(stage, SubstituteOpenStage::Open))
         {
             self.client_state.remove_open(surplus.other);
         }
@@ -252,7 +255,7 @@ impl CallIssuer {
         reply: &TransportReply<'_>,
     ) -> bool {
         let missing = self.substitutes.missing.take();
-        self.substitutes.wanted = SubstituteRequest::of(held, step, LiveReply::from(reply), missing);
+        self.substitutes.wanted = SubstituteOpenRequest::of(held, step, LiveReply::from(reply), missing);
         missing.is_some() && self.substitutes.wanted.is_none()
     }
 }
@@ -350,15 +353,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, one.window_index.into());
         match self.submit_own(connection, (xid, tag), (&message, None), transport) {
-            OwnCallResult::Sent => {
+            ReplayerCallSubmitResult::Sent => {
                 self.scheduler.in_flight += 1;
                 one.sent = Some(now);
                 if let Some(slot) = one.slot {
                     self.issuer.values.set_slot_state(slot, true, false);
                 }
             }
-            OwnCallResult::Lost => self.mark_connection_lost(connection),
-            OwnCallResult::Escapes(_) => return Ok(true),
+            ReplayerCallSubmitResult::Lost => self.mark_connection_lost(connection),
+            ReplayerCallSubmitResult::Escapes(_) => return Ok(true),
             _ => {}
         }
         one.message = Some((xid, message));
@@ -385,7 +388,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some((_, message)) = one.message.take() {
             self.issuer.containment.record_decoded_reply(Cursor::new(&message), reply.cursor());
         }
-        let Some(opened) = SubstituteReply::of(reply.cursor()) else {
+        let Some(opened) = SubstituteOpenReply::of(reply.cursor()) else {
             self.abandon_substitute(one);
             return true;
         };
@@ -402,7 +405,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let seqid = self.issuer.values.next_seqid((false, owner));
             self.issuer.values.update_owner_seqid(false, owner, seqid, status.0);
         }
-        let is_return = matches!(stage, SubstituteStage::ReturnDelegation(_));
+        let is_return = matches!(stage, SubstituteOpenStage::ReturnDelegation(_));
         let is_forgotten = match status {
             Nfsstat4::NFS4ERR_BADSESSION
             | Nfsstat4::NFS4ERR_DEADSESSION
@@ -415,7 +418,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.issuer.substitutes.waiting.push_back(one);
             return true;
         }
-        one.stages.extend(opened.delegation.map(SubstituteStage::ReturnDelegation));
+        one.stages.extend(opened.delegation.map(SubstituteOpenStage::ReturnDelegation));
         match (status, opened.stateid) {
             (Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE, None)
                 if one.tries < self.context.options.max_delay_retries =>

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{ConnectionId, DiscardReason, DisconnectReason, TransportEvent};
+use nfsrdma_rpc::{ConnectionId, DisconnectReason, ReceivedMessageDiscardReason, TransportEvent};
 
 use super::super::callback_responder;
 use super::super::callbacks::CallbackServer;
@@ -181,7 +181,7 @@ pub(super) fn drive<R: Read + Seek>(
                     if why.is_violation() {
                         engine.report.protocol.count_violation(format!("a message makes no sense: {why}"));
                     }
-                    let is_own = matches!(why, DiscardReason::ReverseCall);
+                    let is_own = matches!(why, ReceivedMessageDiscardReason::ReverseCall);
                     engine.report.callbacks.unanswered += u64::from(is_own);
                 }
             }

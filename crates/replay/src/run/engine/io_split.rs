@@ -29,7 +29,7 @@ use super::issuer::CallIssuer;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::files::IoLimits;
-use crate::trace::message_emission::PlacedPayload;
+use crate::trace::message_emission::RepositionedPayload;
 use crate::trace::{GssProtection, TraceStep, VariableUse};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
@@ -47,14 +47,14 @@ pub(super) const NOT_SEEDED_CODE: &str = "not-seeded";
 
 /// Reason for a variable without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MissingValueReason {
+pub(super) enum UnboundVariableReason {
     /// A step exceeds a limit of the server.
     Limit,
     /// The server does not accept an object.
     Object,
 }
 
-impl MissingValueReason {
+impl UnboundVariableReason {
     /// Returns the state text of a step that needs the value.
     pub(super) fn text(self) -> String {
         match self {
@@ -178,7 +178,7 @@ impl CallIssuer {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let items = PlacedPayload::items(&self.placed);
+        let items = RepositionedPayload::items(&self.placed);
         let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let mut encoder = Encoder::new();
@@ -319,9 +319,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(SERVER_LIMIT_CODE) => {
                 // The file that it would have closed stays open.
                 self.verification.leaves_open = true;
-                MissingValueReason::Limit
+                UnboundVariableReason::Limit
             }
-            Some(NOT_SEEDED_CODE) => MissingValueReason::Object,
+            Some(NOT_SEEDED_CODE) => UnboundVariableReason::Object,
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {

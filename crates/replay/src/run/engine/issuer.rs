@@ -3,21 +3,21 @@
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::live_values::LiveValues;
+use super::super::live_values::LiveVariableValues;
 use super::super::recovery::client_state::RecoverableState;
 use super::cb_getattr::CbGetattrAnswers;
 use super::delegation_substitutes::DelegationSubstitutes;
-use super::io_split::MissingValueReason;
+use super::io_split::UnboundVariableReason;
 use super::rpcsec_gss::GssCallSigner;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
 use crate::trace::TraceStep;
-use crate::trace::message_emission::{EmittedHeader, PlacedPayload, emit};
+use crate::trace::message_emission::{ReplayedRpcHeader, RepositionedPayload, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]
 pub(super) struct CallIssuer {
-    pub(super) values: LiveValues,
+    pub(super) values: LiveVariableValues,
     /// State that the clients hold at the server.
     pub(super) client_state: RecoverableState,
     /// Variables of state that could not be recovered.
@@ -27,7 +27,7 @@ pub(super) struct CallIssuer {
     /// Signs Calls with RPCSEC_GSS, if the run does.
     pub(super) signing: Option<GssCallSigner>,
     /// Reasons why variables have no value.
-    pub(super) missing_values: FxHashMap<u32, MissingValueReason>,
+    pub(super) missing_values: FxHashMap<u32, UnboundVariableReason>,
     /// Variables of delegations that the live server did not grant.
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
@@ -38,7 +38,7 @@ pub(super) struct CallIssuer {
     pub(super) auxiliary: Option<AuxiliaryRpcConnections>,
     /// Call that is being built, without payloads, and the payloads with their positions.
     pub(super) call_buffer: Vec<u8>,
-    pub(super) placed: Vec<PlacedPayload>,
+    pub(super) placed: Vec<RepositionedPayload>,
     /// Contents of its payloads.
     pub(super) buffers: Vec<Vec<u8>>,
     /// Number of values dropped because of a limit.
@@ -61,7 +61,7 @@ impl CallIssuer {
         if let Some((session, slot)) = slot {
             self.values.use_slot(session, slot);
         }
-        let header = header.as_deref().map_or(EmittedHeader::Xid(xid), EmittedHeader::New);
+        let header = header.as_deref().map_or(ReplayedRpcHeader::Xid(xid), ReplayedRpcHeader::New);
         emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed).is_ok()
     }
 }

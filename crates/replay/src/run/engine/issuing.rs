@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, Unsent};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::containment::ContainedTransport;
 use crate::plan::reason::{PlanReason, PlannedStepState};
 
@@ -66,20 +66,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             match self.send(window_index, &mut held, transport, tape) {
                 Ok(()) => self.scheduler.window.put(window_index, held),
-                Err(Unsent::Failed(error)) => return Err(error),
-                Err(Unsent::Finished(outcome)) => {
+                Err(UnsentStepReason::Failed(error)) => return Err(error),
+                Err(UnsentStepReason::Finished(outcome)) => {
                     self.record_undone(&held, &outcome);
                     self.finish_step(window_index, held, outcome);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.scheduler.unpark_each(1);
                     self.admit()?;
                 }
-                Err(Unsent::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
-                Err(Unsent::UnreachableUntil(until)) => {
+                Err(UnsentStepReason::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
+                Err(UnsentStepReason::UnreachableUntil(until)) => {
                     self.scheduler.put_back(window_index, held, Some(until));
                 }
-                Err(Unsent::Parked(number)) => self.scheduler.park(number, window_index, held),
-                Err(Unsent::SlotBusy(slot)) => self.scheduler.wait_for_slot(slot, window_index, held),
+                Err(UnsentStepReason::Parked(number)) => self.scheduler.park(number, window_index, held),
+                Err(UnsentStepReason::SlotBusy(slot)) => {
+                    self.scheduler.wait_for_slot(slot, window_index, held)
+                }
             }
         }
         Ok(self.scheduler.queue.next_due())

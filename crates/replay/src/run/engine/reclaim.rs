@@ -13,7 +13,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
-use super::super::live_values::LiveSession;
+use super::super::live_values::LiveServerSession;
 use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
 use super::super::recovery::client_state::{
     CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
@@ -25,7 +25,7 @@ use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
 use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
-use super::{MAX_DIVERGENT_FILES, OwnCallResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlotKind, NONE, TraceStep};
 
@@ -247,7 +247,7 @@ impl CallIssuer {
                 }
                 if let Some(session) = self.client_state.session(id) {
                     self.values.set_value(session.variable, &id);
-                    self.values.renew_session(session.variable, LiveSession::new(slots));
+                    self.values.renew_session(session.variable, LiveServerSession::new(slots));
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
@@ -495,17 +495,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let client =
             self.issuer.client_state.client(restart.client).map_or(NONE, |client| client.captured_client);
         match self.submit_own(connection, (xid, tag), (&bytes, Some(client)), transport) {
-            OwnCallResult::Sent => {
+            ReplayerCallSubmitResult::Sent => {
                 self.report.calls += 1;
                 restart.sent = Some(now);
             }
-            OwnCallResult::Busy | OwnCallResult::Unready => {}
-            OwnCallResult::Lost => {
+            ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {}
+            ReplayerCallSubmitResult::Lost => {
                 self.connections.count_failure();
                 self.mark_connection_lost(connection);
             }
-            OwnCallResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
-            OwnCallResult::Escapes(why) => {
+            ReplayerCallSubmitResult::Unsigned(why) => return Ok(RecoveryProgress::Abandoned(why)),
+            ReplayerCallSubmitResult::Escapes(why) => {
                 return Ok(RecoveryProgress::Abandoned(format!("{}: {why}", name(restart))));
             }
         }
@@ -649,7 +649,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some((id, sequence, slots)) = restart.session
             && let Some(session) = self.issuer.client_state.session(id)
         {
-            self.issuer.values.renew_session(session.variable, LiveSession::with_used_slot(slots, sequence));
+            self.issuer
+                .values
+                .renew_session(session.variable, LiveServerSession::with_used_slot(slots, sequence));
         }
         let recoveries = self.connections.recoveries;
         let captured = self.issuer.client_state.client_mut(restart.client).map(|client| {

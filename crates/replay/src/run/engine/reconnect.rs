@@ -15,7 +15,9 @@ use super::connections::LiveConnection;
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
 use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
-use super::{OptionalReplayRecorder, OwnCallResult, ReplayEngine, ReplayRunError, Unsent};
+use super::{
+    OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, UnsentStepReason,
+};
 use crate::containment::ContainedTransport;
 use crate::trace::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
@@ -32,7 +34,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<usize, Unsent> {
+    ) -> Result<usize, UnsentStepReason> {
         let of = step.caller.connection;
         let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
@@ -61,20 +63,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
-            return Err(Unsent::UnreachableUntil(until));
+            return Err(UnsentStepReason::UnreachableUntil(until));
         }
         if self.connections.has_given_up() {
             return Err(no_connection_state().into());
         }
         let Some(line) = self.connections.lines.get(number) else {
-            return Err(Unsent::Parked(number));
+            return Err(UnsentStepReason::Parked(number));
         };
         let connection = line.connection;
         if !line.unbound_backchannels.is_empty() {
             self.bind_backchannels(number, transport);
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Err(Unsent::Parked(number)),
+            true => Err(UnsentStepReason::Parked(number)),
             false => Ok(number),
         }
     }
@@ -137,7 +139,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         place: (u32, u64),
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<ConnectionId, Unsent> {
+    ) -> Result<ConnectionId, UnsentStepReason> {
         let target = self.context.target;
         if self.report.calls == 0 {
             return transport.connect(target).map_err(|error| ReplayRunError::from(error).into());
@@ -145,14 +147,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let new = || ReconnectionAttempts::new(Instant::now(), self.context.options.timeout);
         let attempts = self.connections.first_attempts.entry(place).or_insert_with(new);
         if attempts.next_attempt() > Instant::now() {
-            return Err(Unsent::UnreachableUntil(attempts.next_attempt()));
+            return Err(UnsentStepReason::UnreachableUntil(attempts.next_attempt()));
         }
         match attempts.connect(target, |target| transport.connect(target)) {
             Ok(Some(connection)) => {
                 self.connections.first_attempts.remove(&place);
                 Ok(connection)
             }
-            Ok(None) => Err(Unsent::UnreachableUntil(attempts.next_attempt())),
+            Ok(None) => Err(UnsentStepReason::UnreachableUntil(attempts.next_attempt())),
             Err(error) if error.blame() == TransportBlame::Unreachable => {
                 self.mark_unreachable(&error);
                 Err(no_connection_state().into())
@@ -214,7 +216,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), Unsent> {
+    ) -> Result<(), UnsentStepReason> {
         let mut nobody = None;
         let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
         let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
@@ -284,16 +286,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             let Some(line) = self.connections.lines.get_mut(number) else { return };
-            if !matches!(result, OwnCallResult::Unready | OwnCallResult::Unsigned(_)) {
+            if !matches!(result, ReplayerCallSubmitResult::Unready | ReplayerCallSubmitResult::Unsigned(_)) {
                 line.recoveries_at_binding = self.connections.recoveries;
             }
             match result {
-                OwnCallResult::Sent => self.report.calls += 1,
-                OwnCallResult::Busy | OwnCallResult::Unready => {
+                ReplayerCallSubmitResult::Sent => self.report.calls += 1,
+                ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {
                     return line.unbound_backchannels.push(unbound);
                 }
-                OwnCallResult::Lost => return,
-                OwnCallResult::Unsigned(why) | OwnCallResult::Escapes(why) => {
+                ReplayerCallSubmitResult::Lost => return,
+                ReplayerCallSubmitResult::Unsigned(why) | ReplayerCallSubmitResult::Escapes(why) => {
                     return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
             }

@@ -11,13 +11,13 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
-use super::super::live_values::{CallSequenceIds, LiveSession};
+use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery;
 use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
-use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyFindings};
+use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyPrecheckResult};
 use super::window::{WindowStep, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
@@ -25,13 +25,13 @@ use super::{
 use crate::containment::ReplyIdentifiers;
 use crate::plan::reason::PlanReason;
 use crate::seed::files::advice_for_status;
-use crate::trace::message_emission::{PlacedPayload, captured_value};
+use crate::trace::message_emission::{RepositionedPayload, captured_value};
 use crate::trace::{
-    CaptureCompleteness, GssProtection, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
     variable_binding,
 };
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
 };
 
 /// A step that was in flight.
@@ -53,7 +53,7 @@ impl CallIssuer {
         if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
-        let items = PlacedPayload::items(&held.call.placed);
+        let items = RepositionedPayload::items(&held.call.placed);
         self.containment
             .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
     }
@@ -134,7 +134,7 @@ impl CallIssuer {
         captured: GrantedForeChannel,
     ) {
         if let Some(variable) = step.reply.variable(MessageSlotKind::SESSION) {
-            let session = LiveSession::new(granted.slots).with_limits(granted.limits, captured.limits);
+            let session = LiveServerSession::new(granted.slots).with_limits(granted.limits, captured.limits);
             self.values.open_session(variable, session);
         }
         if let Some(variable) = step.call.variable(MessageSlotKind::CREATE_SEQUENCE) {
@@ -383,7 +383,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.protocol.add_own(error);
         }
         let is_unbound = waits;
-        Ok(ReplyDisposition::Check(ReplyFindings {
+        Ok(ReplyDisposition::Check(ReplyPrecheckResult {
             outcome,
             recorded,
             is_echo,
@@ -505,7 +505,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let state = match held
             .step
             .trace_step()
-            .is_some_and(|step| step.reply.seen != CaptureCompleteness::NOTHING)
+            .is_some_and(|step| step.reply.seen != MessageCaptureCompleteness::NOTHING)
         {
             true => StepOutcome::Mismatched(vec![difference]),
             false => StepOutcome::Substituted(PlanReason::ReplyLost.code()),
@@ -520,7 +520,7 @@ pub(super) fn missing_reply_difference(held: &WindowStep, what: &str) -> Differe
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
     let place = Some(DifferenceLocation { index: held.id.step, call, reply });
-    let half = |value: &str| DifferenceSide {
+    let half = |value: &str| DifferenceSideValue {
         location: place,
         frame: reply.or(call),
         value: Some(value.to_owned()),

@@ -29,12 +29,12 @@ pub(super) enum ReplyDisposition {
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
     /// The Reply is to be checked.
-    Check(ReplyFindings),
+    Check(ReplyPrecheckResult),
 }
 
 /// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
-pub(super) struct ReplyFindings {
+pub(super) struct ReplyPrecheckResult {
     pub(super) outcome: ReplyOutcome,
     /// Outcome of the recorded Reply, where it matters.
     pub(super) recorded: ReplyOutcome,
@@ -78,9 +78,9 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
     window_step: Box<WindowStep>,
-    findings: ReplyFindings,
+    findings: ReplyPrecheckResult,
     latency: Duration,
-    reply: StoredReply,
+    reply: OwnedLiveReply,
 }
 
 impl QueuedReplyCheck {
@@ -92,7 +92,7 @@ impl QueuedReplyCheck {
 
 /// A stored Reply.
 #[derive(Debug, Default)]
-struct StoredReply {
+struct OwnedLiveReply {
     /// Message, followed by the contents of its chunks.
     bytes: Vec<u8>,
     message_length_bytes: usize,
@@ -100,7 +100,7 @@ struct StoredReply {
     chunks: Vec<Range<usize>>,
 }
 
-impl StoredReply {
+impl OwnedLiveReply {
     fn keep(&mut self, reply: &TransportReply<'_>) {
         self.bytes.clear();
         self.bytes.extend_from_slice(reply.message);
@@ -151,7 +151,7 @@ impl ReplyCheckQueue {
     fn push(
         &mut self,
         held: Box<WindowStep>,
-        findings: ReplyFindings,
+        findings: ReplyPrecheckResult,
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Box<WindowStep> {
@@ -176,7 +176,7 @@ impl ReplyCheckQueue {
     fn recycle(&mut self, mut kept: QueuedReplyCheck) {
         let free = self.free_bytes + kept.reply.bytes.capacity();
         if free <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
-            kept.findings = ReplyFindings::default();
+            kept.findings = ReplyPrecheckResult::default();
             self.free_bytes = free;
             self.free_buffers.push(kept);
         }
@@ -188,7 +188,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn queue_check(
         &mut self,
         held: Box<WindowStep>,
-        findings: ReplyFindings,
+        findings: ReplyPrecheckResult,
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<WindowStep>, ReplayRunError> {
@@ -230,7 +230,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &WindowStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &mut ReplyFindings,
+        answer: &mut ReplyPrecheckResult,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
             self.issuer.register_identifiers(held, live);
@@ -276,7 +276,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &WindowStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &ReplyFindings,
+        answer: &ReplyPrecheckResult,
         latency: Duration,
     ) -> Result<StepOutcome, TraceError> {
         let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;

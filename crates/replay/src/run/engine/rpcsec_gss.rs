@@ -17,12 +17,12 @@ use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
-use super::context_renewal::RenewableContext;
+use super::context_renewal::RenewableGssContext;
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::{ReplayEngine, ReplayRunError, Unsent};
+use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
-use crate::trace::message_emission::PlacedPayload;
+use crate::trace::message_emission::RepositionedPayload;
 use crate::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -36,7 +36,7 @@ type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
 #[derive(Debug)]
 pub(super) struct GssCallSigner {
     /// One context for each captured one.
-    pub(super) contexts: Vec<RenewableContext>,
+    pub(super) contexts: Vec<RenewableGssContext>,
     /// Context index by captured handle.
     by_handle: FxHashMap<Vec<u8>, usize>,
     /// Machine credential by captured client.
@@ -44,11 +44,11 @@ pub(super) struct GssCallSigner {
     pub(super) mechanism: Make,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<PlacedPayload>,
+    pub(super) placed: Vec<RepositionedPayload>,
     /// Signature of the last Call.
-    pub(super) last_signature: Option<GssCallSignature>,
+    pub(super) last_signature: Option<GssReplyVerificationData>,
     /// Signatures of Calls in flight that are no steps.
-    pub(super) own_signatures: FxHashMap<CallTag, GssCallSignature>,
+    pub(super) own_signatures: FxHashMap<CallTag, GssReplyVerificationData>,
     message_with_payloads: Vec<u8>,
     /// Reply without its protection.
     unprotected_reply: Vec<u8>,
@@ -56,7 +56,7 @@ pub(super) struct GssCallSigner {
 
 /// Data needed to verify the Reply to a signed Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GssCallSignature {
+pub(super) struct GssReplyVerificationData {
     pub(super) context: usize,
     /// Number of renewals of the context at the time.
     pub(super) generation: u32,
@@ -115,7 +115,7 @@ impl GssCallSigner {
         let mut line = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssError::Mechanism)?;
-            Ok(RenewableContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
+            Ok(RenewableGssContext::new(version, GssContext::establish(&mut line, version, mechanism)?))
         });
         let contexts = contexts.collect::<Result<Vec<_>, GssError>>().map_err(ReplayRunError::Security);
         transport.disconnect(connection);
@@ -143,7 +143,7 @@ impl GssCallSigner {
         &mut self,
         step: &TraceStep<'_>,
         xid: Xid,
-        (message, placed, contents): (&[u8], &[PlacedPayload], &[Vec<u8>]),
+        (message, placed, contents): (&[u8], &[RepositionedPayload], &[Vec<u8>]),
     ) -> Result<(), GssMechanismError> {
         let mut cursor = Cursor::new(message);
         let body = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_or(0, |_| cursor.position());
@@ -162,7 +162,7 @@ impl GssCallSigner {
         let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
         let (at, seal) = with.context.seal(&call, &mut self.message)?;
         self.last_signature =
-            Some(GssCallSignature { context, generation: with.generation, protection: seal });
+            Some(GssReplyVerificationData { context, generation: with.generation, protection: seal });
         self.placed.clear();
         if service == RpcGssService::rpc_gss_svc_none {
             self.placed.extend(placed.iter().cloned());
@@ -202,14 +202,14 @@ impl GssCallSigner {
         let sealed = with.context.seal(&call, &mut self.message);
         let (_, seal) = sealed.map_err(|error| UnsignedCallReason::Never(error.to_string()))?;
         self.own_signatures
-            .insert(tag, GssCallSignature { context, generation: with.generation, protection: seal });
+            .insert(tag, GssReplyVerificationData { context, generation: with.generation, protection: seal });
         Ok(Some(&self.message))
     }
 
     /// Verifies a Reply and removes its protection.
     fn open(
         &mut self,
-        with: GssCallSignature,
+        with: GssReplyVerificationData,
         message: &[u8],
         plain: &mut Vec<u8>,
     ) -> Result<(), GssIntegrityError> {
@@ -248,7 +248,7 @@ fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
 }
 
 /// Inserts the payloads into a message.
-fn whole(message: &[u8], placed: &[PlacedPayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
+fn whole(message: &[u8], placed: &[RepositionedPayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     let mut from = 0;
     for (placed, content) in placed.iter().zip(contents) {
@@ -282,7 +282,7 @@ impl CallIssuer {
     pub(super) fn is_window_full(
         &self,
         step: &TraceStep<'_>,
-        in_flight: impl Iterator<Item = GssCallSignature>,
+        in_flight: impl Iterator<Item = GssReplyVerificationData>,
     ) -> bool {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
@@ -298,13 +298,17 @@ impl CallIssuer {
     ///
     /// # Errors
     /// Returns the reason why the step cannot be sent.
-    pub(super) fn check_signing(&self, step: &TraceStep<'_>, connection: usize) -> Result<(), Unsent> {
+    pub(super) fn check_signing(
+        &self,
+        step: &TraceStep<'_>,
+        connection: usize,
+    ) -> Result<(), UnsentStepReason> {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
-        match signing.contexts.get(signing.context_index(step)).map(RenewableContext::is_ready) {
+        match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
             None | Some(Ok(())) => Ok(()),
-            Some(Err(UnsignedCallReason::NotYet)) => Err(Unsent::Parked(connection)),
+            Some(Err(UnsignedCallReason::NotYet)) => Err(UnsentStepReason::Parked(connection)),
             Some(Err(UnsignedCallReason::Never(why))) => {
-                Err(Unsent::unreplayable(format_args!("security: {why}")))
+                Err(UnsentStepReason::unreplayable(format_args!("security: {why}")))
             }
         }
     }
@@ -314,7 +318,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Verifies the Reply to a signed Call and processes it without its protection.
     pub(super) fn open(
         &mut self,
-        with: GssCallSignature,
+        with: GssReplyVerificationData,
         reply: &TransportReply<'_>,
         flown: CompletedStep,
     ) -> Result<(), ReplayRunError> {

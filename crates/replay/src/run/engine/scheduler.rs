@@ -13,7 +13,7 @@ use super::super::call_description::CallTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
-use super::concurrency::{CapturedConcurrency, LiveConcurrency};
+use super::concurrency::{CapturedStepOverlaps, LiveStepOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
@@ -43,9 +43,9 @@ pub(super) struct StepScheduler<'r, R> {
     ready: Vec<u32>,
     /// Number of steps admitted to the window.
     turns: u64,
-    captured_concurrency: CapturedConcurrency,
+    captured_concurrency: CapturedStepOverlaps,
     /// Steps that overlap in this run.
-    live_concurrency: LiveConcurrency,
+    live_concurrency: LiveStepOverlaps,
     /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
     captured_reply_times: BinaryHeap<Reverse<u64>>,
     /// Number of Calls in flight.
@@ -79,8 +79,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             queue: ReadyStepQueue::default(),
             ready: Vec::new(),
             turns: 0,
-            captured_concurrency: CapturedConcurrency::default(),
-            live_concurrency: LiveConcurrency::default(),
+            captured_concurrency: CapturedStepOverlaps::default(),
+            live_concurrency: LiveStepOverlaps::default(),
             captured_reply_times: BinaryHeap::new(),
             in_flight: 0,
             slots: FxHashMap::default(),

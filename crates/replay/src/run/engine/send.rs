@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::auth::{AuthSys, Flavor, NoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ExpectedReply, PayloadSource, RequestedCallForm, SubmitError, SubmitRefusal,
-    TransportCall, TransportPayload,
+    CallTag, CapturedCallForm, DdpEligibleArgument, PayloadSource, ReplySizeLimits, RequestedCallForm,
+    SubmitError, SubmitRefusal, TransportCall,
 };
 
 use super::super::call_description::CallDescription;
@@ -20,11 +20,11 @@ use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::recording::ReplaySentCall;
 use super::super::step_outcome::StepOutcome;
-use super::io_split::{MissingValueReason, SplitIoPiece};
+use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::issuer::CallIssuer;
 use super::window::{WindowStep, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, Unsent,
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
     record_divergence,
 };
 use crate::containment::{ContainedTransport, ReplyIdentifiers};
@@ -35,8 +35,8 @@ use crate::trace::{
 };
 
 /// Filler for the unused entries of a Call's payload array.
-const NO_PAYLOAD: TransportPayload<'static> =
-    TransportPayload { position: 0, source: PayloadSource::Copied(&[]) };
+const NO_PAYLOAD: DdpEligibleArgument<'static> =
+    DdpEligibleArgument { position: 0, source: PayloadSource::Copied(&[]) };
 
 impl CallIssuer {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
@@ -52,7 +52,7 @@ impl CallIssuer {
         }
         let mut given = step.reply.variables(MessageSlotKind::FILEHANDLE);
         let lack = given.find_map(|file| self.missing_values.get(&file).copied());
-        lack.filter(|lack| *lack == MissingValueReason::Object).map(MissingValueReason::text)
+        lack.filter(|lack| *lack == UnboundVariableReason::Object).map(UnboundVariableReason::text)
     }
 
     /// Returns the reason for not sending a Call: a value is missing and the captured one would refer to something
@@ -113,7 +113,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut WindowStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), Unsent> {
+    ) -> Result<(), UnsentStepReason> {
         let WindowStep { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
@@ -122,12 +122,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(self.call_auxiliary(held, tape));
         }
         if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
-            return Err(Unsent::unreplayable(why));
+            return Err(UnsentStepReason::unreplayable(why));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
             return match self.resend(window_index, held, transport, tape) {
-                Err(Unsent::Finished(StepOutcome::Unreplayable(why))) => {
+                Err(UnsentStepReason::Finished(StepOutcome::Unreplayable(why))) => {
                     let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
                     Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
                 }
@@ -144,7 +144,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let mut stateids = step.call.variables(MessageSlotKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
-                return Err(Unsent::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+                return Err(UnsentStepReason::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.captured.slot.and_then(|(session, slot)| {
@@ -153,15 +153,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             live.is_busy(slot).then_some((session, slot))
         });
         if let Some(slot) = slot {
-            return Err(Unsent::SlotBusy(slot));
+            return Err(UnsentStepReason::SlotBusy(slot));
         }
         let number = self.live_connection(&step, transport)?;
         let Some(line) = self.connections.lines.get_mut(number) else {
-            return Err(Unsent::Parked(number));
+            return Err(UnsentStepReason::Parked(number));
         };
         // The Call could not be sent anyway.
         if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Err(Unsent::Parked(number));
+            return Err(UnsentStepReason::Parked(number));
         }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
@@ -202,7 +202,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             why => why,
         };
         if let Some(why) = refused {
-            return Err(Unsent::unreplayable(why));
+            return Err(UnsentStepReason::unreplayable(why));
         }
         let piece = self.issuer.limit_io(
             &step,
@@ -275,27 +275,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(Instant, ReplyIdentifiers), Unsent> {
+    ) -> Result<(Instant, ReplyIdentifiers), UnsentStepReason> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
-            return Err(Unsent::Parked(number));
+            return Err(UnsentStepReason::Parked(number));
         };
         self.issuer.check_signing(step, number)?;
         if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
-            return Err(Unsent::Parked(number));
+            return Err(UnsentStepReason::Parked(number));
         }
         let files = &mut self.verification.divergent_files;
         self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
             record_divergence(files, file, &touched);
         })?;
         let signed = self.issuer.sign(step, xid);
-        let is_signed = signed.map_err(|error| Unsent::unreplayable(format_args!("security: {error}")))?;
+        let is_signed =
+            signed.map_err(|error| UnsentStepReason::unreplayable(format_args!("security: {error}")))?;
         let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
             None => (&self.issuer.call_buffer, &self.issuer.placed),
         };
         let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
-            *payload = TransportPayload { position: placed.position, source: PayloadSource::Copied(content) };
+            *payload =
+                DdpEligibleArgument { position: placed.position, source: PayloadSource::Copied(content) };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
@@ -318,23 +320,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             tag,
             message,
             payloads: payloads.get(..placed.len()).unwrap_or_default(),
-            reply: ExpectedReply { message: expected, payloads: &self.issuer.needs },
+            reply: ReplySizeLimits { message: expected, payloads: &self.issuer.needs },
             requested_form: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = self.issuer.containment.check_call(call).map_err(Unsent::unreplayable)?;
+        let call = self.issuer.containment.check_call(call).map_err(UnsentStepReason::unreplayable)?;
         match transport.submit(connection, &call) {
             Ok(_) => {}
-            Err(SubmitError::Busy(_)) => return Err(Unsent::Parked(number)),
+            Err(SubmitError::Busy(_)) => return Err(UnsentStepReason::Parked(number)),
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
                 self.mark_connection_lost(connection);
-                return Err(Unsent::UnreachableUntil(Instant::now()));
+                return Err(UnsentStepReason::UnreachableUntil(Instant::now()));
             }
             Err(error) => {
-                return Err(Unsent::unreplayable(format!("transport: {error}")));
+                return Err(UnsentStepReason::unreplayable(format!("transport: {error}")));
             }
         }
         // The time is taken before the Call is recorded, which takes time of its own.
@@ -428,7 +430,7 @@ pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid,
         vers,
         proc,
         cred: Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
-        verf: Verifier::None(NoneVerifier { body: StartTls::default() }),
+        verf: Verifier::None(AuthNoneVerifier { body: StartTls::default() }),
     });
     rpc::RpcMsg { xid, body }.encode(encoder);
 }

@@ -18,7 +18,7 @@ use super::super::tree_check::{ExpectedTree, StepFidelity};
 use super::super::{recovery, tolerance_rules};
 use super::lock_stateids::LiveLockStateids;
 use super::reply::{recorded_items, unprotected_reply};
-use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyFindings};
+use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyPrecheckResult};
 use super::uncaptured_clients::is_data_unchanged_except;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
@@ -26,10 +26,10 @@ use crate::plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
-    CaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
-    TraceStep, generated_file_data,
+    MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
+    TraceReader, TraceStep, generated_file_data,
 };
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSide};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
@@ -117,7 +117,7 @@ impl<'r> RunVerification<'r> {
         held: &WindowStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (answer, latency): (&ReplyFindings, Duration),
+        (answer, latency): (&ReplyPrecheckResult, Duration),
         contents: &mut TraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
         let (mut state, went) = match answer.is_echo {
@@ -177,14 +177,14 @@ impl<'r> RunVerification<'r> {
         held: &WindowStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (ReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
-            &ReplyFindings,
+        (ReplyPrecheckResult { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
+            &ReplyPrecheckResult,
             Duration,
         ),
         contents: &mut TraceReader<R>,
     ) -> Result<(StepOutcome, StepFidelity), TraceError> {
         let message = unprotected_reply(step);
-        if step.reply.seen != CaptureCompleteness::WHOLE {
+        if step.reply.seen != MessageCaptureCompleteness::WHOLE {
             return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
         }
         if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
@@ -396,7 +396,8 @@ pub(super) fn record_operation_divergence(
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
 fn slot_difference(held: &WindowStep) -> Difference {
-    let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.to_owned()) };
+    let half =
+        |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) };
     Difference {
         kind: DifferenceKind::Result,
         operation: held.description.title().to_owned(),
@@ -410,7 +411,7 @@ fn slot_difference(held: &WindowStep) -> Difference {
 
 /// Returns the difference of a Reply that lacks a required value or replaces a value given before.
 fn identifier_difference(held: &WindowStep, values: [String; 2]) -> Difference {
-    let [a, b] = values.map(|value| DifferenceSide { location: None, frame: None, value: Some(value) });
+    let [a, b] = values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value) });
     Difference {
         kind: DifferenceKind::Identity,
         operation: held.description.title().to_owned(),

@@ -11,19 +11,19 @@ use super::super::live_values::CallSequenceIds;
 use super::super::report::StepId;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::SplitIoPiece;
-use super::rpcsec_gss::GssCallSignature;
+use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifiers;
 use crate::plan::reason::PlanReason;
-use crate::trace::message_emission::PlacedPayload;
+use crate::trace::message_emission::RepositionedPayload;
 use crate::trace::{
-    ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplyNeeds, TraceStep,
-    TraceTransfer,
+    ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits, TraceStep,
+    TraceWireForms,
 };
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
 pub(super) struct WindowStep {
-    pub(super) step: StoredStep,
+    pub(super) step: OwnedTraceStep,
     pub(super) id: StepId,
     pub(super) description: CallDescription,
     /// Reason for not running the step as captured.
@@ -82,13 +82,13 @@ pub(super) struct StepRewrites {
 pub(super) struct StepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<PlacedPayload>,
+    pub(super) placed: Vec<RepositionedPayload>,
     /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
     /// Identifiers that its Reply may give.
     pub(super) reply_identifiers: ReplyIdentifiers,
     /// Signature, needed to verify the Reply.
-    pub(super) signature: Option<GssCallSignature>,
+    pub(super) signature: Option<GssReplyVerificationData>,
     /// Number of recoveries in the run when it was sent.
     pub(super) recoveries_at_send: u32,
     /// Connection and send time while it is in flight.
@@ -118,7 +118,7 @@ pub(super) struct StepResends {
 
 /// A stored step. It is read several times, so borrowed parts are found by offset and not decoded again.
 #[derive(Debug, Default)]
-pub(super) struct StoredStep {
+pub(super) struct OwnedTraceStep {
     /// The step in XDR.
     bytes: Vec<u8>,
     /// The step without its borrowed parts.
@@ -135,7 +135,7 @@ pub(super) struct StoredStep {
 /// chunks, and reply payload sizes.
 const LISTS: usize = 8;
 
-impl StoredStep {
+impl OwnedTraceStep {
     /// Stores a step that was decoded from these bytes, reusing the buffers. Returns the step with the stored slots.
     pub(super) fn store<'s>(&'s mut self, mut step: TraceStep<'s>, bytes: &[u8]) -> TraceStep<'s> {
         self.bytes.clear();
@@ -224,8 +224,8 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
             writes: List::default(),
             reply: none(),
         },
-        carried: TraceTransfer { returned: List::default(), ..step.carried.clone() },
-        needs: TraceReplyNeeds { payloads: List::default(), ..step.needs.clone() },
+        carried: TraceWireForms { returned: List::default(), ..step.carried.clone() },
+        needs: TraceReplySizeLimits { payloads: List::default(), ..step.needs.clone() },
     }
 }
 
@@ -302,7 +302,7 @@ impl StepWindow {
     }
 
     /// Returns the signatures of signed Calls in flight.
-    pub(super) fn signatures(&self) -> impl Iterator<Item = GssCallSignature> + '_ {
+    pub(super) fn signatures(&self) -> impl Iterator<Item = GssReplyVerificationData> + '_ {
         self.held
             .iter()
             .filter_map(Option::as_deref)

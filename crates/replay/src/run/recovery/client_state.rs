@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use crate::run::captured_opens::CapturedOpens;
-use crate::run::live_values::LiveValues;
-use crate::trace::message_emission::PlacedPayload;
+use crate::run::live_values::LiveVariableValues;
+use crate::trace::message_emission::RepositionedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of clients, and of sessions.
@@ -143,7 +143,7 @@ pub(in crate::run) struct CallReplyPair<'a> {
     pub(in crate::run) step: &'a TraceStep<'a>,
     /// Call without its payloads, and the payloads with their positions.
     pub(in crate::run) sent: &'a [u8],
-    pub(in crate::run) placed: &'a [PlacedPayload],
+    pub(in crate::run) placed: &'a [RepositionedPayload],
     pub(in crate::run) reply: Cursor<'a>,
 }
 
@@ -174,7 +174,7 @@ pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
 
 /// Current filehandles while a COMPOUND is processed.
 #[derive(Default)]
-struct RecoveryCompoundState<'a> {
+struct CompoundCurrentFilehandles<'a> {
     client: Option<Clientid4>,
     current: Option<&'a [u8]>,
     saved: Option<&'a [u8]>,
@@ -187,7 +187,7 @@ impl RecoverableState {
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
         let CallReplyPair { step, sent, placed, mut reply } = *spoken;
-        let items = PlacedPayload::items(placed);
+        let items = RepositionedPayload::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
         let is_message = |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullObserver).is_ok();
         if !is_message(&mut cursor) || !is_message(&mut reply) {
@@ -201,7 +201,7 @@ impl RecoverableState {
             return;
         };
         let minor = call.head.minorversion;
-        let mut place = RecoveryCompoundState::default();
+        let mut place = CompoundCurrentFilehandles::default();
         let both = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, (args, results)) in both.take(MAX_OPERATIONS).enumerate() {
             match (&args, &results) {
@@ -280,7 +280,7 @@ impl RecoverableState {
         minor: u32,
         both: (&Args<'_>, &Results<'_>),
         (sent, header): (&[u8], &[u8]),
-        place: &RecoveryCompoundState<'_>,
+        place: &CompoundCurrentFilehandles<'_>,
     ) {
         match both {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
@@ -527,7 +527,11 @@ impl RecoverableState {
     }
 
     /// Returns the client of a Call of this run, by its session, client ID or a stateid.
-    pub(in crate::run) fn client_of(&self, step: &TraceStep<'_>, values: &LiveValues) -> Option<Clientid4> {
+    pub(in crate::run) fn client_of(
+        &self,
+        step: &TraceStep<'_>,
+        values: &LiveVariableValues,
+    ) -> Option<Clientid4> {
         step.call.slots.iter().find_map(|slot| {
             let value = values.get(slot.variable)?;
             match slot.holds {

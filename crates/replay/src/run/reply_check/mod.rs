@@ -26,7 +26,7 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 use rustc_hash::FxHashSet;
 
 pub use attribute_relations::StepExecution;
-use attribute_relations::{AttributeRelations, RelationViolation, attributes};
+use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
 use directory_listing::ReplayListingChecks;
 use pattern_cache::{ReplyPattern, ReplyPatternCache};
 use required_results::lacks_required;
@@ -38,14 +38,14 @@ use super::tolerance_rules::{self, ToleranceRule};
 use crate::seed::files::ObjectVersion;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSide,
+    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
 };
 use nfsrdma_analysis::comparison::identity_map::{FirstIdentityPairing, IdentityMap};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
     ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord, FieldPath,
 };
-use nfsrdma_analysis::comparison::record_comparison::{ComparedCounts, RecordComparer};
+use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparisonRecorder, LocatedField};
 
 /// Maximum number of unsupported operations that are remembered.
@@ -111,7 +111,7 @@ pub struct ReplyChecker {
     selection: ComparisonOptions,
     identities: IdentityMap,
     /// Counts of compared fields and bytes.
-    pub compared: ComparedCounts,
+    pub compared: ComparisonCoverageCounts,
     /// `true` to tolerate nothing.
     is_strict: bool,
     /// Rules that are turned off.
@@ -147,7 +147,7 @@ impl ReplyChecker {
             recorder: ComparisonRecorder::default(),
             selection,
             identities: IdentityMap::default(),
-            compared: ComparedCounts::default(),
+            compared: ComparisonCoverageCounts::default(),
             is_strict,
             disabled_rules: off.into_iter().collect(),
             file_rules: Vec::new(),
@@ -265,14 +265,14 @@ impl ReplyChecker {
         &mut self,
         replies: &ReplyPair<'_>,
         verdict: ReplyCheckResult,
-        broken: Vec<RelationViolation>,
+        broken: Vec<AttributeRelationViolation>,
     ) -> ReplyCheckResult {
         if broken.is_empty() || matches!(verdict, ReplyCheckResult::Unsupported(..)) {
             return verdict;
         }
         let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
-        let differences = broken.into_iter().map(|RelationViolation { path, field, values }| {
-            let [a, b] = values.map(|value| DifferenceSide {
+        let differences = broken.into_iter().map(|AttributeRelationViolation { path, field, values }| {
+            let [a, b] = values.map(|value| DifferenceSideValue {
                 location: Some(place),
                 frame: place.reply,
                 value: Some(value),
@@ -390,7 +390,7 @@ impl ReplyChecker {
             is_racing: replies.is_racing,
             ..ComparisonRecord::default()
         };
-        let half = |value| DifferenceSide { location: Some(place), frame: place.reply, value };
+        let half = |value| DifferenceSideValue { location: Some(place), frame: place.reply, value };
         let (recorded, live) = (record(recorded), record(live));
         let mut differences = RecordComparer {
             options: &self.selection,
@@ -428,7 +428,7 @@ impl ReplyChecker {
                 .map_or(ReplyCheckResult::Matched, |rule| ReplyCheckResult::Tolerated(*rule));
         }
         let of = |difference: &Difference| {
-            let value = |half: &DifferenceSide| half.value.clone().unwrap_or_default();
+            let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
             (value(&difference.a), value(&difference.b))
         };
         let status = differences.iter().find(|difference| difference.kind == DifferenceKind::Status);

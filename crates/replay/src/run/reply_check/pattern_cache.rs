@@ -18,7 +18,7 @@ use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
 use nfsrdma_analysis::comparison::identity_map::IdentityName;
 use nfsrdma_analysis::comparison::record::{ComparedValue, FieldPath, hash};
-use nfsrdma_analysis::comparison::record_comparison::{ComparedCounts, OPERATION_COUNT_FIELD};
+use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of message lengths with patterns.
@@ -96,7 +96,7 @@ pub(super) struct ReplyPattern {
     /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
     /// Counts of the comparison.
-    pub(super) compared: ComparedCounts,
+    pub(super) compared: ComparisonCoverageCounts,
     /// `true` if an operation creates names.
     pub(super) makes_names: bool,
 }
@@ -107,7 +107,7 @@ impl ReplyPattern {
     pub(super) fn of(
         replies: &ReplyPair<'_>,
         [of_recorded, places]: [&[LocatedField<'_>]; 2],
-        (verdict, compared): (&ReplyCheckResult, ComparedCounts),
+        (verdict, compared): (&ReplyCheckResult, ComparisonCoverageCounts),
         (related, sections): (Vec<AttributePair>, usize),
         may_have_restarted: bool,
     ) -> Option<Self> {

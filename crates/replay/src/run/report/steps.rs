@@ -41,7 +41,7 @@ pub struct StepMismatch {
 
 /// Number of steps with a reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReplayReasonCount {
+pub struct StepOutcomeReasonCount {
     /// Number of steps.
     pub steps: u64,
     /// Number of steps by operation.
@@ -69,7 +69,7 @@ pub struct StepResults {
     /// Number of steps by state.
     pub states: StepCounts,
     /// Reasons, by state and code.
-    pub reasons: BTreeMap<(StepState, String), ReplayReasonCount>,
+    pub reasons: BTreeMap<(StepState, String), StepOutcomeReasonCount>,
     /// Rules that were needed: name and justification.
     pub rules: BTreeMap<&'static str, &'static str>,
     /// Results by operation.
@@ -109,8 +109,10 @@ impl StepResults {
         let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let key = if has_room { key } else { (state, "other".to_owned()) };
         let number = self.total;
-        let because =
-            self.reasons.entry(key).or_insert_with(|| ReplayReasonCount { number, ..Default::default() });
+        let because = self
+            .reasons
+            .entry(key)
+            .or_insert_with(|| StepOutcomeReasonCount { number, ..Default::default() });
         because.steps += 1;
         *because.operations.entry(operation.to_owned()).or_default() += 1;
         if because.first.len() < MAX_EXAMPLES {
@@ -219,7 +221,7 @@ mod tests {
 
     use super::*;
     use crate::run::tolerance_rules;
-    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceLocation, DifferenceSide};
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceLocation, DifferenceSideValue};
 
     const READ: &str = "NFS 4.2 READ";
 
@@ -230,7 +232,7 @@ mod tests {
     fn difference(step: u64, kind: DifferenceKind) -> Difference {
         let [call, reply] = step_id(step).frames.map(|frame| Some(FrameNumber(frame)));
         let location = Some(DifferenceLocation { index: step, call, reply });
-        let side = || DifferenceSide { location, frame: reply, value: Some("handle".into()) };
+        let side = || DifferenceSideValue { location, frame: reply, value: Some("handle".into()) };
         Difference {
             kind,
             operation: READ.into(),

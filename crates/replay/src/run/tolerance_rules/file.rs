@@ -22,7 +22,7 @@ const MAX_RULES: usize = 4096;
 
 /// A line of a rule.
 #[derive(Clone, Debug, PartialEq)]
-struct RuleFileLine {
+struct ToleranceRuleFileLine {
     /// Matches the difference.
     ignore: ComparisonOptions,
     /// Operations that it is restricted to, if any.
@@ -34,25 +34,25 @@ struct RuleFileLine {
 pub struct ToleranceFileRule {
     /// Name and reason.
     pub rule: ToleranceRule,
-    lines: Vec<RuleFileLine>,
+    lines: Vec<ToleranceRuleFileLine>,
 }
 
 /// Reason why a file of rules cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleFileError {
+pub struct ToleranceRuleFileError {
     /// Line number, from 1.
     pub line: usize,
     /// Error message, with a remedy.
     pub message: String,
 }
 
-impl fmt::Display for RuleFileError {
+impl fmt::Display for ToleranceRuleFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.message)
     }
 }
 
-impl std::error::Error for RuleFileError {}
+impl std::error::Error for ToleranceRuleFileError {}
 
 impl ToleranceFileRule {
     /// Returns `true` if the rule tolerates a difference.
@@ -66,17 +66,18 @@ impl ToleranceFileRule {
 ///
 /// # Errors
 /// Returns an error for the first invalid line.
-pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, RuleFileError> {
+pub fn parse_rules(text: &str) -> Result<Vec<ToleranceFileRule>, ToleranceRuleFileError> {
     let mut rules: Vec<ToleranceFileRule> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        parse_line(line, &mut rules).map_err(|what| RuleFileError { line: number, message: what })?;
+        parse_line(line, &mut rules)
+            .map_err(|what| ToleranceRuleFileError { line: number, message: what })?;
     }
     match rules.iter().position(|rule| rule.lines.is_empty()) {
         Some(at) => {
             let name = rules.get(at).map_or("", |rule| rule.rule.name);
             let is_it = |line: &str| line.trim_start().starts_with(&format!("[{name}]"));
             let line = text.lines().position(is_it).map_or(1, |at| at + 1);
-            Err(RuleFileError {
+            Err(ToleranceRuleFileError {
                 line,
                 message: format!("[{name}] tolerates nothing; write ignore WORD below it"),
             })
@@ -133,7 +134,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         }
     };
     match rules.last_mut() {
-        Some(rule) => rule.lines.push(RuleFileLine { ignore, within }),
+        Some(rule) => rule.lines.push(ToleranceRuleFileLine { ignore, within }),
         None => return Err("no rule has a name yet; write [NAME] REASON before".to_owned()),
     }
     Ok(())
@@ -147,7 +148,7 @@ fn parse_words(list: &str) -> Result<ComparisonOptions, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSide};
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSideValue};
 
     fn difference(kind: DifferenceKind, path: &str, field: &'static str) -> Difference {
         let (operation, path) = ("NFS 4.2 OPEN".to_owned(), path.to_owned());
@@ -157,8 +158,8 @@ mod tests {
             path,
             field,
             count: 1,
-            a: DifferenceSide::default(),
-            b: DifferenceSide::default(),
+            a: DifferenceSideValue::default(),
+            b: DifferenceSideValue::default(),
         }
     }
 

@@ -117,12 +117,13 @@ mod tests {
     use super::super::file::parse_rules;
     use super::*;
     use crate::run::step_outcome::StepOutcome;
-    use nfsrdma_analysis::comparison::difference::DifferenceSide;
+    use nfsrdma_analysis::comparison::difference::DifferenceSideValue;
 
     fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
         report.steps.max_mismatches = 10;
-        let half = |value: &str| DifferenceSide { location: None, frame: None, value: Some(value.into()) };
+        let half =
+            |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
         for (kind, path, field) in differences {
             let difference = Difference {
                 kind: *kind,

@@ -9,7 +9,8 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
-    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, ReadDepth, ReplyFrame, RequestFrame,
+    FpduHeader, Marker, MpaEnhancedConnectionData, MpaRequestFrame, REPLY_KEY, REQUEST_KEY, ReadDepth,
+    ReplyFrame,
 };
 use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
 use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaOperation};
@@ -40,7 +41,7 @@ impl Sender {
 
     /// Adds a start-up frame; `peer_wants` are its peer's flags M and C.
     pub(in crate::flow) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
-        let enhanced = Enhanced {
+        let enhanced = MpaEnhancedConnectionData {
             peer_to_peer: false,
             send_rtr: false,
             ird: ReadDepth(16),
@@ -52,7 +53,7 @@ impl Sender {
         let (markers, crc) = wants;
         let (pd_length, rejected, res, rev) = (private.len() as u16, false, 0, 2);
         let frame = if is_request {
-            RequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+            MpaRequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
                 .encode()
         } else {
             ReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }

@@ -1,6 +1,6 @@
 //! NFSv4.1 file layout type, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
-use crate::field::registry::Registry;
+use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldValue, Observer};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
@@ -86,7 +86,7 @@ impl<'a> Xdr<'a> for NflUtil4 {
     const KIND: FieldKind = FieldKind::Hex(8);
     const LENGTH: Option<usize> = Some(4);
 
-    fn describe(registry: &mut Registry) {
+    fn describe(registry: &mut FieldRegistry) {
         for field in [&DENSE, &COMMIT_THRU_MDS, &STRIPE_UNIT] {
             registry.field(field);
         }

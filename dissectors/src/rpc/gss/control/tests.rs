@@ -13,19 +13,19 @@ fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected
 }
 
 const LABEL: Rgss3Label<'_> =
-    Rgss3Label { rl_lfs: Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
+    Rgss3Label { rl_lfs: Rgss3Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
 const LABEL_BYTES: &[u8] = b"\0\0\0\x01\0\0\0\x02\0\0\0\x04user";
 const PRIVS: Privs<'_> = Privs { rp_name: Text(b"copy"), rp_privilege: Opaque(b"priv") };
 const PRIVS_BYTES: &[u8] = b"\0\0\0\x04copy\0\0\0\x04priv";
 
 #[test]
 fn rfc2203_section_5_2_2_a_token_asks_for_a_context() {
-    reads(b"\0\0\0\x05token\0\0\0", &InitArg { gss_token: Opaque(b"token") });
+    reads(b"\0\0\0\x05token\0\0\0", &RpcGssInitArg { gss_token: Opaque(b"token") });
 }
 
 #[test]
 fn rfc2203_section_5_2_3_1_a_new_context_comes_with_status_and_window() {
-    let expected = InitRes {
+    let expected = RpcGssInitRes {
         handle: Opaque(b"hd"),
         gss_major: 0,
         gss_minor: 7,
@@ -37,7 +37,7 @@ fn rfc2203_section_5_2_3_1_a_new_context_comes_with_status_and_window() {
 
 #[test]
 fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_results() {
-    let args = BindChanVerfArgs {
+    let args = Rgss2BindChanVerfArgs {
         rbcva_chan_bind_prefix: Text(b"tls-unique"),
         rbcva_chan_bind_oid_hash: Opaque(b"\x2b\x0e"),
         rbcva_chan_mic: Opaque(b"mic!"),
@@ -45,20 +45,20 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
     let bytes = b"\0\0\0\x20\0\0\0\x0atls-unique\0\0\0\0\0\x02\x2b\x0e\0\0\0\0\0\x04mic!";
     reads(bytes, &GssVerifierBody::BindArgs(args));
 
-    let done = BindChanVerfRes { rbcvr_res: BindChanRes::Ok, rbcvr_mic: Opaque(b"mic!") };
+    let done = Rgss2BindChanVerfRes { rbcvr_res: Rgss2BindChanRes::Ok, rbcvr_mic: Opaque(b"mic!") };
     reads(b"\0\0\0\x0c\0\0\0\0\0\0\0\x04mic!", &GssVerifierBody::BindRes(done));
 
     let prefixes = [Text(&b"tls-"[..])];
-    let other = BindChanVerfRes {
-        rbcvr_res: BindChanRes::PrefNotsupp(List::from(&prefixes[..])),
+    let other = Rgss2BindChanVerfRes {
+        rbcvr_res: Rgss2BindChanRes::PrefNotsupp(List::from(&prefixes[..])),
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x01\0\0\0\x01\0\0\0\x04tls-\0\0\0\x04mic!";
     reads(bytes, &GssVerifierBody::BindRes(other));
 
     let hashes = [Opaque(&b"\x2b\x0e"[..])];
-    let other = BindChanVerfRes {
-        rbcvr_res: BindChanRes::HashNotsupp(List::from(&hashes[..])),
+    let other = Rgss2BindChanVerfRes {
+        rbcvr_res: Rgss2BindChanRes::HashNotsupp(List::from(&hashes[..])),
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x02\0\0\0\x01\0\0\0\x02\x2b\x0e\0\0\0\0\0\x04mic!";
@@ -74,8 +74,11 @@ fn rfc4121_section_4_2_6_a_checksum_stays_a_checksum() {
 
 #[test]
 fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
-    let assertions =
-        [Assertion::Label(LABEL), Assertion::Privs(PRIVS), Assertion::Ext(AssertionType(9), Opaque(b"x"))];
+    let assertions = [
+        Rgss3Assertion::Label(LABEL),
+        Rgss3Assertion::Privs(PRIVS),
+        Rgss3Assertion::Ext(Rgss3AssertionType(9), Opaque(b"x")),
+    ];
     let tail =
         [b"\0\0\0\x03\0\0\0\0", LABEL_BYTES, b"\0\0\0\x01", PRIVS_BYTES, b"\0\0\0\x09\0\0\0\x01x\0\0\0"]
             .concat();
@@ -99,11 +102,12 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
 
 #[test]
 fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
-    let what = [AssertionType::LABEL, AssertionType::PRIVS];
+    let what = [Rgss3AssertionType::LABEL, Rgss3AssertionType::PRIVS];
     let args = Rgss3ListArgs { rla_list_what: List::from(&what[..]) };
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
     let (labels, privs) = ([LABEL], [PRIVS]);
-    let items = [ListItem::Labels(List::from(&labels[..])), ListItem::Privs(List::from(&privs[..]))];
+    let items =
+        [Rgss3ListItem::Labels(List::from(&labels[..])), Rgss3ListItem::Privs(List::from(&privs[..]))];
     let bytes = [b"\0\0\0\x02\0\0\0\0\0\0\0\x01", LABEL_BYTES, b"\0\0\0\x01\0\0\0\x01", PRIVS_BYTES].concat();
     reads(&bytes, &Rgss3ListRes { items: List::from(&items[..]) });
 }

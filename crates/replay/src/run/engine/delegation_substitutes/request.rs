@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 use super::super::reply_check_queue::LiveReply;
 use super::super::window::WindowStep;
 use crate::run::captured_opens::CapturedOpens;
-use crate::trace::message_emission::PlacedPayload;
+use crate::trace::message_emission::RepositionedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -25,7 +25,7 @@ const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;
 
 /// A file to be opened and an open to be closed.
 #[derive(Clone, Debug)]
-pub(super) struct SubstituteRequest {
+pub(super) struct SubstituteOpenRequest {
     /// Variable of the missing delegation and the access that it gave; `None` if no delegation is missing.
     pub(super) delegation: Option<(u32, ShareAccess)>,
     /// Open that the captured client did not have.
@@ -55,7 +55,7 @@ pub(super) struct UnconfirmedOpen {
 
 /// Task of the next Call.
 #[derive(Clone, Debug)]
-pub(super) enum SubstituteStage {
+pub(super) enum SubstituteOpenStage {
     /// OPEN_CONFIRM of the captured owner.
     ConfirmCaptured(UnconfirmedOpen),
     Open,
@@ -66,7 +66,7 @@ pub(super) enum SubstituteStage {
 }
 
 /// Decoded Reply to a Call of a substitute.
-pub(super) struct SubstituteReply {
+pub(super) struct SubstituteOpenReply {
     pub(super) statuses: Vec<Nfsstat4>,
     /// Stateid of OPEN or OPEN_CONFIRM, with `true` if it must be confirmed.
     pub(super) stateid: Option<(Stateid4, bool)>,
@@ -74,7 +74,7 @@ pub(super) struct SubstituteReply {
     pub(super) delegation: Option<Stateid4>,
 }
 
-impl SubstituteReply {
+impl SubstituteOpenReply {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
     /// reports an error.
     pub(super) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
@@ -110,7 +110,7 @@ pub(super) fn slot_variable(
     slot.map_or(NONE, |slot| slot.variable)
 }
 
-impl SubstituteRequest {
+impl SubstituteOpenRequest {
     /// Returns a request for nothing, with the RPC header of its Calls.
     fn new(head: &CompoundCallHead<'_>, header: &[u8]) -> Self {
         Self {
@@ -128,13 +128,13 @@ impl SubstituteRequest {
     }
 
     /// Returns the stages of the request.
-    pub(super) fn stages(&self) -> VecDeque<SubstituteStage> {
+    pub(super) fn stages(&self) -> VecDeque<SubstituteOpenStage> {
         let mut stages = VecDeque::new();
-        stages.extend(self.unconfirmed.clone().map(SubstituteStage::ConfirmCaptured));
+        stages.extend(self.unconfirmed.clone().map(SubstituteOpenStage::ConfirmCaptured));
         if self.delegation.is_some() || self.surplus_open.is_some() {
-            stages.push_back(SubstituteStage::Open);
+            stages.push_back(SubstituteOpenStage::Open);
         }
-        stages.extend(self.unwanted.clone().map(SubstituteStage::ReturnDelegation));
+        stages.extend(self.unwanted.clone().map(SubstituteOpenStage::ReturnDelegation));
         stages
     }
 
@@ -147,7 +147,7 @@ impl SubstituteRequest {
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
         let opens = CapturedOpens::recorded(step);
-        let items = PlacedPayload::items(&held.call.placed);
+        let items = RepositionedPayload::items(&held.call.placed);
         let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
         let mut answered = reply.cursor();
         rpc::RpcMsg::decode(&mut sent, &mut NullObserver).ok()?;
@@ -235,31 +235,33 @@ impl SubstituteRequest {
 
     /// Returns the variable of the owner whose seqid the Call of a stage counts, if it counts one. Substitutes count
     /// under the variable of their delegation.
-    pub(super) fn seqid_owner(&self, stage: &SubstituteStage) -> Option<u32> {
+    pub(super) fn seqid_owner(&self, stage: &SubstituteOpenStage) -> Option<u32> {
         match stage {
-            SubstituteStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => Some(*owner),
-            SubstituteStage::Open | SubstituteStage::Confirm(_) => {
+            SubstituteOpenStage::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => {
+                Some(*owner)
+            }
+            SubstituteOpenStage::Open | SubstituteOpenStage::Confirm(_) => {
                 self.delegation.map(|(variable, _)| variable)
             }
-            SubstituteStage::ReturnDelegation(_) => None,
+            SubstituteOpenStage::ReturnDelegation(_) => None,
         }
     }
 
     /// Returns the operations of the next Call, without SEQUENCE.
     pub(super) fn operations<'w>(
         &'w self,
-        stage: &SubstituteStage,
+        stage: &SubstituteOpenStage,
         owner: &'w [u8],
         seqid: u32,
     ) -> Vec<Args<'w>> {
         let put = |handle: &'w [u8]| Args::PUTFH(ObjectFh4 { object: Opaque(handle) });
-        if let SubstituteStage::Confirm(stateid)
-        | SubstituteStage::ConfirmCaptured(UnconfirmedOpen { stateid, .. }) = stage
+        if let SubstituteOpenStage::Confirm(stateid)
+        | SubstituteOpenStage::ConfirmCaptured(UnconfirmedOpen { stateid, .. }) = stage
         {
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
             return vec![put(&self.file), Args::OPEN_CONFIRM(confirm)];
         }
-        if let SubstituteStage::ReturnDelegation(stateid) = stage {
+        if let SubstituteOpenStage::ReturnDelegation(stateid) = stage {
             let args = Delegreturn4Args { deleg_stateid: stateid.clone() };
             return vec![put(&self.file), Args::DELEGRETURN(args)];
         }

@@ -29,10 +29,10 @@ use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
-use self::objects::OperationObjects;
+use self::objects::OperationFilehandleVariables;
 use self::server_clock::ServerClockTraits;
 use self::violations::AttributeObservation;
-pub(super) use self::violations::RelationViolation;
+pub(super) use self::violations::AttributeRelationViolation;
 use super::ReplyPair;
 use crate::run::call_description::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
@@ -102,7 +102,7 @@ struct LastAttributeValues {
 
 /// Observed state of an object.
 #[derive(Debug, Default)]
-struct ObservedObject {
+struct ObservedFileAttributes {
     turn: u64,
     ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
@@ -122,7 +122,7 @@ type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
 /// Attributes observed so far.
 #[derive(Debug, Default)]
 pub(super) struct AttributeRelations {
-    objects: FxHashMap<u32, ObservedObject>,
+    objects: FxHashMap<u32, ObservedFileAttributes>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FxHashMap<u128, u128>,
@@ -171,10 +171,10 @@ impl AttributeRelations {
         facts: &[AttributePair],
         sections: usize,
         sides: [&[u8]; 2],
-    ) -> Vec<RelationViolation> {
+    ) -> Vec<AttributeRelationViolation> {
         let mut broken = Vec::new();
         let Some(done) = &replies.execution else { return broken };
-        let Some(names) = OperationObjects::from_step(replies, done) else { return broken };
+        let Some(names) = OperationFilehandleVariables::from_step(replies, done) else { return broken };
         self.record_root_handles(done, &names);
         let mut name = None;
         for (index, act) in done.acts.iter().enumerate().take(sections) {
@@ -234,7 +234,7 @@ impl AttributeRelations {
     }
 
     /// Records filehandles that GETFH returns for the root.
-    fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationObjects<'_>) {
+    fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationFilehandleVariables<'_>) {
         for (index, operation) in done.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
@@ -254,7 +254,7 @@ impl AttributeRelations {
         replies: &ReplyPair<'_>,
         [recorded, live]: [&[LocatedField<'_>]; 2],
         sides: [&[u8]; 2],
-    ) -> Vec<RelationViolation> {
+    ) -> Vec<AttributeRelationViolation> {
         let mut broken = Vec::new();
         let (Some(done), Some((directory, _))) = (&replies.execution, replies.listing) else { return broken };
         let here: FxHashMap<&[u8], _> =
@@ -328,7 +328,7 @@ impl AttributeRelations {
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
-        broken: &mut Vec<RelationViolation>,
+        broken: &mut Vec<AttributeRelationViolation>,
     ) {
         match told.fact.aspect {
             ObjectAttributeKind::ChangeType => {
@@ -352,7 +352,7 @@ impl AttributeRelations {
         }
     }
 
-    fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<RelationViolation> {
+    fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<AttributeRelationViolation> {
         let [recorded, live] = told.number();
         if self.file_systems.len() >= MAX_ENTRIES {
             self.file_systems.clear();
@@ -365,7 +365,7 @@ impl AttributeRelations {
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
-    ) -> Option<RelationViolation> {
+    ) -> Option<AttributeRelationViolation> {
         let now = told.number();
         let is_own = told.fact.aspect == ObjectAttributeKind::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
@@ -396,7 +396,7 @@ impl AttributeRelations {
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
-    ) -> Option<RelationViolation> {
+    ) -> Option<AttributeRelationViolation> {
         if told.object == NONE {
             return None;
         }
@@ -423,7 +423,7 @@ impl AttributeRelations {
         &mut self,
         done: &StepExecution<'_>,
         told: &AttributeObservation<'_>,
-    ) -> Option<RelationViolation> {
+    ) -> Option<AttributeRelationViolation> {
         if told.object == NONE {
             return None;
         }
@@ -511,7 +511,7 @@ impl AttributeRelations {
     }
 
     /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.
-    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ObservedObject {
+    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ObservedFileAttributes {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         if self.objects.len() >= MAX_ENTRIES && !self.objects.contains_key(&variable) {
             self.objects.clear();
@@ -528,7 +528,7 @@ impl AttributeRelations {
     fn apply_effect(
         &mut self,
         done: &StepExecution<'_>,
-        names: &OperationObjects<'_>,
+        names: &OperationFilehandleVariables<'_>,
         index: usize,
         is_unchanged: bool,
     ) {
@@ -656,7 +656,7 @@ impl AttributeRelations {
     fn reached_name(
         &mut self,
         done: &StepExecution<'_>,
-        names: &OperationObjects<'_>,
+        names: &OperationFilehandleVariables<'_>,
         index: usize,
         name: Option<(u32, u64)>,
     ) -> Option<(u32, u64)> {

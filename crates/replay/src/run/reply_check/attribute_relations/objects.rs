@@ -9,7 +9,7 @@ use crate::run::reply_check::ReplyPair;
 use crate::trace::{MessageSlotKind, NONE};
 
 /// Variables of the objects of each operation.
-pub(super) struct OperationObjects<'a> {
+pub(super) struct OperationFilehandleVariables<'a> {
     pub(super) is_v3: bool,
     files: &'a [u32],
     operations: &'a [Operation],
@@ -18,7 +18,7 @@ pub(super) struct OperationObjects<'a> {
     reply_handle: u32,
 }
 
-impl<'a> OperationObjects<'a> {
+impl<'a> OperationFilehandleVariables<'a> {
     pub(super) fn from_step(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
         let is_v3 = match replies.procedure? {
             Procedure::V3(_) => true,

@@ -7,7 +7,7 @@ use nfsrdma_analysis::comparison::record::hash;
 
 /// A violated relation.
 #[derive(Debug, PartialEq)]
-pub(in super::super) struct RelationViolation {
+pub(in super::super) struct AttributeRelationViolation {
     /// Operation, field and relation: `GETATTR.obj_attributes.change (moves)`.
     pub(in super::super) path: String,
     /// Filter name of the field.
@@ -34,8 +34,8 @@ impl AttributeObservation<'_> {
         })
     }
 
-    pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> RelationViolation {
-        RelationViolation {
+    pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> AttributeRelationViolation {
+        AttributeRelationViolation {
             path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
             field: self.fact.path.field,
             values,
@@ -43,7 +43,7 @@ impl AttributeObservation<'_> {
     }
 
     /// Returns a violation with the earlier and the current value of each side.
-    pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> RelationViolation {
+    pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> AttributeRelationViolation {
         let now = self.number();
         let object = match self.object {
             NONE => "an object".to_owned(),

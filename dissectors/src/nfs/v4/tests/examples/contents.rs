@@ -150,7 +150,10 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             Results::READ_PLUS(StatusUnion::Ok(ReadPlusRes4 {
                 rpr_eof: true,
                 rpr_contents: list([
-                    ReadPlusContent::Data(Data4 { d_offset: 0, d_data: DraftDdp(Ddp::Inline(b"data!")) }),
+                    ReadPlusContent::Data(Data4 {
+                        d_offset: 0,
+                        d_data: DraftDdpEligibleData(Ddp::Inline(b"data!")),
+                    }),
                     ReadPlusContent::Hole(DataInfo4 { di_offset: 5, di_length: 4091 }),
                 ]),
             })),

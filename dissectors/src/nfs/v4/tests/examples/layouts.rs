@@ -93,11 +93,11 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let committed = |update| layoutcommit(Newoffset4::None, Newtime4::Same, update);
     let layoutreturn =
         |lora_by_type| Args::LAYOUTRETURN(Box::new(Layoutreturn4Args { lora_reclaim: false, lora_by_type }));
-    let rest = |lora_layoutreturn| LayoutreturnRest {
+    let rest = |lora_layoutreturn| LayoutreturnFromIomode {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
     };
-    let flex_rest = |lora_layoutreturn| FfLayoutreturnRest {
+    let flex_rest = |lora_layoutreturn| FfLayoutreturnFromIomode {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
     };
@@ -167,7 +167,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000000 00000000 00000002 00000010 00000001 ffffffff fffff000 00000001",
         ),
         (
-            layoutreturn(LayoutreturnByType::Objects(OsdLayoutreturnRest {
+            layoutreturn(LayoutreturnByType::Objects(OsdLayoutreturnFromIomode {
                 lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
                 lora_layoutreturn: OsdReturn4::File(OsdLayoutreturnFile4 {
                     lrf_offset: 0,

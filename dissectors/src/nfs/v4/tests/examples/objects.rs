@@ -104,7 +104,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         ),
         (Results::GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes: fattr() })), "00000000 $fattr"),
         (Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: FH })), "00000000 $fh"),
-        (Results::LINK(StatusUnion::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
+        (Results::LINK(StatusUnion::Ok(ChangeInfoResok4 { cinfo: CINFO })), "00000000 $cinfo"),
         (Results::LOOKUP(FAILED), "00002718"),
         (Results::LOOKUPP(DONE), "00000000"),
         (Results::NVERIFY(FAILED), "00002718"),
@@ -123,7 +123,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             Results::READLINK(StatusUnion::Ok(Readlink4Resok { link: DdpText::Inline(b"../target") })),
             "00000000 00000009 '../target' 000000",
         ),
-        (Results::REMOVE(StatusUnion::Ok(Cinfo { cinfo: CINFO })), "00000000 $cinfo"),
+        (Results::REMOVE(StatusUnion::Ok(ChangeInfoResok4 { cinfo: CINFO })), "00000000 $cinfo"),
         (
             Results::RENAME(StatusUnion::Ok(Rename4Resok { source_cinfo: CINFO, target_cinfo: CINFO })),
             "00000000 $cinfo $cinfo",

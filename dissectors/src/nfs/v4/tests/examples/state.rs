@@ -146,10 +146,10 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     };
     let read_delegation = || OpenReadDelegation4 { stateid: STATEID, recall: true, permissions: ACE };
     vec![
-        (Results::CLOSE(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
+        (Results::CLOSE(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })), "00000000 $stateid"),
         (Results::DELEGPURGE(DONE), "00000000"),
         (Results::DELEGRETURN(FAILED), "00002718"),
-        (Results::LOCK(LockRes::Ok(LockStateid { lock_stateid: STATEID })), "00000000 $stateid"),
+        (Results::LOCK(LockRes::Ok(LockStateid4Resok { lock_stateid: STATEID })), "00000000 $stateid"),
         (
             Results::LOCK(LockRes::Denied(denied())),
             "0000271a 00000000 00000000 00000000 00000001 00000002 $owner",
@@ -160,7 +160,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             Results::LOCKT(LocktRes::Denied(denied())),
             "0000271a 00000000 00000000 00000000 00000001 00000002 $owner",
         ),
-        (Results::LOCKU(StatusUnion::Ok(LockStateid { lock_stateid: STATEID })), "00000000 $stateid"),
+        (Results::LOCKU(StatusUnion::Ok(LockStateid4Resok { lock_stateid: STATEID })), "00000000 $stateid"),
         (
             open(OpenDelegation4::None),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000000",
@@ -196,9 +196,12 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             })),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000005 $stateid 00000000 00000001 ffffffff ffffffff $ace",
         ),
-        (Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })), "00000000 $stateid"),
         (
-            Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid { open_stateid: STATEID })),
+            Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })),
+            "00000000 $stateid",
+        ),
+        (
+            Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })),
             "00000000 $stateid",
         ),
         (Results::RELEASE_LOCKOWNER(DONE), "00000000"),
