@@ -3,10 +3,10 @@
 
 pub mod cli;
 pub mod escape;
-#[cfg(feature = "parquet")]
-pub mod export;
 mod interrupt;
 pub mod output;
+#[cfg(feature = "parquet")]
+pub mod parquet_export;
 #[cfg(feature = "tui")]
 pub mod tui;
 

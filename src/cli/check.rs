@@ -13,17 +13,17 @@ use nfsrdma_rpc::url::ServerUrl;
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
-use super::dialect::RpcRdmaDialectArgs;
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::reports::ReplayReportArgs;
 use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
-use super::style::{self, ColorChoice};
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, outputs, report_error, write_error};
 use crate::output::ReportFormat;
-use crate::output::check_report::{
+use crate::output::baseline_report::{
     BaselineCheckOutcome, BaselineCheckResult, BaselineDifferences, BaselineReportView, CheckedCaptureSummary,
 };
 use crate::output::comparison::json_line;
@@ -216,9 +216,13 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         }
     }
     if args.format == ReportFormat::Text {
-        BaselineReportView { checks: &checks, screen: style::screen(args.color), quiet: args.quiet }
-            .text(&mut to)
-            .map_err(write_error)?;
+        BaselineReportView {
+            checks: &checks,
+            screen: terminal_capabilities::screen(args.color),
+            quiet: args.quiet,
+        }
+        .text(&mut to)
+        .map_err(write_error)?;
     }
     to.flush().map_err(write_error)?;
     if let Some(to) = report {

@@ -9,10 +9,10 @@ use clap::{Args, ValueHint};
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
-use super::dialect::RpcRdmaDialectArgs;
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::style::{self, ColorChoice};
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
@@ -164,7 +164,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             comparison: &comparison,
             first,
             needed_memory: needed_memory(&comparison, &memory),
-            screen: style::screen(args.color),
+            screen: terminal_capabilities::screen(args.color),
         };
         let written = match args.format {
             _ if args.quiet => Ok(()),

@@ -16,7 +16,7 @@ use super::replay::server::open_trace_file;
 use super::{ExitStatus, write_error};
 use crate::output::{OutputSettings, OutputWriter};
 use nfsrdma_analysis::comparison::ClientDirectionKey;
-use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::record::{ComparedFinding, ComparisonRecord};
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;

@@ -10,12 +10,12 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::dialect::RpcRdmaDialectArgs;
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::{ExitStatus, report_error};
-use crate::export::ParquetExport;
 use crate::interrupt;
+use crate::parquet_export::ParquetExport;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::style::{self, ColorChoice};
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, write_error};
 use crate::escape;
 use crate::output::style::{StyledText, TerminalStyle, fit};
@@ -72,7 +72,7 @@ pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
     }
     let mut out = BufWriter::new(io::stdout().lock());
     let written = match args.format {
-        FieldListFormat::Text => text(&mut out, &entries, &style::screen(args.color)),
+        FieldListFormat::Text => text(&mut out, &entries, &terminal_capabilities::screen(args.color)),
         FieldListFormat::Json => json(&mut out, &entries),
     };
     written.and_then(|()| out.flush()).map_err(write_error)?;

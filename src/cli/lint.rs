@@ -12,13 +12,13 @@ use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text}
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::dialect::RpcRdmaDialectArgs;
-use super::inspect::{FileReadStopCondition, ReadStopCondition};
+use super::default_command::{FileReadStopCondition, ReadStopCondition};
 #[cfg(feature = "live")]
 use super::live::LiveArgs;
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::style::{self, ColorChoice};
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, outputs, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::lint;
@@ -182,7 +182,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     };
     let write_junit = |report: &LintReport, errors: &[String]| match junit {
         Some(to) => {
-            let screen = style::screen(args.color);
+            let screen = terminal_capabilities::screen(args.color);
             outputs::write_and_commit(to, |to| lint::junit(to, report, errors, &screen, started))
         }
         None => Ok(()),
@@ -230,7 +230,10 @@ fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
         ReportFormat::Json => lint::json_rules(&mut to, &rules),
         ReportFormat::Text if args.list => lint::list(&mut to, &rules),
         ReportFormat::Text => {
-            let width = style::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
+            let width = terminal_capabilities::screen(args.color)
+                .width
+                .unwrap_or(EXPLANATION_WIDTH)
+                .min(EXPLANATION_WIDTH);
             lint::explain(&mut to, &rules, width)
         }
     }
@@ -276,9 +279,11 @@ impl<W: Write> FindingOutput<'_, W> {
             if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
                     ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),
-                    ReportFormat::Text if self.args.is_live() && !is_announced => {
-                        lint::text_line(&mut self.to, &finding, &style::screen(self.args.color))
-                    }
+                    ReportFormat::Text if self.args.is_live() && !is_announced => lint::text_line(
+                        &mut self.to,
+                        &finding,
+                        &terminal_capabilities::screen(self.args.color),
+                    ),
                     ReportFormat::Text => Ok(()),
                 }
                 .map_err(write_error)?;
@@ -300,7 +305,7 @@ impl<W: Write> FindingOutput<'_, W> {
             match self.args.format {
                 ReportFormat::Json => lint::json_line(&mut self.to, &finding, true),
                 ReportFormat::Text => {
-                    lint::text_line(&mut self.to, &finding, &style::screen(self.args.color))
+                    lint::text_line(&mut self.to, &finding, &terminal_capabilities::screen(self.args.color))
                 }
             }
             .map_err(write_error)?;
@@ -394,7 +399,7 @@ fn read(
     }
     if !args.quiet {
         match args.format {
-            ReportFormat::Text => lint::text(&mut to, &report, &style::screen(args.color)),
+            ReportFormat::Text => lint::text(&mut to, &report, &terminal_capabilities::screen(args.color)),
             ReportFormat::Json => lint::json_summary(&mut to, &report),
         }
         .map_err(write_error)?;

@@ -10,27 +10,27 @@ mod command_suggestions;
 mod compare;
 mod comparison_input;
 mod completion;
-mod dialect;
+mod default_command;
 #[cfg(feature = "parquet")]
 mod export;
 mod field_options;
 mod fields;
 mod filehandles;
 mod frame_file_output;
-mod inspect;
 #[cfg(feature = "live")]
 mod interfaces;
 mod lint;
 #[cfg(feature = "live")]
 mod live;
-mod memory;
+mod memory_limit;
 mod outputs;
 mod probe;
 mod progress;
 mod renamed_options;
 mod replay;
+mod rpcrdma_dialect;
 mod seconds;
-mod style;
+mod terminal_capabilities;
 #[cfg(feature = "tui")]
 mod tui;
 mod version;
@@ -49,10 +49,10 @@ use nfsrdma_rpc::TransportBlame;
 use capture::CaptureArgs;
 use check::BaselineCheckArgs;
 use compare::CompareArgs;
+use default_command::DefaultCommandArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
 use fields::FieldsArgs;
-use inspect::DefaultCommandArgs;
 use lint::LintArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
@@ -253,8 +253,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         report_error(advice);
         return ExitStatus::Failed;
     }
-    let color =
-        if style::ColorChoice::Auto.on_standard_output() { ColorChoice::Always } else { ColorChoice::Never };
+    let color = if terminal_capabilities::ColorChoice::Auto.on_standard_output() {
+        ColorChoice::Always
+    } else {
+        ColorChoice::Never
+    };
     if let Err(error) = nfsrdma_output_file::check_standard_output(arguments.iter().skip(1)) {
         report_error(error);
         return ExitStatus::Failed;
@@ -280,7 +283,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Some(Command::Export(args)) => export::run(&args),
         #[cfg(feature = "tui")]
         Some(Command::Tui(args)) => tui::run(&args),
-        None => inspect::run(&cli.inspect),
+        None => default_command::run(&cli.inspect),
     };
     // Unfinished files of other threads.
     drop(nfsrdma_output_file::remove_unfinished());
@@ -320,7 +323,7 @@ fn write_help(error: &clap::Error, color: ColorChoice) {
         ColorChoice::Never => error.render().to_string(),
         _ => error.render().ansi().to_string(),
     };
-    let text = style::restrict_to_locale(text, error.use_stderr());
+    let text = terminal_capabilities::restrict_to_locale(text, error.use_stderr());
     // A failure to write help is ignored.
     let _ = match error.use_stderr() {
         true => io::stderr().write_all(text.as_bytes()),

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 use nfsrdma_rpc::{ConnectOptions, open};
 
-use super::style::{self, ColorChoice};
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
@@ -103,7 +103,11 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
             return Ok(error.blame().into());
         }
     };
-    let view = ProbeReportView { url: &args.server, probe: &found, screen: style::screen(args.color) };
+    let view = ProbeReportView {
+        url: &args.server,
+        probe: &found,
+        screen: terminal_capabilities::screen(args.color),
+    };
     let mut to = BufWriter::new(io::stdout().lock());
     let written = match args.format {
         ReportFormat::Text => view.text(&mut to),

@@ -14,17 +14,17 @@ use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::ExitStatus;
-use super::dialect::RpcRdmaDialectArgs;
 use super::filehandles::FilehandleArgs;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::seconds::SecondsArg;
-use super::style;
+use super::terminal_capabilities;
 use crate::output::TimeFormat;
 #[cfg(feature = "live")]
-use crate::tui::capture_handle::LiveReadStopCondition;
-use crate::tui::capture_handle::SharedCapture;
+use crate::tui::shared_capture::LiveReadStopCondition;
+use crate::tui::shared_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
 use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -197,10 +197,10 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
     reject_terminal_input(&args.files, io::stdin().is_terminal())?;
     let memory = args.memory.plan_interface(&args.files)?;
     let capture = capture(args, &memory)?;
-    let screen = style::screen(style::ColorChoice::Auto);
+    let screen = terminal_capabilities::screen(terminal_capabilities::ColorChoice::Auto);
     let glyphs = if args.ascii { crate::output::style::Glyphs::ASCII } else { screen.glyphs };
     let background = env::var("COLORFGBG").ok();
-    let is_colored = style::ColorChoice::Auto.on_standard_output();
+    let is_colored = terminal_capabilities::ColorChoice::Auto.on_standard_output();
     let options = TuiOptions {
         theme: Theme::resolve(args.theme, is_colored, background.as_deref()),
         glyphs,

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use super::style::TerminalStyle;
 use nfsrdma_analysis::comparison::Comparison;
-use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Report on the comparison of two captures.

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
 use super::json::{FindingJson, JsonText, SCHEMA, address};
-use super::operations::recovery_text;
+use super::operation_statistics::recovery_text;
 use super::settings::{LineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
@@ -23,7 +23,7 @@ use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
 use nfsrdma_analysis::connections::ConnectionTally;
-use nfsrdma_analysis::load::CreditSeries;
+use nfsrdma_analysis::load_over_time::CreditSeries;
 use nfsrdma_analysis::sessions::{BoundSession, SessionChannelBinding, SessionChannelLimits};
 
 /// Columns, here and in the terminal interface.

@@ -1,11 +1,11 @@
 //! JSON Lines: one object per Transaction, on one line. The schema is `docs/transaction.schema.json`.
 //!
 //! The keys come in the order of the schema and directly from the Transaction; only arguments and results are buffered
-//! in a [`tape`] until both messages are read.
+//! in a [`field_buffer`] until both messages are read.
 
+mod field_buffer;
 mod line;
 mod members;
-mod tape;
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +19,13 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
 use super::PendingCallState;
 use crate::escape;
+use field_buffer::MessageFieldBuffer;
 pub(super) use line::FindingJson;
 use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
 pub(crate) use line::{JsonText, NameOrNumber, address};
 use nfsrdma_analysis::names::FileNames;
-use tape::MessageFieldBuffer;
 
 /// Version of the schema of the lines.
 pub const SCHEMA: u32 = 1;

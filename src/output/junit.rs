@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::check_report::{BaselineCheckOutcome, BaselineCheckResult, difference_line};
+use super::baseline_report::{BaselineCheckOutcome, BaselineCheckResult, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::escape;
 use nfsrdma_analysis::comparison::tally::OperationDifferences;

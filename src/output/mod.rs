@@ -4,23 +4,23 @@
 //! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
 mod all_fields;
+pub mod baseline_report;
 #[cfg(feature = "live")]
 pub mod capture_recording;
-pub mod check_report;
 pub mod comparison;
 pub mod connections;
 pub mod fields_format;
-pub mod frame_ring;
 pub mod frames;
 mod hex_dump;
 pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
 pub mod lint;
-pub mod operations;
+pub mod operation_statistics;
 pub mod pcapng_export;
 pub mod plan;
 pub mod probe;
+pub mod recent_frame_buffer;
 pub mod replay;
 mod settings;
 pub mod style;
@@ -53,9 +53,9 @@ use nfsrdma_analysis::statistics::Statistics;
 
 use connections::ConnectionLines;
 use fields_format::FieldLines;
-use frame_ring::RecentFrameBuffer;
 use frames::FrameListWriter;
 use json::JsonLines;
+use recent_frame_buffer::RecentFrameBuffer;
 pub use settings::{LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat};
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
@@ -449,7 +449,8 @@ impl<W: Write> OutputWriter<W> {
         let OutputSettings { format, screen, max_lines: most, tree, .. } = self.settings;
         match &mut self.lines_view {
             OutputLines::Operations => {
-                self.lines += operations::write(&mut self.to, &self.statistics, (format, screen), most)?;
+                self.lines +=
+                    operation_statistics::write(&mut self.to, &self.statistics, (format, screen), most)?;
             }
             OutputLines::Connections(view, open) => {
                 let left = usize::try_from(most.saturating_sub(self.lines)).unwrap_or(usize::MAX);

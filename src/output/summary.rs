@@ -19,7 +19,7 @@ pub(super) use text::wrap_words;
 
 use super::connections::ConnectionJson;
 use super::json::{JsonText, SCHEMA};
-use super::operations::OperationStatsJson;
+use super::operation_statistics::OperationStatsJson;
 use super::settings::LineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;

@@ -13,12 +13,12 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::output::frame_ring::RecentFrameBuffer;
+use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::tree::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
-use super::capture_handle::FrameCopy;
 use super::model::row;
+use super::shared_capture::FrameCopy;
 
 /// Maximum number of distinct interfaces.
 const MAX_INTERFACES: usize = 256;

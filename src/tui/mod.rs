@@ -14,7 +14,7 @@
 //!   pass whose channel is full waits, so that a pause loses nothing.
 //! - The [`model`] stores the rows of a pass in pages, in bounded memory. Pages far from the visible ones are evicted,
 //!   and reloaded when they are needed.
-//! - [`reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with all
+//! - [`frame_reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with all
 //!   bytes, for tree, hex pane and waterfall. It also reads evicted pages, parts of the packet list, and frames to
 //!   save. It starts shortly before the first frame and compares the result with the row; if they differ, because the
 //!   context of the frames is earlier, it starts from the beginning. Files are read again from disk. Of a pipe or an
@@ -28,11 +28,10 @@
 //! [`capture_handle::SharedCapture::received_once`]; everything else is the same as for files.
 
 pub mod app;
-pub mod capture_handle;
 mod clipboard;
 mod event_loop;
-mod findings;
 mod followed_file;
+pub mod frame_reload;
 mod frame_scan;
 pub mod keys;
 mod live_frames;
@@ -41,13 +40,14 @@ pub mod model;
 mod prompt;
 mod read_pass;
 mod read_pass_channel;
-pub mod reload;
 mod save;
 mod search;
+pub mod shared_capture;
 mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod theme;
+mod transaction_finding_store;
 mod views;
 
 pub use app::{App, TuiOptions};

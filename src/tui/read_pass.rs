@@ -22,12 +22,12 @@ use nfsrdma_analysis::rates::{EndedTransaction, RecentRates};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::capture_handle::{OneTimeFrameSource, SharedCapture};
-use super::findings::SharedFindings;
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
 use super::model::tables::ViewTablesBuilder;
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
+use super::shared_capture::{OneTimeFrameSource, SharedCapture};
+use super::transaction_finding_store::SharedFindings;
 
 /// Number of frames between two checks of the clock.
 const CLOCK_CHECK_FRAMES: u64 = 512;

@@ -16,11 +16,11 @@ use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
-use super::capture_handle::{LiveFrameReader, SharedCapture};
+use super::frame_reload::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
 use super::model::{RowEntry, row};
 use super::read_pass::ReadPassSettings;
-use super::reload::TransactionReloadKey;
+use super::shared_capture::{LiveFrameReader, SharedCapture};
 
 /// A request to save Transactions or frames.
 #[derive(Clone, Debug)]

@@ -37,7 +37,7 @@ column that corresponds to one key has its name. Each table has one more column,
 the name of the exported file. Numbers of transactions and connections are unique within their capture. Times and
 addresses have the same text as in JSON. Numbers that exceed a BIGINT, which are possible in `offset`, are null;
 `detail` has them.\n";
-    hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::export::documentation()).as_bytes());
+    hold("docs/tables.md", (HEAD.to_owned() + &nfsrdma_inspect::parquet_export::documentation()).as_bytes());
 }
 
 #[test]

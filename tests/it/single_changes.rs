@@ -11,7 +11,7 @@ use nfsrdma_analysis::baseline::{
     Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
     RecordedBaseline,
 };
-use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;

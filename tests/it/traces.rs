@@ -16,11 +16,11 @@ use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::plan::ReplayPlan;
 use nfsrdma_replay::trace::file_format::ContentRetention;
-use nfsrdma_replay::trace::message_emission::{
+use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
+use nfsrdma_replay::trace::value_substitution::{
     CapturedMessageSlotValues, MessageSlotValueSource, ReplayedRpcHeader, RepositionedPayload,
     captured_value, emit,
 };
-use nfsrdma_replay::trace::variable_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::{
     GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
     TraceProcedure, TraceReader, VariableUse,

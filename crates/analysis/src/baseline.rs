@@ -4,25 +4,25 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`recorded`](RecordedBaseline): the baseline of a capture; [`stored_text`]: its text, while the capture is read;
+//! - [`baseline_recorder`](RecordedBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
-//! - [`canonical_records`]: canonical form of records; [`fields`], [`headers`], [`settings`]: parts of the text;
+//! - [`canonical_records`]: canonical form of records; [`fields`], [`header_texts`], [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text of the capture.
 
+mod baseline_recorder;
 mod canonical_records;
 mod check;
 mod fields;
-mod headers;
+mod header_texts;
 mod lines;
 mod memory_cost;
 mod reader;
 mod record_parser;
-mod recorded;
 mod settings;
-mod stored_text;
+mod spooled_text;
 #[cfg(test)]
 mod tests;
 mod value_parser;
@@ -30,13 +30,13 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::capture::ComparedCaptureSummary;
+use super::comparison::capture_summary::ComparedCaptureSummary;
 use super::comparison::record::ComparisonRecord;
 
+pub use baseline_recorder::{BaselineRecordError, BaselineRecorder, RecordedBaseline};
 pub use check::BaselineCheck;
 pub use fields::BaselineFields;
 pub use reader::{Baseline, BaselineFile, BaselineReadError};
-pub use recorded::{BaselineRecordError, BaselineRecorder, RecordedBaseline};
 pub use settings::BaselineSettings;
 
 /// The version of the baseline format.

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
 
 use super::connections::ConnectionTally;
-use super::load::{CREDIT_STEPS, CreditSample, CreditSeries};
+use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};
 use super::sessions::{BoundSession, SessionRegistry};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.

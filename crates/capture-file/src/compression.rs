@@ -4,7 +4,7 @@
 
 use std::io::{self, BufReader, Chain, Cursor, ErrorKind, Read};
 
-use crate::window_memory::ZstdWindowBudget;
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::error::SourceErrorKind;
 use super::gzip::{self, Gzip};

@@ -30,7 +30,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 mod buffer;
-mod bytes;
+mod byte_order;
 mod compression;
 mod counters;
 mod error;
@@ -46,8 +46,8 @@ mod pcapng_writer;
 mod reader;
 mod resume_point;
 mod timestamp_resolution;
-mod window_memory;
 mod zstd;
+mod zstd_window_memory;
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -67,8 +67,8 @@ pub use pcapng::CaptureInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
 pub use resume_point::CaptureResumePoint;
-pub use window_memory::{ZstdWindowBudget, ZstdWindowShare};
 pub use zstd::is_zstd_frame;
+pub use zstd_window_memory::{ZstdWindowBudget, ZstdWindowShare};
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
 const READ_BUFFER_BYTES: usize = 256 << 10;

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
 use super::buffer::{CaptureBuffer, MAX_RECORD_BYTES};
-use super::bytes::ByteOrder;
+use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 
 const FILE_HEADER: usize = 24;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 
-use crate::window_memory::ZstdWindowBudget;
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::CaptureRecord;
 use super::buffer::CaptureBuffer;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::window_memory::ZstdWindowBudget;
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::error::{SourceError, SourceErrorKind};
 use super::reader::CaptureFileReader;

@@ -5,7 +5,7 @@ use std::io::Read;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::window_memory::{ZstdWindowBudget, ZstdWindowMemory};
+use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
 use super::compression::CompressedInput;
 use super::error::SourceErrorKind;

@@ -5,9 +5,9 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
-use crate::measurement::ViolationValues;
 use crate::rule::{FindingGranularity, Rule, RuleCheck};
 use crate::rules::RULES;
+use crate::violation_values::ViolationValues;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule alone.
 const MAX_FINDINGS: usize = 1 << 16;

@@ -11,23 +11,23 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
-use crate::attachment::AttachedFindings;
+use crate::attached_findings::AttachedFindings;
+use crate::compound_operations::{CompoundOperations, FailedRpcExecution};
 use crate::connection_history::{ConnectionHistories, ConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
-use crate::known::find_known;
-use crate::memory_table::OfferedMemoryTable;
+use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
-use crate::operations::{CompoundOperations, FailedRpcExecution};
+use crate::offered_memory::OfferedMemoryTable;
 use crate::orphan_replies::OrphanReplies;
 use crate::rule::{
     FindingGranularity, JudgementEvidence, JudgementEvidenceSet, Rule, RuleCheck, RuleVerdict, Violation,
 };
 use crate::rule_plan::{PreparedRule, RulePlanVerdict, RulePlans};
+use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
-use crate::subject::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
-use crate::unanswered_memory::UnansweredResultChunks;
+use crate::unanswered_result_chunks::UnansweredResultChunks;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;

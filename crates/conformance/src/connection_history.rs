@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Ope
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::operations::OperationSet;
+use crate::compound_operations::OperationSet;
 use crate::rules::REFUSED;
 use crate::transaction_view::ConformanceTransaction;
 

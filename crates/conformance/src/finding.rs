@@ -6,9 +6,9 @@ use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint, Endpoi
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use crate::known::KnownDeviation;
-use crate::measurement::ViolationValues;
+use crate::known_deviations::KnownDeviation;
 use crate::rule::{Rule, Severity};
+use crate::violation_values::ViolationValues;
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

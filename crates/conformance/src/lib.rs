@@ -8,39 +8,39 @@
 #![doc = include_str!("../README.md")]
 
 mod aggregation;
-mod attachment;
+mod attached_findings;
 mod checker;
+mod compound_operations;
 mod connection_history;
-mod count;
-mod eligible_items;
-mod file_access;
+mod count_with_noun;
+mod ddp_eligible_items;
 mod finding;
-mod known;
-mod measurement;
-mod memory_table;
+mod known_deviations;
 mod message_view;
-mod operations;
+mod offered_memory;
 mod orphan_replies;
+mod read_write_operations;
 mod rule;
 mod rule_plan;
+mod rule_subjects;
 pub mod rules;
-mod sequence;
+mod sequence_operations;
 mod session_table;
-mod subject;
 mod transaction_view;
-mod unanswered_memory;
+mod unanswered_result_chunks;
+mod violation_values;
 mod waiting_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};
-pub use eligible_items::DdpEligibleItems;
+pub use ddp_eligible_items::DdpEligibleItems;
 pub use finding::{Finding, SeverityLevel};
-pub use known::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use measurement::ViolationValues;
-pub use memory_table::OfferedMemoryOverlap;
+pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
 pub use message_view::ConformanceMessage;
+pub use offered_memory::OfferedMemoryOverlap;
 pub use rule::{
     FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation, find_rule,
 };
+pub use rule_subjects::RuleSubject;
 pub use rules::RULES;
-pub use subject::RuleSubject;
 pub use transaction_view::ConformanceTransaction;
+pub use violation_values::ViolationValues;

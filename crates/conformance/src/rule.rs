@@ -5,10 +5,10 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::transport_event::{TransportCheckCounts, TransportEvent};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::measurement::ViolationValues;
 use crate::message_view::ConformanceMessage;
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
+use crate::violation_values::ViolationValues;
 
 /// Severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

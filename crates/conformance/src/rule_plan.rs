@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, tally_index};
 use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
+use crate::rule_subjects::RuleSubjectSet;
 use crate::rules::RULES;
-use crate::subject::RuleSubjectSet;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
 const MAX_PLANS: usize = 1 << 10;

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::operations::{CompoundOperations, OperationSet, OperationsDigest};
-use crate::sequence::SessionChannelKind;
+use crate::compound_operations::{CompoundOperations, OperationSet, OperationsDigest};
+use crate::sequence_operations::SessionChannelKind;
 use crate::waiting_calls::WaitingCalls;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.

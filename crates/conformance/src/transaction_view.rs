@@ -14,17 +14,17 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
+use crate::compound_operations::{CompoundOperations, OperationSet};
 use crate::connection_history::ConnectionHistory;
-use crate::eligible_items::DdpEligibleItems;
-use crate::file_access::FileAccess;
-use crate::memory_table::OfferedMemoryOverlap;
+use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
-use crate::operations::{CompoundOperations, OperationSet};
+use crate::offered_memory::OfferedMemoryOverlap;
 use crate::orphan_replies::OrphanReply;
+use crate::read_write_operations::FileAccess;
 use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
+use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{EndedSessionCopies, LastSessionSlotUse, SessionTable, SlotHistory};
-use crate::subject::{RuleSubject, RuleSubjectSet};
-use crate::unanswered_memory::ResultChunkSegments;
+use crate::unanswered_result_chunks::ResultChunkSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rdma::Handle;
 
 use nfsrdma_rpc::SharedMemoryId;
-use nfsrdma_rpc::framing::ChunkRegion;
+use nfsrdma_rpc::rpcrdma_framing::ChunkRegion;
 
 /// Maximum registered memory in bytes.
 const MAX_REGISTERED_BYTES: u64 = 1 << 30;

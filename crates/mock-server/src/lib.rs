@@ -6,9 +6,9 @@
 //! waits.
 
 mod device;
-mod faults;
 mod responder;
 pub mod server;
+mod transport_faults;
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
 use device::{MockMemoryAccess, MockRdmaDevice};
-use nfsrdma_rpc::framing::{
+use nfsrdma_rpc::rpcrdma_framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
 use nfsrdma_rpc::{
@@ -33,7 +33,7 @@ use nfsrdma_rpc::{
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
 
-pub use faults::MockTransportFault;
+pub use transport_faults::MockTransportFault;
 
 /// Settings of the server side of a loopback connection.
 #[derive(Clone, Debug)]
@@ -297,8 +297,8 @@ impl MockRdmaDevice {
         &self,
         header: &RpcRdma1Header<'_>,
         kept: &MockInFlightCall,
-        returned: framing::ReturnedChunkLengths,
-    ) -> Result<framing::ReturnedChunkLengths, ReceivedMessageDiscardReason> {
+        returned: rpcrdma_framing::ReturnedChunkLengths,
+    ) -> Result<rpcrdma_framing::ReturnedChunkLengths, ReceivedMessageDiscardReason> {
         let Some(region) = kept.reply.filter(|_| matches!(header.rdma_body, RdmaBody::Nomsg(_))) else {
             return Ok(returned);
         };
@@ -407,7 +407,7 @@ impl MockTransport {
             }
             return Some(TransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
         };
-        let incoming = framing::receive(send).and_then(|incoming| match incoming {
+        let incoming = rpcrdma_framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
                 Some(kept) => {
                     let is_nomsg = matches!(header.rdma_body, RdmaBody::Nomsg(_));
@@ -428,7 +428,7 @@ impl MockTransport {
             IncomingMessage::CallWithChunks(xid) => {
                 if link.pending_reverse_calls.len() < link.reverse_credits as usize {
                     let mut encoder = Encoder::new();
-                    framing::chunks_refused(xid, link.reverse_credits).encode(&mut encoder);
+                    rpcrdma_framing::chunks_refused(xid, link.reverse_credits).encode(&mut encoder);
                     link.answers.push(encoder.finish().0);
                 }
                 Err((Some(xid), ReceivedMessageDiscardReason::ReverseCall))
@@ -436,7 +436,7 @@ impl MockTransport {
             IncomingMessage::Error(xid, _) if !link.flight.has(xid) => {
                 Err((Some(xid), ReceivedMessageDiscardReason::UnknownXid))
             }
-            other => Ok((other, framing::ReturnedChunkLengths::default())),
+            other => Ok((other, rpcrdma_framing::ReturnedChunkLengths::default())),
         });
         let event = match incoming {
             Err((xid, why)) => {
@@ -604,9 +604,9 @@ impl RpcTransport for MockTransport {
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
             return refused(SubmitRefusal::Closed);
         };
-        framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
+        rpcrdma_framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
-        if framing::SHORTEST_HEADER + message.len() > link.rdma.call_inline as usize {
+        if rpcrdma_framing::SHORTEST_HEADER + message.len() > link.rdma.call_inline as usize {
             return refused(SubmitRefusal::TooLong);
         }
         let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
@@ -614,7 +614,7 @@ impl RpcTransport for MockTransport {
         };
         link.pending_reverse_calls.swap_remove(place);
         let mut encoder = Encoder::new();
-        framing::answer_header(xid, link.reverse_credits).encode(&mut encoder);
+        rpcrdma_framing::answer_header(xid, link.reverse_credits).encode(&mut encoder);
         encoder.raw(message);
         link.answers.push(encoder.finish().0);
         Ok(())

@@ -10,9 +10,9 @@ use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
 
 use super::MockConnectionSettings;
 use super::device::{MockRdmaDevice, MockRemoteAccessError};
-use super::faults::MockTransportFault;
 use super::server::{MockReply, MockServer};
-use nfsrdma_rpc::framing::SHORTEST_HEADER;
+use super::transport_faults::MockTransportFault;
+use nfsrdma_rpc::rpcrdma_framing::SHORTEST_HEADER;
 
 /// Maximum number of chunks per Call.
 const CHUNKS: usize = 64;

@@ -2,7 +2,7 @@
 //!
 //! - [`RpcTransport`] carries RPC messages: over TCP ([`tcp`]), and with the feature `verbs` over RDMA (`verbs`).
 //!   [`open`] creates the one that a [`url`] names.
-//! - [`framing`]: forms and headers of RPC-over-RDMA, for every transport that has them.
+//! - [`rpcrdma_framing`]: forms and headers of RPC-over-RDMA, for every transport that has them.
 //! - [`rpc_client`]: a client on top of a transport, for one Call at a time.
 //! - [`gss`]: RPCSEC_GSS contexts, which sign Calls and verify Replies; Kerberos needs the feature `gss`.
 //!
@@ -51,11 +51,11 @@
 mod call;
 mod error;
 mod event;
-pub mod framing;
 pub mod gss;
 mod params;
 mod reconnection;
 pub mod rpc_client;
+pub mod rpcrdma_framing;
 pub mod tcp;
 pub mod url;
 #[cfg(feature = "verbs")]

@@ -22,8 +22,8 @@ use crate::rpcrdma::version2::PeerProperties;
 
 use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::conversation::{MessageCredits, RpcConversation};
+use super::duplicate_frames::IpIdVariation;
 use super::packet_order::PacketOrder;
-use super::recent_frames::IpIdVariation;
 use super::reliable_connection::{ObservedPathMtu, RequestPackets};
 use super::reorder_buffer::ReorderBuffer;
 use super::slab_limit;

@@ -7,7 +7,7 @@ mod chunk_data;
 mod chunk_data_retransmission;
 mod credits;
 mod dialect;
-mod memory_access;
+mod invalid_memory_access;
 mod messages;
 mod plain_rpc;
 mod read_depth;
@@ -49,7 +49,7 @@ use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::Credits;
 pub use credits::MessageCredits;
-use memory_access::SuspectedAccesses;
+use invalid_memory_access::SuspectedAccesses;
 use read_depth::ReadDepths;
 use unexpected_messages::SuspectedMessages;
 

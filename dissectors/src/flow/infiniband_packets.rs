@@ -14,10 +14,10 @@ use crate::rpc::Xid;
 
 use super::connection::{ConnectionLookup, FlowConnection, QueuePairPath};
 use super::conversation::{self, ConversationContext};
+use super::duplicate_frames::{self, FrameFingerprint};
 use super::finality;
 use super::packet_delivery::PacketOutcome;
 use super::packet_order::PacketOrderFault;
-use super::recent_frames::{self, FrameFingerprint};
 use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UncapturedRdmaWriteRange};
 use super::reorder_buffer::RdmaWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
@@ -125,11 +125,11 @@ impl Flow {
         // MAD header with transaction ID, communication IDs and the following fields: sections 13.4.3 and 12.6.
         let words = packet.payload.bytes.chunks_exact(8).take(12);
         let words = words.map(|word| word.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
-        let name = recent_frames::mix_fingerprint(
+        let name = duplicate_frames::mix_fingerprint(
             datagram.address_hash(),
             u64::from(packet.bth.psn.0) << 16 | u64::from(id),
         );
-        let mark = words.fold(name, recent_frames::mix_fingerprint);
+        let mark = words.fold(name, duplicate_frames::mix_fingerprint);
         // No sender repeats a request within seconds.
         let is_twice = self.recent_frames.contains_copy(mark, packet_meta.time, true, None);
         self.recent_frames.record(mark, packet_meta.time);
@@ -739,7 +739,7 @@ fn packet_fingerprint(
         | u64::from(sender == ConnectionSide::A);
     // An ACK may follow a NAK of the same PSN.
     let headers = packet.aeth.map_or(headers, |Aeth { syndrome, msn }| {
-        recent_frames::mix_fingerprint(headers, u64::from(syndrome.byte()) << 24 | u64::from(msn.0))
+        duplicate_frames::mix_fingerprint(headers, u64::from(syndrome.byte()) << 24 | u64::from(msn.0))
     });
     FrameFingerprint { headers, icrc: packet.icrc.unwrap_or(0) }
 }

@@ -10,7 +10,7 @@ use crate::infiniband::PacketPositionInMessage;
 use crate::rdma::{Handle, PacketPayload, RdmaMessage};
 
 use super::PacketMeta;
-use super::gaps::add_gap;
+use super::missing_byte_ranges::add_gap;
 use super::packet_delivery::RetransmissionStall;
 use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::MAX_AGE_NS;

@@ -9,7 +9,7 @@
 //! - [`message_reassembly`]: messages of several packets;
 //! - [`packet_delivery`]: the copy of a packet that its receiver accepted;
 //! - [`reorder_buffer`]: packets captured before the packet that determines their place;
-//! - [`recent_frames`]: frames that the capture contains twice;
+//! - [`duplicate_frames`]: frames that the capture contains twice;
 //! - [`tcp_segments`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
 //!   them;
 //! - [`udp_datagrams`]: messages in UDP datagrams;
@@ -36,10 +36,10 @@ mod connection_end;
 mod connection_setup;
 mod conversation;
 pub mod decode;
+mod duplicate_frames;
 mod finality;
 mod frame_kind;
 mod frame_role;
-mod gaps;
 mod header_only_message;
 mod infiniband_packets;
 pub mod ip_reassembly;
@@ -47,10 +47,10 @@ mod iwarp;
 mod memory;
 mod message_continuation;
 mod message_reassembly;
+mod missing_byte_ranges;
 mod packet_delivery;
 mod packet_order;
 pub mod pending_calls;
-mod recent_frames;
 mod reliable_connection;
 mod reorder_buffer;
 mod rpc_records;
@@ -97,9 +97,9 @@ use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
 use connection_end::ClosingConnections;
 use connection_setup::PendingSetUps;
 use conversation::ConversationContext;
+use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
 pub use packet_delivery::RetransmissionStall;
-use recent_frames::DuplicateFrameDetector;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
@@ -357,7 +357,7 @@ impl Flow {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
-        let goes_back = frame.time.0 < self.now.0.saturating_sub(recent_frames::MAX_CLOCK_STEP_BACK_NS);
+        let goes_back = frame.time.0 < self.now.0.saturating_sub(duplicate_frames::MAX_CLOCK_STEP_BACK_NS);
         if goes_back {
             self.forget_previous_capture();
         }

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use crate::frame::Timestamp;
 use crate::rdma::RdmaAttribution;
-use crate::rpc::record::{self, RecordMark};
+use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
 use super::conversation;
-use super::gaps::add_gap;
+use super::missing_byte_ranges::add_gap;
 use super::statistics::{EvictedState, FlowStats, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
@@ -161,7 +161,8 @@ impl RpcRecordReader {
         let mark = RecordMark::from_bytes(&self.mark_bytes);
         self.mark_bytes.clear();
         let longest = |mark: &RecordMark| unfinished.record.length as u64 + u64::from(mark.length);
-        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record::MAX_RECORD_BYTES)) else {
+        let Some(mark) = mark.filter(|mark| longest(mark) <= u64::from(record_marking::MAX_RECORD_BYTES))
+        else {
             self.partial_record = None;
             stream_context.count_undecoded(UndecodedReason::NotRpc, piece.meta);
             self.lose_sync(stream_context);

@@ -11,9 +11,9 @@ use crate::iwarp::mpa::MpaStartupFrameKind;
 
 use super::connection::{ConnectionKey, ConnectionTable, FlowConnection, PortPair};
 use super::connection_setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
+use super::duplicate_frames;
 use super::finality;
 use super::iwarp::IwarpConnection;
-use super::recent_frames;
 use super::rpc_records::{ProtocolSwitch, RpcRecordReader};
 use super::statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
@@ -382,7 +382,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return false };
         let (own, peer) = stream.directions_from(sender);
         let id = packet_meta.identification;
-        let mark = recent_frames::mix_fingerprint(
+        let mark = duplicate_frames::mix_fingerprint(
             u64::from(segment.sequence.0) << 32 | u64::from(segment.acknowledgment.0),
             u64::from(id) << 48
                 | u64::from(segment.flags.0) << 32
@@ -394,7 +394,7 @@ impl Flow {
         let (words, rest) = segment.options.as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
         let rest = rest.iter().map(|byte| u64::from(*byte));
-        let mark = words.chain(rest).fold(mark, recent_frames::mix_fingerprint);
+        let mark = words.chain(rest).fold(mark, duplicate_frames::mix_fingerprint);
         let goes_on = match segment.payload.length {
             0 => {
                 !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment)

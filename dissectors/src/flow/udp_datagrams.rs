@@ -6,8 +6,8 @@ use crate::rpc::{self, MsgType};
 
 use super::connection::PortPair;
 use super::conversation::ConversationContext;
+use super::duplicate_frames;
 use super::finality;
-use super::recent_frames;
 use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
 use super::{DeliveryAnomaly, Flow, FrameKind, PacketMeta};
@@ -97,8 +97,8 @@ impl Flow {
         let head = udp.payload.bytes.first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         let ports = u64::from(udp.source_port.0) << 48 | u64::from(udp.destination_port.0) << 32;
         let length = udp.payload.length as u64 & 0xffff;
-        let name = recent_frames::mix_fingerprint(datagram.address_hash(), head);
-        let mark = recent_frames::mix_fingerprint(name, ports | u64::from(id) << 16 | length);
+        let name = duplicate_frames::mix_fingerprint(datagram.address_hash(), head);
+        let mark = duplicate_frames::mix_fingerprint(name, ports | u64::from(id) << 16 | length);
         // An RPC retransmission does not come within a second.
         let is_twice = self.recent_frames.contains_copy(mark, packet_meta.time, true, None);
         self.recent_frames.record(mark, packet_meta.time);

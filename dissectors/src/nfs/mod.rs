@@ -12,7 +12,7 @@ pub mod mount;
 pub mod nfsacl;
 pub mod nlm;
 pub mod nsm;
-pub mod operations;
+pub mod operation_table_macro;
 mod procedure;
 pub mod rpcbind;
 pub mod rquota;

@@ -7,7 +7,7 @@ pub mod gss;
 mod header;
 mod program;
 mod recognize;
-pub mod record;
+pub mod record_marking;
 pub mod tls;
 pub mod universal_address;
 

@@ -5,7 +5,7 @@ use crate::xdr::Cursor;
 
 use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
 use super::program::Program;
-use super::record::{MAX_RECORD_BYTES, MIN_MESSAGE_BYTES, RecordMark};
+use super::record_marking::{MAX_RECORD_BYTES, MIN_MESSAGE_BYTES, RecordMark};
 
 /// Number of bytes of a Call through its procedure, and of a Reply through its status. RFC 5531 section 9.
 const MIN_RECOGNIZABLE_BYTES: usize = 24;

@@ -14,7 +14,7 @@ use super::reports::ReplayReportArgs;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::ColorChoice;
+use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::replay::ReplayOutcomeView;

@@ -9,9 +9,9 @@ use nfsrdma_capture_file::{CaptureSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
-use crate::cli::dialect::RpcRdmaDialectArgs;
-use crate::cli::memory::MemoryArgs;
+use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::progress::ProgressLine;
+use crate::cli::rpcrdma_dialect::RpcRdmaDialectArgs;
 use crate::cli::{ExitStatus, outputs, report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};

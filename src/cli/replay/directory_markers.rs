@@ -2,7 +2,7 @@
 
 use super::server::TraceFile;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_replay::seed::files::{FileServerClient, FileServerError, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError, NewObjectKind};
 use nfsrdma_replay::seed::removal::SEED_MARKER_DIRECTORY;
 use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
 

@@ -11,7 +11,7 @@ use super::reports::ReplayReportArgs;
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::ColorChoice;
+use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, outputs, write_error};
 use crate::output::ReportFormat;
 use nfsrdma_analysis::memory::MemoryBudget;

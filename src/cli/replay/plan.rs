@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 
 use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
-use crate::cli::style::{self, ColorChoice};
+use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
@@ -64,8 +64,12 @@ pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
     let plan = TraceReader::open(file)
         .and_then(|mut trace| ReplayPlan::for_selection(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
-    let view =
-        PlanReportView { name: &name, plan: &plan, count: args.count, screen: style::screen(args.color) };
+    let view = PlanReportView {
+        name: &name,
+        plan: &plan,
+        count: args.count,
+        screen: terminal_capabilities::screen(args.color),
+    };
     let mut to = BufWriter::new(io::stdout().lock());
     let written = match args.format {
         ReportFormat::Text => view.text(&mut to),

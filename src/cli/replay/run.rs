@@ -14,7 +14,7 @@ use super::reports::ReplayReportArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
-use crate::cli::style::{self, ColorChoice};
+use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::ReportFormat;
@@ -413,7 +413,7 @@ impl FinishedReplay {
             report: &self.report,
             seeded: self.made,
             pace: how.pace,
-            screen: style::screen(how.color),
+            screen: terminal_capabilities::screen(how.color),
         }
     }
 

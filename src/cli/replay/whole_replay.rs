@@ -10,8 +10,8 @@ use super::run::{ReplayRunOptionArgs, run_and_report};
 use super::server::ReplayServerArgs;
 use crate::cli::ExitStatus;
 use crate::cli::comparison_input::is_trace;
-use crate::cli::dialect::RpcRdmaDialectArgs;
-use crate::cli::memory::MemoryArgs;
+use crate::cli::memory_limit::MemoryArgs;
+use crate::cli::rpcrdma_dialect::RpcRdmaDialectArgs;
 use nfsrdma_replay::seed::SeedMode;
 
 /// Examples for the help.

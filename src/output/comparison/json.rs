@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::ComparisonReportView;
 use crate::escape;
 use crate::output::json::SCHEMA;
-use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// One side of a difference.

@@ -6,7 +6,7 @@ use super::{ComparisonReportView, difference_text, frame_of};
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
-use nfsrdma_analysis::comparison::capture::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Width in columns if lines have no limit.

@@ -23,8 +23,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::SCHEMA;
+use super::field_buffer::{BufferedOperation, MessageFieldBuffer};
 use super::members::{JsonMembers, object};
-use super::tape::{BufferedOperation, MessageFieldBuffer};
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
 use nfsrdma_analysis::names::{FileNames, OperationPaths};

@@ -5,7 +5,7 @@ use std::str;
 use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::tape::{BufferedField, BufferedFieldContent};
+use super::field_buffer::{BufferedField, BufferedFieldContent};
 
 /// Maximum length in bytes of opaque data shown in hexadecimal: filehandles, owners, tokens.
 const MAX_OPAQUE_BYTES: usize = 1_024;

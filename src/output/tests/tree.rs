@@ -3,7 +3,7 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
-use crate::output::frame_ring::RecentFrameBuffer;
+use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalStyle};
 use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
 use nfsrdma_analysis::names::FileNames;

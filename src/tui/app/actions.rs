@@ -4,10 +4,10 @@ use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::output::units::TimeFormat;
-use crate::tui::capture_handle::SharedCapture;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::search::SearchTarget;
+use crate::tui::shared_capture::SharedCapture;
 
 use super::{App, FilterOrigin, FocusPane, KeyMenu, TerminalRequest, TuiOptions, TuiView};
 

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::escape::is_unsafe;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::tui::clipboard;
-use crate::tui::reload::{DetailSubject, TransactionReloadKey};
+use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
 
 use super::{App, FocusPane};
 

@@ -3,9 +3,9 @@
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::output::style::Styles;
+use crate::tui::frame_reload::FrameListSlice;
 use crate::tui::frame_scan::{FrameLine, FrameLineFormat, FrameScan, FrameScanQuery, FrameScanResult};
-use crate::tui::reload::FrameListSlice;
-use crate::tui::views::styled_lines::plain;
+use crate::tui::views::ansi_escape_parsing::plain;
 
 use super::App;
 use super::frame_order::{FrameLineList, FrameLineSettings, FrameSort};

@@ -30,16 +30,16 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
-use super::capture_handle::SharedCapture;
-use super::findings::SharedFindings;
+use super::frame_reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
 use super::keys;
 use super::memory_shares::ViewMemoryShares;
 use super::model::{PAGE_ROWS, TransactionRows};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
 use super::read_pass::ReadPassSettings;
-use super::reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
 use super::search::RunningSearch;
+use super::shared_capture::SharedCapture;
 use super::theme::{Theme, ThemeName, TuiGlyphs};
+use super::transaction_finding_store::SharedFindings;
 use super::views;
 
 pub(super) use frame_list::FrameListPane;

@@ -2,12 +2,12 @@
 
 use nfsrdma_capture_file::CaptureResumePoint;
 
-use crate::tui::capture_handle::SharedCapture;
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;
 use crate::tui::model::tables::ViewTables;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
+use crate::tui::shared_capture::SharedCapture;
 use nfsrdma_analysis::filter::Filter;
 
 /// A pass with its rows and tables.

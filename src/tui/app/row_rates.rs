@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use nfsrdma_analysis::load;
+use nfsrdma_analysis::load_over_time;
 use nfsrdma_analysis::rates::{Rate, RateTable, RatesAround, WINDOWS_NS};
 
 use super::App;
@@ -113,7 +113,7 @@ impl App {
         let series = &self.displayed_pass().tables.load;
         let all = std::array::from_fn(|at| match is_complete[at] {
             true => Some(table.all[at]),
-            false => load::rate_around(series, middle, WINDOWS_NS[at], times),
+            false => load_over_time::rate_around(series, middle, WINDOWS_NS[at], times),
         });
         self.row_rates = ChosenRowRates { computed_for: of, time: Some(middle), table, is_complete, all };
     }

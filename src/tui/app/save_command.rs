@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::tui::reload::ReloadRequest;
+use crate::tui::frame_reload::ReloadRequest;
 use crate::tui::save::{SaveRequest, SaveSelection};
 
 use super::App;

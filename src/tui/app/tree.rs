@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use crate::output::tree::TreeLine;
-use crate::tui::reload::{DetailPaneContent, DetailSubject};
+use crate::tui::frame_reload::{DetailPaneContent, DetailSubject};
 
 use super::transaction_list::scrolled;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
+use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
 use crate::tui::model::RowEntry;
-use crate::tui::reload::{DetailSubject, TransactionReloadKey};
 use crate::tui::save::SaveSelection;
 use crate::tui::search::{RunningSearch, SearchTarget};
 use crate::tui::views::charts::ChartsView;

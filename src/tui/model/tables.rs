@@ -11,7 +11,7 @@ use nfsrdma_analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStat
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;
-use nfsrdma_analysis::load::{self, LoadSample};
+use nfsrdma_analysis::load_over_time::{self, LoadSample};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::session_slots;
@@ -74,7 +74,7 @@ impl Default for ViewTables {
             files_count: (0, 0),
             files: Vec::new(),
             histogram: LatencyHistogram::default(),
-            load: load::load(),
+            load: load_over_time::load(),
             evicted_count: 0,
         }
     }
@@ -123,7 +123,7 @@ impl ViewTablesBuilder {
             histograms: BTreeMap::new(),
             histogram: LatencyHistogram::default(),
             files: FileTallies::new(2 * eighth),
-            load: load::load(),
+            load: load_over_time::load(),
             // They are cloned for the tables, and old tables may still exist when new ones are made.
             lifetimes: ConnectionLifetimes::new(eighth),
             is_unused: true,

@@ -7,8 +7,8 @@ use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::tui::TuiOptions;
-use crate::tui::capture_handle::SharedCapture;
 use crate::tui::model::PAGE_ROWS;
+use crate::tui::shared_capture::SharedCapture;
 use nfsrdma_analysis::memory::MemoryBudget;
 
 use super::{Screen, path};

@@ -7,8 +7,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::App;
-use crate::tui::capture_handle::LiveReadStopCondition;
 use crate::tui::model::activity::{LiveActivity, PendingCallRow};
+use crate::tui::shared_capture::LiveReadStopCondition;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
 

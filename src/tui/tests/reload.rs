@@ -7,8 +7,8 @@ use ratatui::crossterm::event::KeyCode;
 
 use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::tui::app::TuiView;
-use crate::tui::capture_handle::SharedCapture;
-use crate::tui::reload::DetailSubject;
+use crate::tui::frame_reload::DetailSubject;
+use crate::tui::shared_capture::SharedCapture;
 
 use super::{PATIENCE, Screen, TuiOptions, path};
 

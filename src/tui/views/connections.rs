@@ -9,7 +9,7 @@ use crate::output::connections;
 use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
-use nfsrdma_analysis::load::{CreditSample, CreditSeries};
+use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
 use nfsrdma_analysis::rates::Rates;
 
 use super::line_wrap::wrapped;

@@ -7,7 +7,7 @@ use ratatui::text::Line;
 use crate::output::style::columns as width_of;
 use crate::tui::app::{App, FocusPane, FrameColumn, FrameSort, MarkedRow, scrolled};
 
-use super::{cut_left, cut_top, draw_text, grouped, set_line_style, styled_lines, transactions};
+use super::{ansi_escape_parsing, cut_left, cut_top, draw_text, grouped, set_line_style, transactions};
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -49,12 +49,12 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     packets.top = packets.top.clamp(1, last_top).min(packets.at).max((packets.at + 1).saturating_sub(height));
     let (top, at) = (packets.top, packets.at);
     let stretch = &packets.slice;
-    draw_text(buffer, head, 0, &styled_lines::parsed(&stretch.header));
+    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&stretch.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
         let told = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
         match told {
-            Some(told) => draw_text(buffer, lines, line as usize, &styled_lines::parsed(told)),
+            Some(told) => draw_text(buffer, lines, line as usize, &ansi_escape_parsing::parsed(told)),
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
                 let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };
@@ -83,13 +83,13 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
     let top = usize::try_from(packets.top).unwrap_or(0);
     let top = scrolled(top, at, height, held.len());
     packets.top = top as u64;
-    draw_text(buffer, head, 0, &styled_lines::parsed(&held.header));
+    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&held.header));
     if held.len() == 0 {
         let text = if held.is_scanning() { "reading" } else { "no frame matches the filter; u removes it" };
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     for (line, frame) in held.lines_from(top).take(height).enumerate() {
-        draw_text(buffer, lines, line, &styled_lines::parsed(&frame.text));
+        draw_text(buffer, lines, line, &ansi_escape_parsing::parsed(&frame.text));
         if app.marks.contains(&MarkedRow::Frame(frame.number.0)) {
             draw_text(buffer, marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
         }
@@ -102,7 +102,7 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
 
 /// Records the column positions for the mouse, and highlights the sort column.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
-    let text = styled_lines::plain(header);
+    let text = ansi_escape_parsing::plain(header);
     let FrameSort { by, is_descending } = app.frame_list.sort;
     let is_shown = !app.frame_list.sort.is_capture_order();
     let (up, down) = app.tui_glyphs.sorted;

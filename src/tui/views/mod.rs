@@ -1,18 +1,18 @@
 //! The views, one module each, and the surrounding lines: view names above, messages and input below.
 
+pub(super) mod ansi_escape_parsing;
 pub(super) mod charts;
 pub(super) mod connections;
 pub(super) mod files;
 mod frames;
-mod header;
 mod help;
 mod hex;
 mod line_wrap;
 pub(super) mod operations;
 mod pending_calls;
 mod status_lines;
-pub(super) mod styled_lines;
 pub(super) mod table;
+mod title_bar;
 mod transactions;
 mod tree;
 mod waterfall;
@@ -42,7 +42,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     }
     let buffer = frame.buffer_mut();
     let (top, rest) = cut_top(area, 1);
-    header::draw(app, buffer, top);
+    title_bar::draw(app, buffer, top);
     let (rest, last) = cut_bottom(rest, status_lines::line_count(app, rest));
     let rest = status_lines::draw_above(app, buffer, rest);
     let cursor = status_lines::draw_line(app, buffer, last);

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::operations::recovery_text;
+use crate::output::operation_statistics::recovery_text;
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};

@@ -5,10 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::tui::app::{App, FocusPane};
-use crate::tui::reload::DetailSubject;
+use crate::tui::frame_reload::DetailSubject;
 use crate::tui::theme;
 
-use super::styled_lines::fitted;
+use super::ansi_escape_parsing::fitted;
 use super::{cut_top, draw_text, rule, set_line_style, transactions};
 
 /// Draws the tree below a rule.

@@ -11,7 +11,7 @@ use ratatui::text::{Line, Span};
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::{App, FocusPane, scrolled};
-use crate::tui::reload::{WaterfallBar, WaterfallBarKind};
+use crate::tui::frame_reload::{WaterfallBar, WaterfallBarKind};
 
 use super::{cut_bottom, cut_top, draw_text, set_line_style, transactions};
 

@@ -31,13 +31,13 @@ use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
-use nfsrdma_replay::seed::files::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use nfsrdma_replay::trace::file_format::{
     ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
 };
-use nfsrdma_replay::trace::message_emission::{MessageSlotValueSource, ReplayedRpcHeader, emit};
+use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
     PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,

@@ -12,7 +12,7 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
-use nfsrdma_replay::seed::files::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{ContentRetention, TraceProvenance};
 use nfsrdma_replay::trace::{

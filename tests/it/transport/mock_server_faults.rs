@@ -19,7 +19,7 @@ use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::tolerance_rules::file::{self, ToleranceFileRule};
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::files::FileServerClient;
+use nfsrdma_replay::seed::file_server_client::FileServerClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};

@@ -11,7 +11,7 @@ use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::recording::{ReplayRecorder, TraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedMode, files::FileServerClient, seed};
+use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
 use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 use nfsrdma_rpc::RpcTransport;

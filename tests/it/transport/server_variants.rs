@@ -16,7 +16,7 @@ use nfsrdma_mock_server::server::fault_injection::{
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::files::FileServerClient;
+use nfsrdma_replay::seed::file_server_client::FileServerClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::headers::HeaderTextsByHash;
+use super::header_texts::HeaderTextsByHash;
 use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};

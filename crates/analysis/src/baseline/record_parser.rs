@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::fields::program;
-use super::headers::{HeaderTextsByHash, header_text};
+use super::header_texts::{HeaderTextsByHash, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};

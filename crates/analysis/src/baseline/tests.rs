@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparison::ClientDirectionKey;
-use crate::comparison::capture::ComparedCaptureSummary;
+use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::compare_class::CompareClass;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::record::{ComparedField, ComparedMessage, ComparedSection, ComparedValue, FieldPath};

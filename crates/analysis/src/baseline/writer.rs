@@ -37,7 +37,7 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::headers::{HeaderTextsByHash, entries_text};
+use super::header_texts::{HeaderTextsByHash, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;

@@ -5,7 +5,7 @@
 //! - [`client_pairing`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
 //! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
 //! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
-//!   entries; [`lengths`]: chunks and inline lengths;
+//!   entries; [`chunk_length_comparison`]: chunks and inline lengths;
 //! - [`identity_map`]: mapping between the identities of both sides;
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
 //!   first;
@@ -17,17 +17,16 @@
 //! so that memory is limited for captures of any length.
 
 mod alignment;
-pub mod capture;
+pub mod capture_summary;
+mod chunk_length_comparison;
 mod client_pairing;
 pub mod compare_class;
 mod compare_policy;
 pub mod difference;
 mod directory_listing;
-mod exact_comparison;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;
-mod lengths;
 mod main_loop;
 mod memory_shares;
 pub mod options;
@@ -37,6 +36,7 @@ pub mod record;
 pub mod record_amendments;
 pub mod record_comparison;
 pub mod recorder;
+mod same_capture_comparison;
 pub mod tally;
 #[cfg(test)]
 mod tests;

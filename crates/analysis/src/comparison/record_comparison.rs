@@ -9,13 +9,13 @@ use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldComparisonTreatment};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
-use super::exact_comparison::{compare_exactly, compare_findings};
 use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
 use super::options::ComparisonOptions;
 use super::record::{
     AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,
     MessageCompleteness,
 };
+use super::same_capture_comparison::{compare_exactly, compare_findings};
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;

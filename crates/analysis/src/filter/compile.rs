@@ -16,7 +16,7 @@ use super::syntax::{
     Quantifier,
 };
 use super::value::{FilterConstant, FilterFieldIndex};
-use super::{generated_values, literal};
+use super::{literal, possible_generated_values};
 use constant::OperandContext;
 use operand_type::OperandType;
 
@@ -259,7 +259,9 @@ impl<'c> FilterCompiler<'c> {
     /// Returns `true` if the values of a field are words, which have no order.
     fn has_unordered_values(&self, field: &FilterFieldCatalogEntry) -> bool {
         match &field.origin {
-            FieldOrigin::Generated(fact) => generated_values::possible_values(*fact, self.catalog).is_some(),
+            FieldOrigin::Generated(fact) => {
+                possible_generated_values::possible_values(*fact, self.catalog).is_some()
+            }
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
 //! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no
-//! structure, and [`generated_values`] their possible values; [`mask_bits`] and [`procedures`] are derived from masks
+//! structure, and [`possible_generated_values`] their possible values; [`mask_bits`] and [`procedures`] are derived from masks
 //! and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
@@ -11,29 +11,29 @@
 pub mod catalog;
 pub mod generated_fields;
 
-mod columns;
 mod compile;
 mod compiled_program;
 mod error;
 mod extractor;
 mod field_description_cache;
-mod generated_values;
 mod literal;
 mod mask_bits;
+mod possible_generated_values;
 mod procedures;
 mod required_layers;
 mod runner;
+mod shown_fields;
 mod syntax;
 mod token;
 mod transaction_fields;
 mod types;
 mod value;
 
-pub use columns::{OutputFieldValue, ShownField, ShownFieldValue};
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
 pub use runner::{FilterRunner, SelectedFrameTally};
+pub use shown_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 
 use catalog::{FieldOrigin, FilterFieldCatalog};
 use compile::{FilterCompiler, FilterField};

@@ -5,12 +5,12 @@
 //! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
 //! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
 //!
-//! - [`filename_tokens`]: the tokens of a message;
+//! - [`path_inference_tokens`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
 //! - [`store`]: the names, in bounded memory.
 
-mod filename_tokens;
 mod path_inference;
+mod path_inference_tokens;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use rustc_hash::FxHashSet;
 
 use crate::memory::MemoryBudget;
 
-use filename_tokens::PathInferenceTokens;
+use path_inference_tokens::PathInferenceTokens;
 use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::decode::{MainOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
-use super::filename_tokens::{HandleOrNameSpan, OperationInferenceTokens, PathInferenceTokens};
+use super::path_inference_tokens::{HandleOrNameSpan, OperationInferenceTokens, PathInferenceTokens};
 use super::store::{FileNameStore, FileNodeId, Host};
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::frame::Timestamp;
 use pcap::{Active, Capture, Packet, Stat};
 
-use super::block_queue::{CaptureEnding, CapturedPacketQueue, CapturedPacketQueueWriter};
+use super::packet_queue::{CaptureEnding, CapturedPacketQueue, CapturedPacketQueueWriter};
 
 /// Maximum number of packets fetched before a block is handed over.
 const MAX_BATCH_PACKETS: usize = 4096;

@@ -27,15 +27,15 @@
 //! packets there and never causes drops in the kernel. [`LiveCapture`] returns the numbers of received and dropped
 //! packets, at any time and from any thread.
 
-mod block_queue;
 pub mod capabilities;
 mod capture_thread;
 pub mod devices;
 pub mod filter;
 #[allow(unsafe_code, reason = "a function of libpcap is called that the pcap crate does not bind")]
-mod library;
+mod libpcap_version;
 mod link_watch;
 pub mod open;
+mod packet_queue;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,10 +46,10 @@ use pcap::BreakLoop;
 use super::Counters;
 use super::error::SourceErrorKind;
 use super::pcapng::CaptureInterface;
-use block_queue::{CapturedPacketBatch, CapturedPacketQueue, CapturedPacketQueueOutput};
-pub use library::library_version;
+pub use libpcap_version::library_version;
 pub use link_watch::LinkWatch;
 pub use open::{CaptureOptions, OpenedLiveCapture, open};
+use packet_queue::{CapturedPacketBatch, CapturedPacketQueue, CapturedPacketQueueOutput};
 
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]

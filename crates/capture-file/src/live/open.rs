@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
-use super::block_queue::CapturedPacketQueue;
 use super::capture_thread::CaptureStart;
+use super::packet_queue::CapturedPacketQueue;
 use super::{LiveCapture, LiveReader, capabilities, capture_thread, filter};
 use crate::error::SourceErrorKind;
 use crate::pcapng::CaptureInterface;

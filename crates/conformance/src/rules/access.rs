@@ -5,9 +5,9 @@ use nfsrdma_dissectors::flow::transport_event::{
     MemoryAccess, MemoryAccessFault, TransportEvent, TransportEventKind,
 };
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.

@@ -6,9 +6,9 @@ use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 pub(crate) const RULES: &[Rule] = &[

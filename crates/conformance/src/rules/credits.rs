@@ -3,10 +3,10 @@
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
 
 use super::{reply_chunk, write_chunks};
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;

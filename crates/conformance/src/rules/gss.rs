@@ -2,10 +2,10 @@
 
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {

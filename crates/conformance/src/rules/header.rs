@@ -14,10 +14,10 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::read_chunks;
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;

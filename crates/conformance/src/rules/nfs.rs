@@ -4,11 +4,11 @@ use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::count::Count;
-use crate::file_access::FileAccess;
-use crate::operations::is_in_minor_version;
+use crate::compound_operations::is_in_minor_version;
+use crate::count_with_noun::Count;
+use crate::read_write_operations::FileAccess;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.

@@ -6,10 +6,10 @@ use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
 
 use super::write_chunks::threshold_bytes;
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;

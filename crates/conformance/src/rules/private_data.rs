@@ -5,9 +5,9 @@ use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Version of the private data. RFC 8797 section 4.

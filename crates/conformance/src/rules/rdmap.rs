@@ -5,7 +5,7 @@
 
 use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns the values that broke the rule.

@@ -7,11 +7,11 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::write_chunks;
-use crate::count::Count;
-use crate::file_access::FileAccess;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
+use crate::read_write_operations::FileAccess;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns the Read chunks of a message that hold one data item each.

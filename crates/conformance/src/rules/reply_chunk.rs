@@ -7,10 +7,10 @@ use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use super::write_chunks::{call, threshold_bytes};
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.

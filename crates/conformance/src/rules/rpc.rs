@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {

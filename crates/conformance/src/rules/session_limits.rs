@@ -6,10 +6,10 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 
 use super::sessions::{SessionSlotCall, by_requester};
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::sequence::SessionChannelKind;
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
+use crate::sequence_operations::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` for an error for a COMPOUND that exceeds a limit of its channel.

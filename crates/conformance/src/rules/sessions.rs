@@ -4,11 +4,11 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::sequence::{SequenceArguments, SessionChannelKind};
+use crate::rule_subjects::RuleSubject;
+use crate::sequence_operations::{SequenceArguments, SessionChannelKind};
 use crate::session_table::{LastSessionSlotUse, SlotHistory};
-use crate::subject::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Flags of sr_status_flags that report a loss of the backchannel.

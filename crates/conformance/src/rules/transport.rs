@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::PacketOrderFault;
 use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
 use nfsrdma_dissectors::infiniband::NakCode;
 
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode, WriteChunk}
 use nfsrdma_dissectors::xdr::{XdrError, roundup};
 
 use super::reply_chunk::reply_chunk_in_msg;
-use crate::count::Count;
+use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::subject::RuleSubject;
+use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 const BOTH_LISTS: &[JudgementEvidence] = &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists];

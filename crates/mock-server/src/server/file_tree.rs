@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::MockUser;
-use super::outside_access::MockDirectoryEscapeRecorder;
+use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 
 /// Maximum length of a file in bytes.
 const LONGEST_FILE: u64 = 256 << 20;

@@ -4,10 +4,10 @@
 //! mode bits, which ACCESS and SETATTR respect. Its state is limited; unsupported operations are refused as the RFCs
 //! require (`NFS3ERR_NOTSUPP`, `NFS4ERR_NOTSUPP`).
 
-mod beside;
+mod auxiliary_programs;
+mod directory_escape_recording;
 pub mod fault_injection;
 mod file_tree;
-mod outside_access;
 mod v3;
 mod v4;
 
@@ -58,7 +58,7 @@ pub struct MockServer {
     caller: MockUser,
     state: v4::MockNfs4State,
     /// Locks of NLM clients.
-    locks: Vec<beside::Lock>,
+    locks: Vec<auxiliary_programs::Lock>,
 }
 
 /// Delegations that a server grants. It recalls none.
@@ -243,9 +243,9 @@ impl MockServer {
         let done: Result<MockDispatchResult, XdrError> = match (call.prog, call.vers) {
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, &mut room),
             (Program::NFS, 4) => v4::call(self, call.proc, cursor, &mut room),
-            (Program::PORTMAP, 2) => beside::port_mapper(self, call.proc, cursor, &mut room),
-            (Program::MOUNT, 3) => beside::mount(self, call.proc, cursor, &mut room),
-            (Program::NLM, 4) => beside::nlm(self, call.proc, cursor, &mut room),
+            (Program::PORTMAP, 2) => auxiliary_programs::port_mapper(self, call.proc, cursor, &mut room),
+            (Program::MOUNT, 3) => auxiliary_programs::mount(self, call.proc, cursor, &mut room),
+            (Program::NLM, 4) => auxiliary_programs::nlm(self, call.proc, cursor, &mut room),
             (Program::NFS, _) => {
                 let versions = ProgMismatchInfo { low: 3, high: 4 };
                 return refused(xid, ReplyData::ProgMismatch(versions), encoder, answer);

@@ -7,7 +7,7 @@
 mod chunk_lengths;
 mod endpoints;
 mod memory_shares;
-mod messages;
+mod message_splitting;
 mod variable_resolution;
 mod variable_table;
 
@@ -35,7 +35,7 @@ use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoints::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
-use messages::CompiledMessage;
+use message_splitting::CompiledMessage;
 use variable_resolution::{VariableResolutionState, VariableResolver, VisitedMessage};
 
 /// Counts of a compiled trace.
@@ -199,7 +199,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             caller.owner = NONE;
         }
         let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .map(|which| messages::capture_completeness(transaction, reading, which));
+            .map(|which| message_splitting::capture_completeness(transaction, reading, which));
         call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
         reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
         if !is_selected {

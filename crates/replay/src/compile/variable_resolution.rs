@@ -8,7 +8,7 @@ use super::variable_table::{VariableDefinition, VariableScope, VariableTable};
 use crate::trace::field_visitor::{
     MessageSlotField, TraceFieldVisitor, VisitedOperation, VisitedOperationNumber,
 };
-use crate::trace::variable_binding::field_value;
+use crate::trace::live_reply_binding::field_value;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 

@@ -17,7 +17,7 @@ use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
 use crate::auxiliary_programs::{AuxiliaryCallError, AuxiliaryPorts, query_port_mapper};
 use crate::root_credential;
-use crate::seed::files::advice_for_status;
+use crate::seed::file_server_client::advice_for_status;
 
 /// Maximum length of an export list in bytes.
 const EXPORTS: u32 = 1 << 20;

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_opens::CapturedOpens;
 use super::engine::SubstitutedStateid;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::trace::value_substitution::RepositionedPayload;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
-//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`], [`concurrency`]) and
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`], [`overlapping_changes`]) and
 //!   pace ([`pacer`], [`think_time`]);
 //! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
@@ -17,19 +17,19 @@
 //! - [`issuing`] and [`send`]: send a step; [`auxiliary_calls`]: steps of programs other than NFS;
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
-//! - [`reclaim`], [`context_renewal`]: clients and security contexts that the server has forgotten;
+//! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
 
 mod auxiliary_calls;
 mod cb_getattr;
-mod concurrency;
 mod connections;
-mod context_renewal;
 mod delegation_substitutes;
 mod event_loop;
+mod gss_context_renewal;
 mod io_split;
 mod issuer;
 mod issuing;
 mod lock_stateids;
+mod overlapping_changes;
 mod pacer;
 mod ready_queue;
 mod reclaim;
@@ -59,11 +59,11 @@ use rustc_hash::FxHashMap;
 use super::call_description::CallDescription;
 use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
-use super::dependencies::name_targets::DirectoryEntryTargetTable;
+use super::dependencies::directory_entry_targets::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::prologue::{PreexistingStateError, create_missing_state};
+use super::preexisting_client_state::{PreexistingStateError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;

@@ -6,8 +6,8 @@
 use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
-use crate::seed::files::SessionLimits;
-use crate::trace::message_emission::MessageSlotValueSource;
+use crate::seed::file_server_client::SessionLimits;
+use crate::trace::value_substitution::MessageSlotValueSource;
 use crate::trace::{MessageSlot, MessageSlotKind};
 
 /// Maximum number of bytes of all values; further values are not stored.

@@ -10,7 +10,7 @@
 //!   caused by earlier steps;
 //! - [`call_description`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
 //!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_outcome`]: outcome of a live Reply;
-//! - [`prologue`]: state that the capture requires from before its start;
+//! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`recording`]: trace of the messages of a run;
@@ -29,7 +29,7 @@ mod file_divergence;
 pub mod issue_delay;
 pub mod live_values;
 pub mod options;
-mod prologue;
+mod preexisting_client_state;
 pub mod recording;
 pub mod recovery;
 pub mod reply_check;

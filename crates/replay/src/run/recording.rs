@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::transaction::{
 };
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
-use nfsrdma_rpc::framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
+use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
 use nfsrdma_rpc::{
     CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall, TransportKind,
     TransportParams, TransportReply,
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::compile::{ReplayCallOrigin, TraceCompiler};
 use crate::trace::TraceMessageForm;
 use crate::trace::file_format::ContentRetention;
-use crate::trace::wire_transaction::{WireChunkItem, WireMessage, WireTransaction};
+use crate::trace::wire_transaction_conversion::{WireChunkItem, WireMessage, WireTransaction};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;

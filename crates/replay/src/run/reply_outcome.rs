@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::seed::files::SessionLimits;
+use crate::seed::file_server_client::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;

@@ -24,7 +24,7 @@ use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
-use crate::seed::files::{
+use crate::seed::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes,
 };
 use crate::seed::v3::Nfs3Client;

@@ -5,9 +5,9 @@
 //! export itself gets no other new name than the run's directory.
 //!
 //! - [`removal`]: removes the directory;
-//! - [`files`]: the file operations of a server; [`v3`], [`v4`]: their implementations.
+//! - [`file_server_client`]: the file operations of a server; [`v3`], [`v4`]: their implementations.
 
-pub mod files;
+pub mod file_server_client;
 pub mod removal;
 pub mod v3;
 pub mod v4;
@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, generated_file_data};
-use files::{
+use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
 };
 

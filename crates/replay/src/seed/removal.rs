@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::files::{FileServerClient, FileServerError};
+use super::file_server_client::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
 use crate::trace::file_format::FileType;
 

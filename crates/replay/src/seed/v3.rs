@@ -12,7 +12,7 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
-use super::files::{
+use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
     LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition,
 };

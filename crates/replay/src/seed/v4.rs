@@ -1,6 +1,6 @@
 //! NFSv4 implementation of the file operations, for any of the minor versions to try.
 
-mod clients;
+mod client_registration;
 
 use std::fmt;
 
@@ -17,13 +17,13 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 use nfsrdma_rpc::PayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
-use super::files::{
+use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
     LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
-use clients::{create_session, set_clientid};
+use client_registration::{create_session, set_clientid};
 
 /// Maximum number of times that the client state is re-established.
 const MAX_RENEWALS: u32 = 16;

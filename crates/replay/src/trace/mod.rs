@@ -2,17 +2,17 @@
 //!
 //! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
 //! File data is stored separately. Values that differ between runs have [`MessageSlot`]s, each a byte range and a
-//! [`TraceVariable`]. To send a Call again, [`message_emission`] copies the bytes between its slots and fills in the
-//! values of the run; it decodes nothing. [`variable_binding`] finds the values of a live Reply with the same field
+//! [`TraceVariable`]. To send a Call again, [`value_substitution`] copies the bytes between its slots and fills in the
+//! values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the same field
 //! visitor that read the captured one.
 //!
 //! - [`step`]: the structures of a trace, in XDR;
 //! - [`field_visitor`]: positions of identities, counts and file data in a message;
-//! - [`message_emission`]: a message with other values in its slots;
-//! - [`variable_binding`]: values of a live Reply at the positions of the captured ones;
+//! - [`value_substitution`]: a message with other values in its slots;
+//! - [`live_reply_binding`]: values of a live Reply at the positions of the captured ones;
 //! - [`generated_file_data`]: file data generated from a key;
 //! - [`file_format`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
-//! - [`wire_transaction`]: a Call and its Reply, with their chunks, as a Transaction;
+//! - [`wire_transaction_conversion`]: a Call and its Reply, with their chunks, as a Transaction;
 //! - [`transaction_builder`]: conversion of a step to the Transaction that it was compiled from;
 //! - [`writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
@@ -20,12 +20,12 @@ mod error;
 pub mod field_visitor;
 pub mod file_format;
 pub mod generated_file_data;
-pub mod message_emission;
+pub mod live_reply_binding;
 pub mod reader;
 pub mod step;
 pub mod transaction_builder;
-pub mod variable_binding;
-pub mod wire_transaction;
+pub mod value_substitution;
+pub mod wire_transaction_conversion;
 pub mod writer;
 
 pub use error::TraceError;

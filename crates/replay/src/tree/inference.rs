@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
 use crate::trace::file_format::FileType;
-use crate::trace::message_emission::captured_value;
+use crate::trace::value_substitution::captured_value;
 use crate::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
 
 /// The parts of a step that are relevant to files.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::super::framing::check_call;
+use super::super::rpcrdma_framing::check_call;
 use super::super::{CallTag, TransportCall};
 use super::record_reader::{TcpRecordReader, TcpRecordStatus};
 use super::send_queue::TcpSendQueue;

@@ -14,12 +14,12 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nfsrdma_dissectors::rpc::record::RecordMark;
+use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::framing::InFlightCalls;
+use super::rpcrdma_framing::InFlightCalls;
 use super::{
     CallTag, ConnectTarget, ConnectionId, DisconnectReason, ForeignProtocol, MessageForm, PayloadSource,
     ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
@@ -290,7 +290,7 @@ impl RpcTransport for TcpTransport {
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return refused(SubmitRefusal::Closed);
         };
-        super::framing::check_call(call).map_err(SubmitError::Refused)?;
+        super::rpcrdma_framing::check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
             return refused(SubmitRefusal::XidInFlight);
         }
@@ -315,7 +315,7 @@ impl RpcTransport for TcpTransport {
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return Err(SubmitError::Refused(SubmitRefusal::Closed));
         };
-        super::framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
+        super::rpcrdma_framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
         let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
             return Err(SubmitError::Refused(SubmitRefusal::NoCall));

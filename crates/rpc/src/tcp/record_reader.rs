@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::ops::Range;
 
-use nfsrdma_dissectors::rpc::record::{MAX_RECORD_BYTES, RecordMark};
+use nfsrdma_dissectors::rpc::record_marking::{MAX_RECORD_BYTES, RecordMark};
 
 /// Initial buffer size in bytes; doubled when a record needs it.
 const INITIAL_BUFFER_BYTES: usize = 256 << 10;

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, Write};
 use std::sync::Arc;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::rpc::record::RecordMark;
+use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
 use crate::{PayloadSource, SharedMemoryId, TransportCall};

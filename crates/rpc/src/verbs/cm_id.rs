@@ -9,8 +9,8 @@ use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
 use super::context::VerbsContext;
-use super::events::{RdmaCmEvent, RdmaCmEventChannel, RdmaCmEventKind};
-use super::failure;
+use super::errno_conversion;
+use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventChannel, RdmaCmEventKind};
 use super::socket_address::{self, VerbsSocketAddress};
 
 /// An `rdma_cm_id` and its event channel. Destroyed with its last user: a queue pair, or an object created on its
@@ -102,9 +102,9 @@ impl RdmaCmIdSetup<RdmaCmUnresolved> {
             )
         };
         if result != 0 {
-            return Err(failure::from_last_errno("rdma_create_id"));
+            return Err(errno_conversion::from_last_errno("rdma_create_id"));
         }
-        let id = NonNull::new(id).ok_or_else(|| failure::from_last_errno("rdma_create_id"))?;
+        let id = NonNull::new(id).ok_or_else(|| errno_conversion::from_last_errno("rdma_create_id"))?;
         Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmUnresolved })
     }
 
@@ -116,7 +116,7 @@ impl RdmaCmIdSetup<RdmaCmUnresolved> {
         let mut address = VerbsSocketAddress::from(local);
         // SAFETY: the identifier is valid, and the address is as long as its family requires; librdmacm copies it.
         let result = unsafe { ffi::rdma_bind_addr(self.identifier.pointer(), address.pointer()) };
-        if result == 0 { Ok(()) } else { Err(failure::from_last_errno("binding a port")) }
+        if result == 0 { Ok(()) } else { Err(errno_conversion::from_last_errno("binding a port")) }
     }
 
     /// Resolves the server's address to the device that reaches it, and to the server's hardware address.
@@ -135,7 +135,7 @@ impl RdmaCmIdSetup<RdmaCmUnresolved> {
             ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time)
         };
         if result != 0 {
-            return Err(failure::from_last_errno("resolving the address"));
+            return Err(errno_conversion::from_last_errno("resolving the address"));
         }
         let event = self.expect(RdmaCmEventKind::AddressResolved, deadline);
         match event {
@@ -171,7 +171,7 @@ impl RdmaCmIdSetup<RdmaCmAddressResolved> {
         let time = milliseconds(deadline);
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         if unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) } != 0 {
-            return Err(failure::from_last_errno("resolving the route"));
+            return Err(errno_conversion::from_last_errno("resolving the route"));
         }
         match self.expect(RdmaCmEventKind::RouteResolved, deadline) {
             Ok(_) => Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmRouteResolved }),
@@ -225,7 +225,7 @@ fn resolve_error(what: &'static str, event: &RdmaCmEvent) -> RpcTransportErrorKi
     match event.kind {
         RdmaCmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
         _ if event.status == -libc::ETIMEDOUT => RpcTransportErrorKind::NoRoute,
-        _ => failure::from_returned_errno(what, event.status),
+        _ => errno_conversion::from_returned_errno(what, event.status),
     }
 }
 

@@ -12,7 +12,7 @@ use rdma_mummy_sys::ibv_wc_status as wc;
 
 use super::super::{DisconnectReason, RdmaFabric, RpcTransportErrorKind};
 use super::context::VerbsContext;
-use super::{failure, wait};
+use super::{errno_conversion, wait};
 
 /// Maximum number of completions per poll.
 const BATCH: usize = 32;
@@ -152,7 +152,7 @@ impl CompletionQueue {
     ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
-            .ok_or_else(|| failure::from_last_errno("ibv_create_comp_channel"))?;
+            .ok_or_else(|| errno_conversion::from_last_errno("ibv_create_comp_channel"))?;
         let capacity = capacity.min(context.limits.completions).max(1);
         let entries = i32::try_from(capacity).unwrap_or(i32::MAX);
         // SAFETY: device and channel are open, and completion vector 0 always exists.
@@ -160,7 +160,7 @@ impl CompletionQueue {
             ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0)
         };
         let Some(queue) = NonNull::new(queue) else {
-            let kind = failure::from_last_errno("ibv_create_cq");
+            let kind = errno_conversion::from_last_errno("ibv_create_cq");
             // SAFETY: created above, and not used by anything.
             unsafe { ffi::ibv_destroy_comp_channel(channel.as_ptr()) };
             return Err(kind);
@@ -174,7 +174,7 @@ impl CompletionQueue {
             context: Arc::clone(context),
         };
         wait::set_nonblocking(this.fd())
-            .map_err(|error| failure::from_io_error("a completion channel", error))?;
+            .map_err(|error| errno_conversion::from_io_error("a completion channel", error))?;
         Ok(Arc::new(this))
     }
 
@@ -211,7 +211,7 @@ impl CompletionQueue {
     ) -> Result<usize, RpcTransportErrorKind> {
         // SAFETY: the queue is valid, and the array has as many entries as are requested.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
-        let count = usize::try_from(count).map_err(|_| failure::from_last_errno("ibv_poll_cq"))?;
+        let count = usize::try_from(count).map_err(|_| errno_conversion::from_last_errno("ibv_poll_cq"))?;
         for entry in batch.iter_mut().take(count) {
             into.push_back(completion(entry, self.context.fabric));
             *entry = EMPTY_COMPLETION;
@@ -231,7 +231,7 @@ impl CompletionQueue {
         // SAFETY: the queue is valid.
         match unsafe { ffi::ibv_req_notify_cq(self.pointer(), 0) } {
             0 => Ok(()),
-            errno => Err(failure::from_returned_errno("ibv_req_notify_cq", errno)),
+            errno => Err(errno_conversion::from_returned_errno("ibv_req_notify_cq", errno)),
         }
     }
 

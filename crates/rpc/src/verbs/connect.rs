@@ -8,15 +8,15 @@ use std::time::Instant;
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::framing::InFlightCalls;
+use super::super::rpcrdma_framing::InFlightCalls;
 use super::super::{
     ConnectTarget, ConnectionId, RdmaTransportParams, RpcTransportErrorKind, TransportCall, TransportCounts,
     TransportCredits, TransportKind, TransportParams,
 };
+use super::buffer_pool::VerbsBufferPoolError;
 use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmUnresolved};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
-use super::pool::VerbsBufferPoolError;
 use super::queue_pair::QueuePair;
 use super::reverse_responder::VerbsReverseResponder;
 use super::server_resources::VerbsServerResources;

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::framing::{InFlightCalls, OfferedChunks};
+use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
 use super::super::{DisconnectReason, TransportCounts, TransportCredits, TransportParams};
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
 use super::queue_pair::{QueuePair, QueuePairConnected};

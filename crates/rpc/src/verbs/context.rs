@@ -8,7 +8,7 @@ use rdma_mummy_sys as ffi;
 
 use super::super::{RdmaFabric, RpcTransportErrorKind};
 use super::cm_id::SharedRdmaCmId;
-use super::failure;
+use super::errno_conversion;
 
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;
@@ -58,8 +58,8 @@ impl VerbsContext {
         };
         match results {
             (0, 0) => {}
-            (0, errno) => return Err(failure::from_returned_errno("ibv_query_port", errno)),
-            (errno, _) => return Err(failure::from_returned_errno("ibv_query_device", errno)),
+            (0, errno) => return Err(errno_conversion::from_returned_errno("ibv_query_port", errno)),
+            (errno, _) => return Err(errno_conversion::from_returned_errno("ibv_query_device", errno)),
         }
         // SAFETY: an open context points to its device, whose name is a NUL-terminated array.
         let (name, transport) = unsafe {
@@ -118,7 +118,7 @@ impl ProtectionDomain {
     ) -> Result<Arc<Self>, RpcTransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
-            .ok_or_else(|| failure::from_last_errno("ibv_alloc_pd"))?;
+            .ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_pd"))?;
         Ok(Arc::new(Self { domain, context: Arc::clone(context), uses_windows: windows }))
     }
 

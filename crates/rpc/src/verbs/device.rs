@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::super::RpcTransportErrorKind;
-use super::failure;
+use super::errno_conversion;
 
 /// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn devices() -> Result<Vec<VerbsDevice>, RpcTransportErrorKind> {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
             return Err(RpcTransportErrorKind::NoDevice);
         }
-        Err(error) => return Err(failure::from_first_call("listing RDMA devices", error)),
+        Err(error) => return Err(errno_conversion::from_first_call("listing RDMA devices", error)),
     };
     let devices = list.iter().map(|device| VerbsDevice {
         name: device.name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),

@@ -18,7 +18,7 @@ use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_access_flags as access;
 
 use super::super::RpcTransportErrorKind;
-use super::super::framing;
+use super::super::rpcrdma_framing;
 use super::context::ProtectionDomain;
 use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
 use super::work_queues::{QueuePairDestructionProof, VerbsReceiveCompletionProof};
@@ -130,7 +130,7 @@ impl VerbsMemoryRegion {
             let error = io::Error::last_os_error();
             return Err(match error.raw_os_error() {
                 // The device does not support it: a higher limit of locked memory would not help.
-                Some(libc::EOPNOTSUPP) => super::failure::from_io_error("ibv_reg_mr", error),
+                Some(libc::EOPNOTSUPP) => super::errno_conversion::from_io_error("ibv_reg_mr", error),
                 _ => RpcTransportErrorKind::Memory(length as u64, error),
             });
         };
@@ -293,8 +293,8 @@ impl VerbsRegionSlice {
     }
 
     /// Returns the region to advertise to the server, with the handle of the window.
-    pub(super) fn region(&self, handle: Handle) -> framing::ChunkRegion {
-        framing::ChunkRegion { handle, offset: self.start, length: self.length }
+    pub(super) fn region(&self, handle: Handle) -> rpcrdma_framing::ChunkRegion {
+        rpcrdma_framing::ChunkRegion { handle, offset: self.start, length: self.length }
     }
 }
 
@@ -329,7 +329,7 @@ impl DerefMut for VerbsBuffer {
 #[derive(Debug)]
 pub(crate) struct VerbsExposedBuffer {
     buffer: VerbsBuffer,
-    advertised: framing::ChunkRegion,
+    advertised: rpcrdma_framing::ChunkRegion,
     window: Option<VerbsBoundWindow>,
     queue: u32,
     exposed_at: u64,
@@ -355,7 +355,7 @@ impl VerbsExposedBuffer {
     ) -> Self {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
-        let told = framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
+        let told = rpcrdma_framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
         Self { buffer, advertised: told, window, queue, exposed_at: since }
     }
 
@@ -365,7 +365,7 @@ impl VerbsExposedBuffer {
     }
 
     /// Returns the region that is advertised to the server.
-    pub(crate) fn region(&self) -> framing::ChunkRegion {
+    pub(crate) fn region(&self) -> rpcrdma_framing::ChunkRegion {
         self.advertised
     }
 
@@ -509,15 +509,19 @@ impl VerbsSharedRegion {
     }
 
     /// Returns the region to advertise for `length` bytes at offset `at`; `None` if it exceeds the memory.
-    pub(crate) fn region(&self, at: usize, length: u32) -> Option<framing::ChunkRegion> {
+    pub(crate) fn region(&self, at: usize, length: u32) -> Option<rpcrdma_framing::ChunkRegion> {
         let end = at.checked_add(length as usize)?;
         let offset = self.0.start().wrapping_add(at) as u64;
-        (end <= self.0.length()).then_some(framing::ChunkRegion { handle: self.0.handle(), offset, length })
+        (end <= self.0.length()).then_some(rpcrdma_framing::ChunkRegion {
+            handle: self.0.handle(),
+            offset,
+            length,
+        })
     }
 
     /// Returns the same bytes as the target of a window.
     pub(super) fn part(&self, at: usize, length: u32) -> Option<VerbsRegionSlice> {
-        let framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
+        let rpcrdma_framing::ChunkRegion { offset: start, length, .. } = self.region(at, length)?;
         Some(VerbsRegionSlice { region: Arc::clone(&self.0), start, length })
     }
 }

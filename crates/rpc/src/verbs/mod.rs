@@ -18,17 +18,17 @@
 //!
 //! [`VerbsTransport`] combines them and has no `unsafe` code of its own.
 
+mod buffer_pool;
 mod cm_id;
 mod completions;
 mod connect;
 mod connection;
 mod context;
 mod device;
-mod events;
-mod failure;
+mod errno_conversion;
 mod memory;
-mod pool;
 mod queue_pair;
+mod rdma_cm_events;
 mod reverse_responder;
 mod server_resources;
 mod socket_address;

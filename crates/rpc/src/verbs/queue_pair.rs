@@ -9,13 +9,13 @@ use nfsrdma_dissectors::rdma::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
-use super::super::framing;
+use super::super::rpcrdma_framing;
 use super::cm_id::{RdmaCmIdSetup, RdmaCmRouteResolved, RdmaCmWaitFailure, expect};
 use super::completions::{CompletionQueue, VerbsCompletion};
 use super::context::ProtectionDomain;
-use super::events::{RdmaCmEvent, RdmaCmEventKind};
-use super::failure;
+use super::errno_conversion;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsServerWrittenData, VerbsSharedRegion};
+use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
     QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsReceiveCompletionProof,
@@ -106,7 +106,7 @@ impl QueuePair<QueuePairInitialized> {
         // SAFETY: the identifier has a queue pair, as the state shows; the private data has the given length, and is
         // read only in this call.
         if unsafe { ffi::rdma_connect(self.queues.identifier().pointer(), &raw mut parameters) } != 0 {
-            return Err(failure::from_last_errno("rdma_connect"));
+            return Err(errno_conversion::from_last_errno("rdma_connect"));
         }
         match expect(self.queues.identifier(), RdmaCmEventKind::Established, deadline) {
             Ok(event) => Ok(event.private_data),
@@ -252,7 +252,7 @@ impl QueuePair<QueuePairConnected> {
         at: usize,
         length: u32,
         window: Option<&VerbsBoundWindow>,
-    ) -> Option<framing::ChunkRegion> {
+    ) -> Option<rpcrdma_framing::ChunkRegion> {
         let Some(bound) = window else { return stored.region(at, length) };
         let part = stored.part(at, length)?;
         let region = part.region(bound.handle);
@@ -345,7 +345,7 @@ fn connect_error(event: &RdmaCmEvent) -> RpcTransportErrorKind {
         (RdmaCmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
         (RdmaCmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
         (RdmaCmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
-        (_, status) => failure::from_returned_errno("connecting", status),
+        (_, status) => errno_conversion::from_returned_errno("connecting", status),
     }
 }
 

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
-use super::super::framing::{SHORTEST_HEADER, answer_header, chunks_refused};
+use super::super::rpcrdma_framing::{SHORTEST_HEADER, answer_header, chunks_refused};
 use super::super::{ReceivedMessageDiscardReason, SubmitRefusal};
 
 /// The Responder of the reverse direction.
@@ -66,7 +66,7 @@ impl VerbsReverseResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::framing::{IncomingMessage, receive};
+    use crate::rpcrdma_framing::{IncomingMessage, receive};
 
     /// Returns the beginning of a Reply.
     fn reply(xid: u32) -> Vec<u8> {

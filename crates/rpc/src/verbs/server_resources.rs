@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::super::{RpcTransportErrorKind, SharedMemoryId};
+use super::buffer_pool::{VerbsBufferPool, VerbsBufferPoolError};
 use super::completions::{CompletionQueue, VerbsCompletion, VerbsCompletionBatch};
 use super::context::{ProtectionDomain, VerbsContext};
 use super::memory::{VerbsBuffer, VerbsMemoryAccess, VerbsSharedRegion};
-use super::pool::{VerbsBufferPool, VerbsBufferPoolError};
 
 /// Number of entries of the completion queue: an upper limit for the Work Requests of all its queue pairs together.
 const COMPLETIONS: u32 = 1 << 16;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
-use super::super::framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
+use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
 use super::super::{
     ConnectionId, DdpEligibleArgument, PayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal,
     SubmittedCallForm, TransportCall,
 };
+use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
-use super::pool::VerbsBufferPoolError;
 use super::queue_pair::QueuePair;
 use super::server_resources::VerbsServerResources;
 use super::transport::{CLOSED, VerbsTransport};

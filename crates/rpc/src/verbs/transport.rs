@@ -12,7 +12,7 @@ use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::super::framing::{IncomingMessage, ReturnedChunkLengths, receive};
+use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
     CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, ReceivedMessageDiscardReason,
     ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
@@ -21,8 +21,8 @@ use super::super::{
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
-use super::events::RdmaCmEventKind;
 use super::memory::{VerbsBuffer, VerbsServerWrittenData};
+use super::rdma_cm_events::RdmaCmEventKind;
 use super::server_resources::VerbsServerResources;
 use super::wait;
 use super::window::VerbsBoundWindow;

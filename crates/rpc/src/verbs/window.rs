@@ -14,7 +14,7 @@ use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
 use super::context::ProtectionDomain;
-use super::failure;
+use super::errno_conversion;
 
 /// Mask of the handle bits that the consumer chooses; the other bits identify the window. InfiniBand Architecture
 /// Specification, volume 1, section 10.6.7.2.
@@ -89,7 +89,7 @@ impl VerbsQueuePairWindows {
     fn allocate(&mut self) -> Result<(), RpcTransportErrorKind> {
         // SAFETY: the domain is valid.
         let window = unsafe { ffi::ibv_alloc_mw(self.domain.pointer(), ffi::ibv_mw_type::IBV_MW_TYPE_2) };
-        let window = NonNull::new(window).ok_or_else(|| failure::from_last_errno("ibv_alloc_mw"))?;
+        let window = NonNull::new(window).ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_mw"))?;
         // SAFETY: allocated by the line above.
         let handle = Handle(unsafe { window.as_ref().rkey });
         self.allocated.push(window);

@@ -14,7 +14,7 @@ use super::completions::{
     CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId,
 };
 use super::context::ProtectionDomain;
-use super::failure;
+use super::errno_conversion;
 use super::memory::{VerbsBuffer, VerbsOpenWindowBuffer, VerbsRegionSlice};
 use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
 
@@ -188,7 +188,7 @@ impl VerbsWorkQueues {
             ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
         };
         if result != 0 {
-            return Err(failure::from_last_errno("rdma_create_qp"));
+            return Err(errno_conversion::from_last_errno("rdma_create_qp"));
         }
         queues.is_created = true;
         Ok(queues)
@@ -334,7 +334,7 @@ impl VerbsWorkQueues {
         if let Some(windows) = &mut self.windows {
             bound.iter().flatten().for_each(|(at, handle, _)| windows.record_posted(*at, *handle));
         }
-        if result == 0 { Ok(()) } else { Err(failure::from_returned_errno("ibv_post_send", result)) }
+        if result == 0 { Ok(()) } else { Err(errno_conversion::from_returned_errno("ibv_post_send", result)) }
     }
 
     fn post_receives<const MOST: usize>(
@@ -365,7 +365,7 @@ impl VerbsWorkQueues {
         let mut refused = std::ptr::null_mut();
         // SAFETY: as in `post_sends`; the buffers are in `receives`.
         let result = unsafe { ffi::ibv_post_recv(self.pointer(), list, &raw mut refused) };
-        if result == 0 { Ok(()) } else { Err(failure::from_returned_errno("ibv_post_recv", result)) }
+        if result == 0 { Ok(()) } else { Err(errno_conversion::from_returned_errno("ibv_post_recv", result)) }
     }
 
     /// Processes a completion; buffers of completed requests go to `free`. Returns a completion of another queue pair,

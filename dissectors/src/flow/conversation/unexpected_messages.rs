@@ -14,7 +14,7 @@ use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
-use super::memory_access::MIN_LOSSLESS_NS;
+use super::invalid_memory_access::MIN_LOSSLESS_NS;
 use super::{ConversationContext, RpcConversation};
 
 /// Maximum number of suspected messages per connection.

@@ -18,7 +18,7 @@ use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
 use super::payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes};
-use super::segment_order;
+use super::segment_faults;
 use super::startup_faults;
 use super::unparsed_bytes::UnparsedBytes;
 use super::{CrcUse, IwarpSharedState};
@@ -217,7 +217,7 @@ impl FpduFraming {
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else {
             if out.records_events() && self.is_proven {
                 let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
-                if let Some(fault) = segment_order::length_fault(header, rest) {
+                if let Some(fault) = segment_faults::length_fault(header, rest) {
                     out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
                     self.is_proven = false;
                 }
@@ -228,7 +228,7 @@ impl FpduFraming {
             let is_start =
                 self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
             let fault =
-                is_start.then(|| segment_order::fault_of_fpdu(run.bytes, header, shared.crc_use)).flatten();
+                is_start.then(|| segment_faults::fault_of_fpdu(run.bytes, header, shared.crc_use)).flatten();
             if let Some(kind) = fault
                 && out.records_events()
             {
@@ -270,7 +270,7 @@ impl FpduFraming {
         }
         let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
         if self.is_proven && pad.iter().any(|byte| *byte != 0) {
-            self.report_pad(segment_order::pad_value(pad), fpdu.meta, out);
+            self.report_pad(segment_faults::pad_value(pad), fpdu.meta, out);
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
@@ -298,7 +298,7 @@ impl FpduFraming {
         if self.is_proven
             && out.records_events()
             && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
-            && let Some(fault) = segment_order::fault_of_request_length(run, shared.crc_use)
+            && let Some(fault) = segment_faults::fault_of_request_length(run, shared.crc_use)
         {
             out.transport_event(fault, run.meta);
             self.is_proven = false;
@@ -350,7 +350,7 @@ impl FpduFraming {
             fpdu.update_crc(&marker);
             if let Some(start) = self.last_fpdu_start
                 && self.requested_markers == Some(true)
-                && let Some(fault) = segment_order::marker_fault(&marker, start)
+                && let Some(fault) = segment_faults::marker_fault(&marker, start)
             {
                 out.transport_event(TransportEventKind::Rdmap(fault), marker.meta);
             }
@@ -397,7 +397,7 @@ impl FpduFraming {
         if fpdu.processed_bytes >= ulpdu_end {
             let pad = run.take(room.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&pad);
-            fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_order::pad_value(pad.bytes);
+            fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_faults::pad_value(pad.bytes);
             fpdu.processed_bytes += pad.length as usize;
             self.attribute_frame(&pad, run);
             return;
@@ -686,7 +686,7 @@ impl FpduFraming {
     fn process_startup(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
-        if before >= MpaStartupFrame::FIXED_LENGTH && segment_order::begins_fpdu(run.bytes) {
+        if before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(run.bytes) {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
                 out.startup(startup, run.meta);

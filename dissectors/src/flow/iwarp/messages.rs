@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::field::NullObserver;
-use crate::flow::gaps::add_gap;
+use crate::flow::missing_byte_ranges::add_gap;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::TransportEventKind;
@@ -22,7 +22,7 @@ use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
 
 use super::payload::FpduPayload;
-use super::segment_order::DdpSegmentOrder;
+use super::segment_faults::DdpSegmentOrder;
 use super::{IwarpEvent, IwarpEventSink};
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.

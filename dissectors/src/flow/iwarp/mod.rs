@@ -5,7 +5,7 @@
 //! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
-//! - [`segment_order`], [`startup_faults`]: deviations from the specifications;
+//! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
 //! - [`segment_view`]: the fields of a single segment, for views.
 //!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
@@ -23,7 +23,7 @@ mod framing;
 mod markers;
 mod messages;
 mod payload;
-mod segment_order;
+mod segment_faults;
 mod segment_view;
 mod startup_faults;
 #[cfg(test)]
@@ -50,7 +50,7 @@ use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::FpduFraming;
 use messages::IwarpMessages;
 use payload::{FpduPayload, FpduSink};
-use segment_order::DdpSegmentOrder;
+use segment_faults::DdpSegmentOrder;
 
 /// Event decoded from the bytes of a stream.
 #[derive(Debug)]

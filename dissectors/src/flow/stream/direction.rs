@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::flow::recent_frames::IpIdVariation;
+use crate::flow::duplicate_frames::IpIdVariation;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};

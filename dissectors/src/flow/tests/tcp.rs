@@ -122,6 +122,6 @@ pub(super) fn record(message: &[u8]) -> Vec<u8> {
 
 /// A fragment of a record.
 pub(super) fn fragment(bytes: &[u8], is_last: bool) -> Vec<u8> {
-    let mark = crate::rpc::record::RecordMark { is_last, length: bytes.len() as u32 };
+    let mark = crate::rpc::record_marking::RecordMark { is_last, length: bytes.len() as u32 };
     [&mark.encode()[..], bytes].concat()
 }

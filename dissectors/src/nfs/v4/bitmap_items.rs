@@ -8,7 +8,7 @@ use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
 use super::bitmap::{BitNames, Bitmap4, words_for_bits};
-use super::nested_observer::ForwardingObserver;
+use super::forwarding_observer::ForwardingObserver;
 
 /// An item announced by a bit.
 pub trait BitmapItem<'a>: Sized {

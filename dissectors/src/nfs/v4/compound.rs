@@ -10,7 +10,7 @@ use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::file::Createtype4;
-use super::nested_observer::ForwardingObserver;
+use super::forwarding_observer::ForwardingObserver;
 use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
 use super::status::Nfsstat4;
 

@@ -7,7 +7,7 @@ use crate::filter::error::{FilterError, proposal};
 use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
 use crate::filter::value::FilterConstant;
-use crate::filter::{generated_values, literal};
+use crate::filter::{literal, possible_generated_values};
 
 /// Maximum number of possible values that an error lists when none is similar.
 const MAX_LISTED_VALUES: usize = 8;
@@ -91,10 +91,10 @@ impl FilterCompiler<'_> {
         let bytes = to_field_case(bytes, beside);
         if let Some((field, FieldOrigin::Generated(fact))) = beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
-            && let Some(words) = generated_values::possible_values(*fact, self.catalog)
+            && let Some(words) = possible_generated_values::possible_values(*fact, self.catalog)
         {
             let word = String::from_utf8_lossy(&bytes);
-            if !words.iter().any(|known| *known == word) && !generated_values::is_number(&word) {
+            if !words.iter().any(|known| *known == word) && !possible_generated_values::is_number(&word) {
                 let names = nearest(&word, words.iter().map(String::as_str));
                 let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
                     format!("; it is {}", words.join(", "))

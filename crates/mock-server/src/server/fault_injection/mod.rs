@@ -14,7 +14,7 @@ use std::fmt;
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
-use super::super::faults::MockTransportFault;
+use super::super::transport_faults::MockTransportFault;
 use super::file_tree::MockFileTree;
 use super::{MockReply, MockServer};
 use fields::MockCallOperations;

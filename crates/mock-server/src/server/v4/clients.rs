@@ -11,7 +11,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Void};
 
 use super::state::{MockCachedReply, MockClientRecord, MockSession, MockSessionSlot, SLOTS};
 use super::{MockCompound, MockServer, OPERATIONS};
-use nfsrdma_replay::seed::files::SessionLimits;
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 /// First csa_sequence of a client ID.
 const FIRST_CREATE_SEQUENCE: u32 = 1;

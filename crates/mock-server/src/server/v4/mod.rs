@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrError};
 
 use super::file_tree::MockFileId;
 use super::{MockDispatchResult, MockNfsError, MockReplyBuffers, MockServer};
-use nfsrdma_replay::seed::files::SessionLimits;
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
 pub(super) use state::MockNfs4State;

@@ -369,7 +369,7 @@ fn lock(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Lock4Args<'_
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{FreeStateid4Args, OpenConfirm4Args};
     use nfsrdma_dissectors::xdr::Encoder;
-    use nfsrdma_replay::seed::files::SessionLimits;
+    use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Sessionid4, Stateid4, Verifier4};
 use nfsrdma_dissectors::xdr::Encoder;
 
 use super::super::file_tree::MockFileId;
-use nfsrdma_replay::seed::files::SessionLimits;
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 /// Maximum number of clients, of opens, of lock states, and of seqids.
 const MAX_ENTRIES: usize = 1 << 16;

@@ -20,8 +20,8 @@ use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
 
 use super::super::call_description::{CallDescription, ROOT};
 use super::super::options::{self, ReplayPace};
+use super::directory_entry_targets::{DirectoryEntryTarget, DirectoryEntryTargetTable};
 use super::effects::OperationEffect;
-use super::name_targets::{DirectoryEntryTarget, DirectoryEntryTargetTable};
 use super::{DependencyResource, DependencyResourceKind, ResourceAccessMode, StepDependency};
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
 

@@ -1,23 +1,23 @@
 //! Dependencies between steps: a step may be sent when all steps that it depends on are finished, whatever precedes it.
 //!
 //! - [`effects`]: effects of operations; [`collector`]: dependencies of a step, from its Call and the recorded Reply;
-//! - [`name_targets`]: objects that directory entries refer to;
-//! - [`access_groups`]: resources with shared or exclusive access;
+//! - [`directory_entry_targets`]: objects that directory entries refer to;
+//! - [`concurrent_access_groups`]: resources with shared or exclusive access;
 //! - [`step_intervals`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte ranges
 //!   of a file.
 //!
 //! A step only waits for earlier steps, so there is no deadlock. Memory is limited by the window.
 
-mod access_groups;
 mod byte_ranges;
 pub(super) mod collector;
+mod concurrent_access_groups;
+pub(super) mod directory_entry_targets;
 pub(super) mod effects;
-pub(super) mod name_targets;
 mod step_intervals;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use access_groups::ResourceAccessMode;
+pub(super) use concurrent_access_groups::ResourceAccessMode;
 
 /// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,7 +93,7 @@ struct DependencyNode {
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
-    access_groups: access_groups::ConcurrentAccessGroups,
+    access_groups: concurrent_access_groups::ConcurrentAccessGroups,
     intervals: FxHashMap<DependencyResource, step_intervals::StepIntervals>,
     spare_intervals: Vec<step_intervals::StepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,

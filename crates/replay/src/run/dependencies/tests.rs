@@ -12,7 +12,7 @@ use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
 use super::super::call_description::{CallDescription, CallTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
-use super::name_targets::DirectoryEntryTargetTable;
+use super::directory_entry_targets::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,

@@ -28,8 +28,8 @@ use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
-use crate::seed::files::IoLimits;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::seed::file_server_client::IoLimits;
+use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{GssProtection, TraceStep, VariableUse};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.

@@ -12,7 +12,7 @@ use super::rpcsec_gss::GssCallSigner;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
 use crate::trace::TraceStep;
-use crate::trace::message_emission::{ReplayedRpcHeader, RepositionedPayload, emit};
+use crate::trace::value_substitution::{ReplayedRpcHeader, RepositionedPayload, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]

@@ -24,11 +24,11 @@ use super::{
 };
 use crate::containment::ReplyIdentifiers;
 use crate::plan::reason::PlanReason;
-use crate::seed::files::advice_for_status;
-use crate::trace::message_emission::{RepositionedPayload, captured_value};
+use crate::seed::file_server_client::advice_for_status;
+use crate::trace::value_substitution::{RepositionedPayload, captured_value};
 use crate::trace::{
     GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
-    variable_binding,
+    live_reply_binding,
 };
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
@@ -80,21 +80,22 @@ impl CallIssuer {
             }
             return None;
         }
-        let (visitor, _) = variable_binding::visit_reply(&step.asked, reply.cursor());
+        let (visitor, _) = live_reply_binding::visit_reply(&step.asked, reply.cursor());
         let last = visitor.slot_fields.iter().rev().find(|field| field.holds == MessageSlotKind::COOKIE);
-        let last = last.and_then(|field| variable_binding::field_value(reply.message, field));
+        let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
         let opened = visitor
             .slot_fields
             .iter()
             .find(|field| field.holds == MessageSlotKind::STATEID && !field.is_constant);
-        let opened = opened
-            .and_then(|field| Some((field.operation, variable_binding::field_value(reply.message, field)?)));
+        let opened = opened.and_then(|field| {
+            Some((field.operation, live_reply_binding::field_value(reply.message, field)?))
+        });
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
         let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
         let mut missing = None;
-        variable_binding::bind_slots(step, &visitor, reply.message, |slot, value| {
+        live_reply_binding::bind_slots(step, &visitor, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
             let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.

@@ -17,12 +17,12 @@ use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
-use super::context_renewal::RenewableGssContext;
+use super::gss_context_renewal::RenewableGssContext;
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 

@@ -13,7 +13,7 @@ use super::super::call_description::CallTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
-use super::concurrency::{CapturedStepOverlaps, LiveStepOverlaps};
+use super::overlapping_changes::{CapturedStepOverlaps, LiveStepOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;

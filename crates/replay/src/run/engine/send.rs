@@ -28,7 +28,7 @@ use super::{
     record_divergence,
 };
 use crate::containment::{ContainedTransport, ReplyIdentifiers};
-use crate::trace::message_emission::captured_value;
+use crate::trace::value_substitution::captured_value;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
     TraceReader, TraceStep, generated_file_data,

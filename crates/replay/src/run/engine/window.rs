@@ -14,7 +14,7 @@ use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifiers;
 use crate::plan::reason::PlanReason;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{
     ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits, TraceStep,
     TraceWireForms,

@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 
 use crate::run::captured_opens::CapturedOpens;
 use crate::run::live_values::LiveVariableValues;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of clients, and of sessions.

@@ -4,16 +4,16 @@
 //! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
 //! the rule that was needed; directory entries are sorted, because servers list them in any order.
 //!
-//! - [`pattern_cache`]: cached results for pairs of the same pattern;
+//! - [`reply_check_cache`]: cached results for pairs of the same pattern;
 //! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
-//! - [`required_results`]: operations that a server must support;
+//! - [`required_operations`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
 //! - [`attribute_relations`]: relations of values to earlier ones.
 
 mod attribute_relations;
 mod directory_listing;
-mod pattern_cache;
-mod required_results;
+mod reply_check_cache;
+mod required_operations;
 mod tolerance;
 mod write_chunks;
 
@@ -28,14 +28,14 @@ use rustc_hash::FxHashSet;
 pub use attribute_relations::StepExecution;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
 use directory_listing::ReplayListingChecks;
-use pattern_cache::{ReplyPattern, ReplyPatternCache};
-use required_results::lacks_required;
+use reply_check_cache::{ReplyPattern, ReplyPatternCache};
+use required_operations::lacks_required;
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, ToleranceRule};
-use crate::seed::files::ObjectVersion;
+use crate::seed::file_server_client::ObjectVersion;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,

@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 use super::super::reply_check_queue::LiveReply;
 use super::super::window::WindowStep;
 use crate::run::captured_opens::CapturedOpens;
-use crate::trace::message_emission::RepositionedPayload;
+use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.

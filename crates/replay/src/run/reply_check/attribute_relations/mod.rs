@@ -14,11 +14,12 @@
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
 //! ([`server_clock`]).
 //!
-//! - [`attributes`]: attributes in a Reply; [`objects`]: their objects; [`violations`]: violated relations;
+//! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated relations;
 //! - [`server_clock`]: properties of the server's times and change attributes.
 
 pub(super) mod attributes;
-mod objects;
+mod file_systems;
+mod operation_filehandles;
 mod server_clock;
 mod violations;
 
@@ -29,14 +30,15 @@ use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
-use self::objects::OperationFilehandleVariables;
+use self::file_systems::FileSystemPairs;
+use self::operation_filehandles::OperationFilehandleVariables;
 use self::server_clock::ServerClockTraits;
 use self::violations::AttributeObservation;
 pub(super) use self::violations::AttributeRelationViolation;
 use super::ReplyPair;
 use crate::run::call_description::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
-use crate::seed::files::{LiveFilehandle, ObjectVersion};
+use crate::seed::file_server_client::{LiveFilehandle, ObjectVersion};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE};
 use nfsrdma_analysis::comparison::record::{ComparedValue, hash};
@@ -125,7 +127,7 @@ pub(super) struct AttributeRelations {
     objects: FxHashMap<u32, ObservedFileAttributes>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
-    file_systems: FxHashMap<u128, u128>,
+    file_systems: FileSystemPairs,
     owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
     clock: ServerClockTraits,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
@@ -319,8 +321,7 @@ impl AttributeRelations {
 
     /// Returns `true` if file systems are known, and this one is not among them.
     pub(super) fn has_unknown_file_system(&self, marks: &ObjectVersion) -> bool {
-        let has = |found: u128| self.file_systems.values().any(|known| *known == found);
-        !self.file_systems.is_empty() && marks.file_system.is_some_and(|found| !has(found))
+        marks.file_system.is_some_and(|live| self.file_systems.is_unknown(live))
     }
 
     /// Checks a value against earlier ones.
@@ -354,10 +355,7 @@ impl AttributeRelations {
 
     fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<AttributeRelationViolation> {
         let [recorded, live] = told.number();
-        if self.file_systems.len() >= MAX_ENTRIES {
-            self.file_systems.clear();
-        }
-        let known = *self.file_systems.entry(recorded).or_insert(live);
+        let known = self.file_systems.insert(recorded, live);
         (known != live).then(|| told.violation_after("one", [recorded, known]))
     }
 

@@ -14,7 +14,7 @@ use crate::output::json;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::connection_tally::ExportConnectionTally;
-use super::table::{TimestampMicros, table};
+use super::table_schema::{TimestampMicros, table};
 
 type RowText<'r> = Cow<'r, str>;
 

@@ -7,15 +7,15 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
-use super::headers::{HeaderTextsByHash, MessageHeaderTexts, header_text};
+use super::header_texts::{HeaderTextsByHash, MessageHeaderTexts, header_text};
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
-use super::stored_text::SpooledText;
+use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
 use super::{BaselineCounts, BaselineFields, BaselineSettings};
 use crate::comparison::ClientDirectionKey;
-use crate::comparison::capture::ComparedCaptureSummary;
+use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::DifferenceLocation;
 use crate::comparison::record::{ComparedMessage, ComparisonRecord};
 use crate::memory::BaselineCheckMemoryShares;

@@ -5,17 +5,17 @@
 //! [`ChunkRegion`] for each of its chunks, and lets [`OfferedChunks`] write the header. It keeps those until the Reply;
 //! [`receive`] decodes received messages.
 
-mod answer;
 mod chunk_plan;
 mod in_flight;
-mod incoming_message;
+mod incoming_message_classification;
 mod offered_chunks;
+mod reverse_reply_headers;
 
-pub use answer::{answer_header, chunks_refused};
 pub use chunk_plan::{CallChunkPlan, check_call};
 pub use in_flight::InFlightCalls;
-pub use incoming_message::{IncomingMessage, receive};
+pub use incoming_message_classification::{IncomingMessage, receive};
 pub use offered_chunks::{ChunkRegion, ChunkRegions, OfferedChunks, ReturnedChunkLengths};
+pub use reverse_reply_headers::{answer_header, chunks_refused};
 
 /// Length in bytes of a header without chunks: four fixed words, and three for the empty lists. RFC 8166 section 4.5.
 pub const SHORTEST_HEADER: usize = 28;

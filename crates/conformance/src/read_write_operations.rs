@@ -5,7 +5,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::operations::CompoundOperations;
+use crate::compound_operations::CompoundOperations;
 
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::output::json::{self, DecodedValuesJson};
 use nfsrdma_analysis::names::FileNames;
 
-use super::table::table;
+use super::table_schema::table;
 
 type OperationText<'r> = Cow<'r, str>;
 

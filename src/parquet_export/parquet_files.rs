@@ -17,7 +17,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
-use super::table::{ParquetColumn, ParquetColumnType, ParquetRow};
+use super::table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
 use nfsrdma_output_file::{ClosedOutputFile, OutputFile, ProtectedInputFiles, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.

@@ -9,9 +9,9 @@ use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
 use rustc_hash::FxHashMap;
 
 use crate::output::tree::{ByteRangeBuffer, FieldTreeWriter, FrameStore};
-use crate::tui::capture_handle::FrameCopy;
+use crate::tui::shared_capture::FrameCopy;
 
-use super::acknowledgements::ReliablePacket;
+use super::rdma_acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
 use super::{DetailPaneContent, DetailSubject, ReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
 

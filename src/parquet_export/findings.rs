@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::output::json;
 
-use super::table::{TimestampMicros, table};
+use super::table_schema::{TimestampMicros, table};
 
 type FindingText<'r> = Cow<'r, str>;
 

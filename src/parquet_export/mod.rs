@@ -1,7 +1,7 @@
 //! Export of Transactions as Parquet tables, for distributed query engines.
 //!
 //! A capture has five tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks,
-//! `connections`, and the [`findings`] of conformance rules. A [`table`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
+//! `connections`, and the [`findings`] of conformance rules. A [`table_schema`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
 //! from the descriptions. Tables are partitioned by capture, so that captures can be exported in parallel:
 //!
 //! ```text
@@ -13,7 +13,7 @@ mod findings;
 mod operations;
 mod parquet_files;
 mod rows;
-mod table;
+mod table_schema;
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ use findings::FindingRow;
 use operations::OperationRow;
 use parquet_files::{NewFolders, ParquetTable};
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
-pub use table::{ParquetColumn, ParquetColumnType, ParquetRow};
+pub use table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
 
 /// The tables of one capture.
 pub struct ParquetExport {

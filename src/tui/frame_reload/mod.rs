@@ -3,9 +3,9 @@
 //! Details come first, then the packet list, pages (latest first) and saves. Obsolete requests are dropped, and a long
 //! read regularly checks for new ones.
 
-mod acknowledgements;
 mod frame_list;
 mod pages;
+mod rdma_acknowledgements;
 mod transaction;
 mod waterfall;
 
@@ -26,10 +26,10 @@ use crate::output::tree::{ByteRangeBuffer, TreeLine};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
-use super::capture_handle::SharedCapture;
 use super::model::{RowPage, TransactionListRow, row};
 use super::read_pass::{ReadPassSettings, SharedFileNames};
 use super::save::{self, SaveRequest};
+use super::shared_capture::SharedCapture;
 
 pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
 

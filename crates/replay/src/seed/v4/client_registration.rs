@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
 use super::{Nfs4ClientState, run};
 use crate::containment::ContainedRpcClient;
-use crate::seed::files::{FileServerError, SessionLimits};
+use crate::seed::file_server_client::{FileServerError, SessionLimits};
 
 pub(super) fn set_clientid(
     line: &mut ContainedRpcClient<'_>,

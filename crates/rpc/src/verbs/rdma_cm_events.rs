@@ -7,7 +7,7 @@ use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::rdma_cm_event_type as event_type;
 
 use super::super::RpcTransportErrorKind;
-use super::{failure, wait};
+use super::{errno_conversion, wait};
 
 /// Maximum length of private data in bytes, over any fabric: the length field is one byte.
 const MOST_PRIVATE_DATA: usize = 255;
@@ -67,7 +67,7 @@ impl RdmaCmEventChannel {
         let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(channel_error)?;
         let this = Self(channel);
         wait::set_nonblocking(this.fd())
-            .map_err(|error| failure::from_io_error("an event channel", error))?;
+            .map_err(|error| errno_conversion::from_io_error("an event channel", error))?;
         Ok(this)
     }
 
@@ -90,7 +90,7 @@ impl RdmaCmEventChannel {
             let error = std::io::Error::last_os_error();
             return match error.kind() {
                 std::io::ErrorKind::WouldBlock | std::io::ErrorKind::Interrupted => Ok(None),
-                _ => Err(failure::from_io_error("rdma_get_cm_event", error)),
+                _ => Err(errno_conversion::from_io_error("rdma_get_cm_event", error)),
             };
         }
         // SAFETY: after success the event is valid until it is acknowledged below, and nothing refers to it after that.
@@ -119,7 +119,7 @@ impl RdmaCmEventChannel {
                 return Ok(Some(event));
             }
             let ready = wait::readable(&mut [wait::poll_entry(self.fd())], deadline);
-            if !ready.map_err(|error| failure::from_io_error("poll", error))? {
+            if !ready.map_err(|error| errno_conversion::from_io_error("poll", error))? {
                 return Ok(None);
             }
         }
@@ -152,7 +152,7 @@ fn channel_error() -> RpcTransportErrorKind {
             RpcTransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
         }
         (Some(libc::ENOENT), _) => RpcTransportErrorKind::NoDevice,
-        _ => failure::from_first_call("opening /dev/infiniband/rdma_cm", error),
+        _ => errno_conversion::from_first_call("opening /dev/infiniband/rdma_cm", error),
     }
 }
 

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::live_values::{LiveServerSession, LiveVariableValues};
 use crate::containment::{ContainedRpcClient, Containment};
 use crate::root_credential;
-use crate::seed::files::FileServerError;
+use crate::seed::file_server_client::FileServerError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use crate::trace::{MessageSlotKind, NONE, TraceError, TraceReader};
 use nfsrdma_dissectors::rpc::Xid;

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
 
-use super::acknowledgements::{self, ReliablePacket};
+use super::rdma_acknowledgements::{self, ReliablePacket};
 
 /// A packet, with the fields needed here.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Waterfall {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             frames.extend(transaction.message(which).iter().flat_map(|message| &message.frames));
         }
-        acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
+        rdma_acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
         bars.extend(recovery_bars(transaction, packets));
         bars.sort_by_key(|bar| (bar.from, bar.frames.0));
         Self { bars }

@@ -14,7 +14,6 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
-use super::dialect::RpcRdmaDialectArgs;
 use super::field_options::{self, FieldFormatOption};
 use super::filehandles::FilehandleArgs;
 use super::frame_file_output::{self, FrameFileOutput};
@@ -22,17 +21,18 @@ use super::frame_file_output::{self, FrameFileOutput};
 use super::interfaces;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
-use super::memory::MemoryArgs;
+use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
+use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::seconds::SecondsArg;
-use super::style::{self, ColorChoice};
+use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
 use crate::output::fields_format::FieldLines;
 use crate::output::{LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
-use nfsrdma_analysis::pending_calls::OverdueCallDetector;
+use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
 use nfsrdma_output_file::is_standard_output;
 
 const LIMITS: &str = "Memory limits";
@@ -325,7 +325,7 @@ impl DefaultCommandArgs {
             findings: self.applies_rules(filter),
             icrc: self.check_icrc,
             filehandles: self.filehandles.selected(),
-            screen: style::screen(self.color),
+            screen: terminal_capabilities::screen(self.color),
             memory: memory.clone(),
         }
     }

@@ -175,21 +175,21 @@ macro_rules! table {
             pub(super) of: std::marker::PhantomData<&$r ()>,
         }
 
-        impl<$r> $crate::export::table::ParquetRow for $Row<$r> {
+        impl<$r> $crate::parquet_export::table_schema::ParquetRow for $Row<$r> {
             const TABLE: &'static str = $name;
             const ABOUT: &'static str = concat!($($about),+);
-            const COLUMNS: &'static [$crate::export::table::ParquetColumn] =
-                &[$($crate::export::table::ParquetColumn {
+            const COLUMNS: &'static [$crate::parquet_export::table_schema::ParquetColumn] =
+                &[$($crate::parquet_export::table_schema::ParquetColumn {
                     name: stringify!($column),
-                    kind: <$type as $crate::export::table::ParquetCell>::KIND,
-                    is_optional: <$type as $crate::export::table::ParquetCell>::IS_OPTIONAL,
+                    kind: <$type as $crate::parquet_export::table_schema::ParquetCell>::KIND,
+                    is_optional: <$type as $crate::parquet_export::table_schema::ParquetCell>::IS_OPTIONAL,
                     about: concat!($($column_about),+),
                 }),*];
 
-            fn put(&self, to: &mut [$crate::export::parquet_files::ParquetColumnBuffer]) {
+            fn put(&self, to: &mut [$crate::parquet_export::parquet_files::ParquetColumnBuffer]) {
                 let mut columns = to.iter_mut();
                 $(if let Some(column) = columns.next() {
-                    $crate::export::table::ParquetCell::put(&self.$column, column);
+                    $crate::parquet_export::table_schema::ParquetCell::put(&self.$column, column);
                 })*
             }
         }
