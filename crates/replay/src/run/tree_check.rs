@@ -33,7 +33,9 @@ use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
     PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
 };
-use crate::tree::{CurrentFileState, CurrentNameBinding, InferredObjectId, InferredTree, TreeInferenceInput};
+use crate::tree::{
+    CurrentFileState, CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, TreeInferenceInput,
+};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
 };
@@ -548,7 +550,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
     }
 
-    /// Reads and compares the written content.
+    /// Reads and compares the known content.
     fn check_content(
         &mut self,
         id: InferredObjectId,
@@ -556,20 +558,28 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         handle: &[u8],
         path: &str,
     ) -> Result<(), FileServerError> {
+        let zeros = vec![0; READ_BYTES as usize];
         let (mut sent, mut of) = (Vec::new(), None);
         for piece in &now.extents {
-            let key = (piece.payload.data, piece.payload.file, piece.payload.offset, piece.payload.hash);
-            if of != Some(key) {
-                // A damaged trace was reported before.
-                if !self.read_sent_payload(&piece.payload, &mut sent) {
-                    continue;
+            if let ExtentContent::Payload(payload, _) = &piece.content {
+                let key = (payload.data, payload.file, payload.offset, payload.hash);
+                if of != Some(key) {
+                    // A damaged trace was reported before.
+                    if !self.read_sent_payload(payload, &mut sent) {
+                        continue;
+                    }
+                    of = Some(key);
                 }
-                of = Some(key);
             }
             let (mut at, end) = piece.range;
             while at < end && self.report.bytes < MAX_READ_BYTES {
                 let count = (end - at).min(READ_BYTES);
-                let begin = at.saturating_sub(piece.payload.offset) as usize;
+                let expected = match &piece.content {
+                    ExtentContent::Payload(_, start) => {
+                        sent.get((start + (at - piece.range.0)) as usize..).unwrap_or_default()
+                    }
+                    ExtentContent::Zeros => &zeros[..],
+                };
                 let got = match self.files.read(handle, at, count as u32) {
                     Ok(got) => got,
                     Err(FileServerError::Refused(what, status)) => {
@@ -581,7 +591,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     Err(problem) => return Err(problem),
                 };
                 self.report.bytes += got.len() as u64;
-                let expected = sent.get(begin..begin + got.len()).unwrap_or_default();
+                let expected = expected.get(..got.len()).unwrap_or_default();
                 if got.is_empty() || got != expected {
                     let first = got.iter().zip(expected).take_while(|(a, b)| a == b).count() as u64;
                     let field = format!("content at byte {}", at + first);

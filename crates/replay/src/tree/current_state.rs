@@ -12,6 +12,8 @@ use crate::trace::{MessageSlotKind, TracePayload};
 
 /// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
 const MAX_EXTENTS_PER_FILE: usize = 4096;
+/// Maximum length of an extent of zeros that is tracked, in bytes. A hole may be of any length.
+const MAX_ZEROS_BYTES: u64 = 16 << 20;
 /// Bytes of memory of an extent.
 const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
 
@@ -35,7 +37,7 @@ pub struct CurrentFileState {
     pub size: Option<u64>,
     /// Mode.
     pub mode: Option<u32>,
-    /// Extents that were written and not overwritten.
+    /// Extents of known content.
     pub extents: Vec<CurrentFileExtent>,
     /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],
@@ -52,14 +54,39 @@ impl CurrentFileState {
     }
 }
 
-/// Bytes of a file that are from a payload of a Call.
+/// Bytes of a file whose content is known.
 #[derive(Clone, Debug)]
 pub struct CurrentFileExtent {
     /// Start and end offset in the file; the end is exclusive.
     pub range: (u64, u64),
-    /// The payload, whose `offset` is the file offset of its first byte.
-    pub payload: TracePayload,
+    /// The content.
+    pub content: ExtentContent,
     is_concurrent: bool,
+}
+
+/// The content of an extent.
+#[derive(Clone, Debug)]
+pub enum ExtentContent {
+    /// Bytes of a payload of a Call, from this position in the payload on.
+    Payload(TracePayload, u64),
+    /// Zeros: of DEALLOCATE (RFC 7862 section 15.4), of ALLOCATE after the end of the file (section 15.1), and wherever
+    /// else a file grows without data.
+    Zeros,
+}
+
+impl CurrentFileExtent {
+    /// Returns the part of the extent in a range, if there is one.
+    fn part(&self, from: u64, to: u64) -> Option<Self> {
+        let range = (self.range.0.max(from), self.range.1.min(to));
+        let skipped = range.0 - self.range.0;
+        let content = match &self.content {
+            ExtentContent::Payload(payload, start) => {
+                ExtentContent::Payload(payload.clone(), start + skipped)
+            }
+            ExtentContent::Zeros => ExtentContent::Zeros,
+        };
+        (range.0 < range.1).then_some(Self { range, content, is_concurrent: self.is_concurrent })
+    }
 }
 
 /// The current binding of a name.
@@ -138,7 +165,7 @@ impl InferredTree {
         directories.map(|(_, names)| names.len() as u64).sum()
     }
 
-    /// Returns the number of bytes that were written and not overwritten, including those of uncertain objects.
+    /// Returns the number of bytes of known content, including those of uncertain objects.
     pub fn written_bytes(&self) -> u64 {
         let names = self.current.iter().flat_map(|present| present.names.values());
         let there: FxHashSet<InferredObjectId> = names
@@ -233,16 +260,12 @@ impl InferredTree {
                 left.push(piece);
                 continue;
             }
-            for range in [(piece.range.0, from), (to, piece.range.1)] {
-                if range.0 < range.1 {
-                    left.push(CurrentFileExtent { range, payload: piece.payload.clone(), ..piece });
-                }
-            }
+            left.extend([piece.part(0, from), piece.part(to, u64::MAX)].into_iter().flatten());
         }
         file.extents = left;
     }
 
-    /// Adds the written range of a payload to the tracked extents.
+    /// Records that a range was written with a payload, whose content is unknown if it is `None`.
     pub(super) fn add_current_extent(
         &mut self,
         id: InferredObjectId,
@@ -250,24 +273,81 @@ impl InferredTree {
         from: u64,
         to: u64,
     ) {
-        if self.current.is_none() {
-            return;
-        }
-        let has_room = self.reserve_memory(EXTENT_BYTES);
+        let Some(present) = &self.current else { return };
+        let (is_concurrent, is_clash) = (present.is_concurrent, present.has_write_conflict);
+        self.grow_current_file(id, from);
+        let content = payload.filter(|_| !is_clash).map(|payload| ExtentContent::Payload(payload.clone(), 0));
+        let extent = content.map(|content| CurrentFileExtent { range: (from, to), content, is_concurrent });
+        self.push_current_extents(id, extent);
         let Some(present) = &mut self.current else { return };
-        let (is_racing, is_clash) = (present.is_concurrent, present.has_write_conflict);
         let file = present.files.entry(id).or_default();
         // A file of unknown size may be longer than the written range.
         file.size = file.size.map(|size| size.max(to));
-        file.has_too_many_extents |= file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
-        if file.has_too_many_extents {
-            file.extents = Vec::new();
-        } else if let Some(payload) = payload.filter(|_| !is_clash && from < to) {
-            file.extents.push(CurrentFileExtent {
-                range: (from, to),
-                payload: payload.clone(),
-                is_concurrent: is_racing,
-            });
+    }
+
+    /// Records that a file has at least this size now. The bytes after its end, if that is known, are zeros.
+    pub(super) fn grow_current_file(&mut self, id: InferredObjectId, to: u64) {
+        let size = self.current.as_ref().and_then(|present| present.files.get(&id)?.size);
+        if let Some(size) = size.filter(|size| *size < to) {
+            self.add_current_zeros(id, size, to);
+            self.set_current_size(id, Some(to));
+        }
+    }
+
+    /// Records that a range has no data now. It must not have [tracked](Self::remove_current_range) extents. Bytes after
+    /// the end of the file do not exist, and a file of unknown size has no tracked zeros.
+    pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
+        let size = self.current.as_ref().and_then(|present| present.files.get(&id)?.size);
+        self.add_current_zeros(id, from, to.min(size.unwrap_or(0)));
+    }
+
+    /// Returns the known content of a range of a file, as extents of a file that has it from `to` on. Empty if it is
+    /// uncertain, as if another step is in flight at the same time.
+    pub(super) fn moved_current_extents(
+        &self,
+        id: InferredObjectId,
+        (start, end): (u64, u64),
+        to: u64,
+    ) -> Vec<CurrentFileExtent> {
+        let Some(present) = self.current.as_ref().filter(|present| !present.is_concurrent) else {
+            return Vec::new();
+        };
+        let file = present.files.get(&id).filter(|file| !file.is_uncertain);
+        let extents = file.map_or(&[][..], |file| &file.extents);
+        let moved = |part: CurrentFileExtent| {
+            let offset = |at: u64| (at - start).checked_add(to);
+            Some(CurrentFileExtent { range: (offset(part.range.0)?, offset(part.range.1)?), ..part })
+        };
+        extents.iter().filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
+    }
+
+    fn add_current_zeros(&mut self, id: InferredObjectId, from: u64, to: u64) {
+        let is_concurrent = self.current.as_ref().is_none_or(|present| present.is_concurrent);
+        if !is_concurrent && from < to && to - from <= MAX_ZEROS_BYTES {
+            let range = (from, to);
+            self.push_current_extents(
+                id,
+                [CurrentFileExtent { range, content: ExtentContent::Zeros, is_concurrent }],
+            );
+        }
+    }
+
+    /// Adds extents, which overlap with no other.
+    pub(super) fn push_current_extents(
+        &mut self,
+        id: InferredObjectId,
+        extents: impl IntoIterator<Item = CurrentFileExtent>,
+    ) {
+        for extent in extents {
+            let has_room = self.reserve_memory(EXTENT_BYTES);
+            let Some(present) = &mut self.current else { return };
+            let file = present.files.entry(id).or_default();
+            file.has_too_many_extents |= file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
+            if file.has_too_many_extents {
+                file.extents = Vec::new();
+            } else if extent.range.0 < extent.range.1 {
+                file.extents.push(extent);
+            }
         }
     }
 }
@@ -275,5 +355,105 @@ impl InferredTree {
 impl CurrentTreeState {
     fn is_uncertain(&self, id: InferredObjectId) -> bool {
         self.files.get(&id).is_some_and(|file| file.is_uncertain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{NONE, PayloadContentState};
+
+    const SERVER: u32 = 0;
+
+    fn tree_with_files() -> (InferredTree, [InferredObjectId; 2]) {
+        let mut tree = InferredTree::with_current_state();
+        let ids = [1, 2].map(|handle| tree.find_or_add_by_handle(handle, SERVER, 1).unwrap());
+        ids.iter().for_each(|id| tree.set_current_size(*id, Some(0)));
+        (tree, ids)
+    }
+
+    fn write(tree: &mut InferredTree, id: InferredObjectId, from: u64, to: u64) {
+        let payload = TracePayload {
+            at: 0,
+            length: (to - from) as u32,
+            is_inside: false,
+            content: PayloadContentState::KEPT,
+            hash: [0; 16],
+            data: from,
+            operation: 0,
+            file: NONE,
+            offset: from,
+        };
+        tree.remove_current_range(id, from, to);
+        tree.add_current_extent(id, Some(&payload), from, to);
+    }
+
+    /// The content per extent: its range, and the position in the payload or `None` for zeros.
+    fn extents(tree: &InferredTree, id: InferredObjectId) -> Vec<(u64, u64, Option<u64>)> {
+        let extents = &tree.current_state(id).unwrap().extents;
+        let mut all: Vec<_> = extents
+            .iter()
+            .map(|extent| {
+                let start = match &extent.content {
+                    ExtentContent::Payload(_, start) => Some(*start),
+                    ExtentContent::Zeros => None,
+                };
+                (extent.range.0, extent.range.1, start)
+            })
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn a_hole_is_zeros_up_to_the_end_of_the_file() {
+        let (mut tree, [id, _]) = tree_with_files();
+        write(&mut tree, id, 0, 100);
+        for (from, to) in [(20, 30), (90, 200)] {
+            tree.remove_current_range(id, from, to);
+            tree.deallocate_current_range(id, from, to);
+        }
+        let expected = [(0, 20, Some(0)), (20, 30, None), (30, 90, Some(30)), (90, 100, None)];
+        assert_eq!(extents(&tree, id), expected);
+        // The size, and so the end of the hole, is unknown.
+        tree.set_current_size(id, None);
+        tree.remove_current_range(id, 0, 300);
+        tree.deallocate_current_range(id, 0, 300);
+        assert!(extents(&tree, id).is_empty());
+    }
+
+    #[test]
+    fn a_file_grows_with_zeros() {
+        let (mut tree, [id, _]) = tree_with_files();
+        tree.grow_current_file(id, 10);
+        write(&mut tree, id, 50, 60);
+        tree.grow_current_file(id, 40);
+        assert_eq!(extents(&tree, id), [(0, 10, None), (10, 50, None), (50, 60, Some(0))]);
+        assert_eq!(tree.current_state(id).unwrap().size, Some(60));
+        tree.grow_current_file(id, 60 + MAX_ZEROS_BYTES + 1);
+        assert_eq!(extents(&tree, id).len(), 3, "too long to be read");
+    }
+
+    #[test]
+    fn a_copy_has_the_known_content_of_its_source() {
+        let (mut tree, [source, id]) = tree_with_files();
+        write(&mut tree, source, 0, 100);
+        write(&mut tree, source, 120, 200);
+        let moved = tree.moved_current_extents(source, (50, 150), 1000);
+        tree.push_current_extents(id, moved);
+        let expected = [(1000, 1050, Some(50)), (1050, 1070, None), (1070, 1100, Some(0))];
+        assert_eq!(extents(&tree, id), expected);
+        // A copy of the copy, into the same file.
+        let moved = tree.moved_current_extents(id, (1040, 1060), 0);
+        tree.push_current_extents(id, moved);
+        assert_eq!(extents(&tree, id)[..2], [(0, 10, Some(90)), (10, 20, None)]);
+    }
+
+    #[test]
+    fn the_copy_of_a_file_that_changes_meanwhile_is_unknown() {
+        let (mut tree, [source, _]) = tree_with_files();
+        write(&mut tree, source, 0, 100);
+        tree.current.as_mut().unwrap().is_concurrent = true;
+        assert!(tree.moved_current_extents(source, (0, 100), 0).is_empty());
     }
 }

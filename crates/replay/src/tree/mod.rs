@@ -22,7 +22,7 @@ use super::trace::NONE;
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
-pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentNameBinding};
+pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentNameBinding, ExtentContent};
 pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.
@@ -463,6 +463,11 @@ impl InferredTree {
             return;
         }
         self.remove_current_range(id, from, to);
+        self.record_allocation(id, from, to);
+    }
+
+    /// Records that a range is none of the initial content from now on.
+    fn record_allocation(&mut self, id: InferredObjectId, from: u64, to: u64) {
         let most = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.heap_bytes();
@@ -474,6 +479,7 @@ impl InferredTree {
     /// Records that a step changes the size of a file, which discards the bytes after `size`.
     fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
         self.record_write(id, size, u64::MAX, now);
+        self.grow_current_file(id, size);
         self.set_current_size(id, Some(size));
     }
 

@@ -4,8 +4,8 @@
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, ChangeInfo4, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
-    ReadPlusContent, Results,
+    self, Args, Attribute, ChangeInfo4, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4,
+    Openflag4, ReadPlusContent, Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -218,16 +218,31 @@ fn operation<'s>(
             }
         }
         (Args::ALLOCATE(asked), _) if is_done => {
-            record_write(walk, *current, asked.aa_offset, asked.aa_length);
+            if let Some(id) = current.object.filter(|_| now != 0) {
+                let end = asked.aa_offset.saturating_add(asked.aa_length);
+                walk.tree.record_allocation(id, asked.aa_offset, end);
+                walk.tree.grow_current_file(id, end);
+            }
         }
         (Args::DEALLOCATE(asked), _) if is_done => {
-            record_write(walk, *current, asked.da_offset, asked.da_length);
+            if let Some(id) = current.object.filter(|_| now != 0) {
+                let end = asked.da_offset.saturating_add(asked.da_length);
+                walk.tree.record_write(id, asked.da_offset, end, now);
+                walk.tree.deallocate_current_range(id, asked.da_offset, end);
+            }
         }
-        (Args::COPY(asked), _) if is_done => {
-            record_write(walk, *current, asked.ca_dst_offset, asked.ca_count)
+        (Args::COPY(asked), Results::COPY(CopyRes::Ok(got))) => {
+            // The rest is copied later, or not at all (RFC 7862 section 15.2.3).
+            let count = got.cr_response.wr_count;
+            let is_whole = got.cr_response.wr_callback_id.iter().next().is_none()
+                && asked.ca_source_server.iter().next().is_none();
+            let source =
+                saved.object.filter(|_| is_whole && count > 0).map(|id| (id, asked.ca_src_offset, count));
+            record_copy(walk, current.object, asked.ca_dst_offset, asked.ca_count, source);
         }
         (Args::CLONE(asked), _) if is_done => {
-            record_write(walk, *current, asked.cl_dst_offset, asked.cl_count)
+            let source = saved.object.map(|id| (id, asked.cl_src_offset, asked.cl_count));
+            record_copy(walk, current.object, asked.cl_dst_offset, asked.cl_count, source);
         }
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {
@@ -265,14 +280,26 @@ fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrent
     }
 }
 
-/// Records an operation that writes a range. A count of 0 extends to the end of the file (COPY, CLONE).
-fn record_write(walk: &mut TreeStepInference<'_, '_>, current: TreeCurrentFilehandle, from: u64, count: u64) {
-    if let Some(id) = current.object {
-        let to = if count == 0 { u64::MAX } else { from.saturating_add(count) };
-        let now = walk.facts.id;
-        walk.tree.record_write(id, from, to, now);
-        walk.tree.set_current_size(id, None);
-    }
+/// Records a COPY or CLONE to a range of `destination`. A count of 0 extends to the end of the source. `source` has the
+/// file, the offset and the number of bytes that were copied at once, if they are known.
+fn record_copy(
+    walk: &mut TreeStepInference<'_, '_>,
+    destination: Option<InferredObjectId>,
+    from: u64,
+    count: u64,
+    source: Option<(InferredObjectId, u64, u64)>,
+) {
+    let Some(id) = destination.filter(|_| walk.facts.id != 0) else { return };
+    let end = if count == 0 { u64::MAX } else { from.saturating_add(count) };
+    // A file may be copied to itself: the content is taken before the range is overwritten.
+    let content = source.map_or_else(Vec::new, |(source, start, bytes)| {
+        let bytes = if bytes == 0 { u64::MAX } else { bytes };
+        walk.tree.moved_current_extents(source, (start, start.saturating_add(bytes)), from)
+    });
+    walk.tree.grow_current_file(id, from);
+    walk.tree.record_write(id, from, end, walk.facts.id);
+    walk.tree.push_current_extents(id, content);
+    walk.tree.set_current_size(id, None);
 }
 
 /// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
