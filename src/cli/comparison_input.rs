@@ -23,7 +23,7 @@ use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_replay::trace::file_format::MAGIC;
-use nfsrdma_replay::trace::transaction_builder::TraceTransactionBuilder;
+use nfsrdma_replay::trace::transaction_builder::StepTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
@@ -42,7 +42,7 @@ enum ComparisonRecordSource {
 struct TraceRecordSource {
     steps: trace::TraceReader<BufReader<File>>,
     contents: trace::TraceReader<BufReader<File>>,
-    builder: TraceTransactionBuilder,
+    builder: StepTransactionConverter,
     total: u64,
 }
 
@@ -74,7 +74,7 @@ impl TraceRecordSource {
         };
         let (steps, contents) = (open()?, open()?);
         let (retelling, total) =
-            (TraceTransactionBuilder::for_trace(steps.summary()), steps.summary().end.steps);
+            (StepTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
         Ok(Self { steps, contents, builder: retelling, total })
     }
 

@@ -25,7 +25,7 @@
 //! - [`terminal`] takes control of the terminal and restores it at the end, after a panic and after a signal.
 //!
 //! For frames of an interface, pass a [`CaptureSource`](nfsrdma_capture_file::CaptureSource) to
-//! [`capture_handle::SharedCapture::received_once`]; everything else is the same as for files.
+//! [`shared_capture::SharedCapture::received_once`]; everything else is the same as for files.
 
 pub mod app;
 mod clipboard;

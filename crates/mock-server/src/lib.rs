@@ -25,10 +25,11 @@ use nfsrdma_rpc::rpcrdma_framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, PayloadSource, RdmaTransportParams,
-    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
-    SharedMemoryId, SubmitBusyReason, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
-    TransportCounts, TransportCredits, TransportEvent, TransportKind, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
+    PayloadSource, RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    RpcTransport, RpcTransportError, SharedMemoryId, SubmitBusyReason, SubmitError, SubmitRefusal,
+    SubmittedCallForm, TransportCall, TransportCredits, TransportEvent, TransportKind, TransportParams,
+    TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
@@ -96,7 +97,7 @@ struct MockConnection {
     terms: TransportParams,
     rdma: RdmaTransportParams,
     credits: TransportCredits,
-    counts: TransportCounts,
+    counts: LiveConnectionCounters,
     reverse_credits: u32,
     flight: InFlightCalls<MockInFlightCall>,
     /// XIDs of the server's Calls that wait for an answer.
@@ -523,7 +524,7 @@ impl RpcTransport for MockTransport {
             responder: MockResponder::new(rdma.reply_inline, &self.settings),
             rdma,
             credits: TransportCredits::new(wish.credits),
-            counts: TransportCounts::default(),
+            counts: LiveConnectionCounters::default(),
             reverse_credits: wish.reverse_credits,
             flight: InFlightCalls::default(),
             pending_reverse_calls: Vec::new(),
@@ -545,7 +546,7 @@ impl RpcTransport for MockTransport {
         self.links.get(connection.0 as usize).filter(|link| !link.is_closed).map(|link| link.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 

@@ -81,7 +81,7 @@ pub use event::{
     TransportEvent, TransportReply,
 };
 pub use params::{
-    ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, TransportCounts, TransportCredits,
+    ConnectOptions, ConnectTarget, LiveConnectionCounters, RdmaFabric, RdmaTransportParams, TransportCredits,
     TransportKind, TransportParams,
 };
 pub use reconnection::ReconnectionAttempts;
@@ -128,7 +128,7 @@ pub trait RpcTransport {
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits>;
 
     /// Returns the counters of the connection since it was opened.
-    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts>;
+    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma::{Handle, PacketPayload, RdmaMessage};
+use crate::rdma::{Handle, RdmaMessage, RdmaPacketPayload};
 
 use super::PacketMeta;
 use super::missing_byte_ranges::add_gap;
@@ -73,7 +73,7 @@ impl MessageReassembly {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPositionInMessage, PacketPayload<'_>, Option<Handle>),
+        (place, data, invalidated_handle): (PacketPositionInMessage, RdmaPacketPayload<'_>, Option<Handle>),
         packet_meta: PacketMeta<'_>,
     ) {
         let part = MessagePacket {

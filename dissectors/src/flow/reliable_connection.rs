@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
-use crate::rdma::{Handle, PacketPayload, RdmaAttribution, RdmaMessage, RdmaOperation};
+use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation, RdmaPacketPayload};
 
 use super::PacketMeta;
 use super::message_reassembly::{MessageReassembly, PacketRun};
@@ -185,7 +185,7 @@ impl ObservedPathMtu {
         self,
         packets: u64,
         place: PacketPositionInMessage,
-        data: &PacketPayload<'_>,
+        data: &RdmaPacketPayload<'_>,
         message: u32,
     ) -> Option<u64> {
         let offset = match (packets, place, self.0) {
@@ -590,7 +590,7 @@ impl RequestPackets {
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
-        let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
             true => NoRdmaOperationReason::WriteOfCutFirst,
@@ -667,7 +667,7 @@ impl RequestPackets {
             }
             return Err(NoRdmaOperationReason::Control);
         }
-        let data = PacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
@@ -687,7 +687,7 @@ impl RequestPackets {
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPositionInMessage, PacketPayload<'a>, Option<Handle>),
+        (place, data, invalidated_handle): (PacketPositionInMessage, RdmaPacketPayload<'a>, Option<Handle>),
         packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
         let ends = place.ends();

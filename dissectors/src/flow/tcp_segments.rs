@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{Datagram, TcpSegment};
-use crate::rdma::{ConnectionSide, PacketPayload};
+use crate::rdma::{ConnectionSide, RdmaPacketPayload};
 use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
@@ -320,7 +320,7 @@ impl Flow {
             stream.set_sequence_bases(sender, segment);
             stream.is_cut |= segment.payload.is_cut();
         }
-        let data = PacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let data = RdmaPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
@@ -471,7 +471,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: PacketPayload<'_>,
+        data: RdmaPacketPayload<'_>,
     ) {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -565,7 +565,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: PacketPayload<'_>,
+        data: RdmaPacketPayload<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
@@ -597,7 +597,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: PacketPayload<'_>,
+        data: RdmaPacketPayload<'_>,
     ) {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return };

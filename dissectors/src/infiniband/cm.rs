@@ -194,7 +194,7 @@ crate::header! {
     }
 
     /// IP addresses in front of the private data of a REQ: versions. Annex A11.
-    pub struct CmRequestIpVersions [4] "infiniband.cm.req.ip_cm" {
+    pub struct IpVersions [4] "infiniband.cm.req.ip_cm" {
         0..4 major: u8 => "infiniband.cm.req.ip_cm.majv",
         4..8 minor: u8 => "infiniband.cm.req.ip_cm.minv",
         /// IP version, 4 or 6.
@@ -203,13 +203,13 @@ crate::header! {
     }
 
     /// IPv4 addresses after the versions, in the last four bytes of each 16-byte address. Annex A11.
-    pub struct CmRequestIpv4Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct Ip4Addresses [32] "infiniband.cm.req.ip_cm" {
         96..128 source: Ipv4Addr => "infiniband.cm.req.ip_cm.sip4",
         224..256 destination: Ipv4Addr => "infiniband.cm.req.ip_cm.dip4",
     }
 
     /// IPv6 addresses after the versions. Annex A11.
-    pub struct CmRequestIpv6Addresses [32] "infiniband.cm.req.ip_cm" {
+    pub struct Ip6Addresses [32] "infiniband.cm.req.ip_cm" {
         0..128 source: Ipv6Addr => "infiniband.cm.req.ip_cm.sip6",
         128..256 destination: Ipv6Addr => "infiniband.cm.req.ip_cm.dip6",
     }
@@ -375,7 +375,7 @@ pub enum CmMessage<'a> {
 const ADDITIONAL_INFO_BYTES: usize = 72;
 
 /// Length of the IP addresses in front of the private data in bytes. Annex A11.
-const IP_ADDRESSES_BYTES: usize = CmRequestIpVersions::LENGTH + CmRequestIpv4Addresses::LENGTH;
+const IP_ADDRESSES_BYTES: usize = IpVersions::LENGTH + Ip4Addresses::LENGTH;
 
 /// Offset of the service ID in a REQ.
 const SERVICE_ID_OFFSET: usize = 8;
@@ -413,7 +413,7 @@ static SIDR_REP_INFORMATION: Field =
 
 /// Adds the fields of communication management to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; Request, IpServiceId, CmRequestIpVersions, CmRequestIpv4Addresses, CmRequestIpv6Addresses, ReceiptAck);
+    describe_headers!(registry; Request, IpServiceId, IpVersions, Ip4Addresses, Ip6Addresses, ReceiptAck);
     describe_headers!(registry; Reject, Reply, ReadyToUse, DisconnectRequest, DisconnectReply, LoadPath);
     describe_headers!(registry; PathReply, ServiceRequest, ServiceReply);
     for field in [&REJ_INFORMATION, &APR_INFORMATION, &SIDR_REP_INFORMATION] {
@@ -549,20 +549,20 @@ fn decode_ip_ends<'a, O: Observer<'a>>(
     private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmRequestIpEndpoints> {
-    let (versions, _) = CmRequestIpVersions::decode(private.bytes, 0, &mut NullObserver)?;
+    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }
     if O::ENABLED {
         IpServiceId::decode(service_id.bytes, service_id.at, observer);
-        CmRequestIpVersions::decode(private.bytes, private.at, observer);
+        IpVersions::decode(private.bytes, private.at, observer);
     }
-    let rest = private.skip_bytes(CmRequestIpVersions::LENGTH);
+    let rest = private.skip_bytes(IpVersions::LENGTH);
     let (source, destination) = if versions.ip == 4 {
-        let (ends, _) = CmRequestIpv4Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = Ip4Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V4(ends.source), IpAddr::V4(ends.destination))
     } else {
-        let (ends, _) = CmRequestIpv6Addresses::decode(rest.bytes, rest.at, observer)?;
+        let (ends, _) = Ip6Addresses::decode(rest.bytes, rest.at, observer)?;
         (IpAddr::V6(ends.source), IpAddr::V6(ends.destination))
     };
     Some(CmRequestIpEndpoints { space, source, source_port: versions.sport, destination, destination_port })

@@ -49,7 +49,7 @@ impl MpaStartupFrameKind {
 
 crate::header! {
     /// MPA Request Frame, up to its private data. RFC 5044 section 7.1.1; RFC 6581 section 6.
-    pub struct MpaRequestFrame<'a> [20] "iwarp_mpa.req" {
+    pub struct RequestFrame<'a> [20] "iwarp_mpa.req" {
         /// "MPA ID Req Frame".
         0..128 key: &'a [u8] => "iwarp_mpa.key.req",
         /// M: the sender requires markers in what it receives.
@@ -89,7 +89,7 @@ crate::header! {
     }
 
     /// Enhanced RDMA connection establishment data. RFC 6581 section 9.
-    pub struct MpaEnhancedConnectionData [4] "iwarp_mpa.enhanced" {
+    pub struct Enhanced [4] "iwarp_mpa.enhanced" {
         /// A: peer-to-peer connection; the initiator sends an RTR indication first.
         0..1 peer_to_peer: bool => "iwarp_mpa.enhanced.a",
         /// B: the RTR indication may be a zero-length Send.
@@ -121,7 +121,7 @@ crate::header! {
 
 /// Adds the fields of MPA to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; MpaRequestFrame, ReplyFrame, MpaEnhancedConnectionData, Marker, FpduHeader);
+    describe_headers!(registry; RequestFrame, ReplyFrame, Enhanced, Marker, FpduHeader);
     for field in [&PAD, &CRC, &PRIVATE_DATA] {
         registry.field(field);
     }
@@ -203,7 +203,7 @@ pub struct MpaStartupFrame {
     /// S: the private data begins with the enhanced connection data.
     pub announces_enhanced: bool,
     /// Enhanced connection data, if the frame announces it.
-    pub enhanced: Option<MpaEnhancedConnectionData>,
+    pub enhanced: Option<Enhanced>,
     /// Private data of RPC-over-RDMA. RFC 8797.
     pub rpcrdma: SidePrivateData,
     /// Version and flags of that private data, of any version.
@@ -214,7 +214,7 @@ pub struct MpaStartupFrame {
 
 impl MpaStartupFrame {
     /// Length of the frame without its private data in bytes.
-    pub const FIXED_LENGTH: usize = MpaRequestFrame::LENGTH;
+    pub const FIXED_LENGTH: usize = RequestFrame::LENGTH;
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
@@ -222,7 +222,7 @@ impl MpaStartupFrame {
         let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
             MpaStartupFrameKind::Request => {
-                let (frame, _) = MpaRequestFrame::decode(part.bytes, part.at, observer)?;
+                let (frame, _) = RequestFrame::decode(part.bytes, part.at, observer)?;
                 (
                     (frame.markers, frame.crc, frame.rejected, frame.enhanced, frame.rev, frame.res),
                     frame.pd_length,
@@ -247,10 +247,9 @@ impl MpaStartupFrame {
         }
         let mut own = private;
         let mut enhanced = None;
-        if is_enhanced && length >= MpaEnhancedConnectionData::LENGTH {
-            enhanced = MpaEnhancedConnectionData::decode(private.bytes, private.at, observer)
-                .map(|(enhanced, _)| enhanced);
-            own = private.skip_bytes(MpaEnhancedConnectionData::LENGTH);
+        if is_enhanced && length >= Enhanced::LENGTH {
+            enhanced = Enhanced::decode(private.bytes, private.at, observer).map(|(enhanced, _)| enhanced);
+            own = private.skip_bytes(Enhanced::LENGTH);
         }
         let rpcrdma = SidePrivateData::find(own, observer);
         Some(Self {
@@ -302,8 +301,7 @@ mod tests {
 
     #[test]
     fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
-        let (enhanced, _) =
-            MpaEnhancedConnectionData::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullObserver).unwrap();
+        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullObserver).unwrap();
         assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
         assert_eq!((enhanced.ird, enhanced.ord), (ReadDepth(1), ReadDepth(0x3fff)));
     }

@@ -126,7 +126,7 @@ crate::header! {
     }
 
     /// Reserved field after the control bytes of all other untagged segments. RFC 5040 section 4.1.
-    pub struct ReservedInvalidateStag [4] "iwarp_rdma.not_invalidate" {
+    pub struct NothingInvalidated [4] "iwarp_rdma.not_invalidate" {
         /// Reserved.
         0..32 reserved: u32 => "iwarp_rdma.reserved",
     }
@@ -182,7 +182,7 @@ crate::header! {
     }
 
     /// Length of the message at fault that a Terminate includes. RFC 5040 section 4.8.
-    pub struct TerminatedSegmentLength [2] "iwarp_rdma.terminate" {
+    pub struct TerminatedLength [2] "iwarp_rdma.terminate" {
         /// Length of the DDP segment in bytes.
         0..16 length: u16 => "iwarp_rdma.term_ddp_seg_len",
     }
@@ -238,7 +238,7 @@ terminate_control! {
 /// Adds the fields of Terminate to a registry.
 pub(super) fn describe_terminate(registry: &mut FieldRegistry) {
     describe_headers!(registry; RdmaTerminate, TaggedTerminate, UntaggedTerminate, LlpTerminate, OtherTerminate);
-    describe_headers!(registry; TerminatedSegmentLength);
+    describe_headers!(registry; TerminatedLength);
 }
 
 impl RdmapOpcode {
@@ -311,8 +311,8 @@ impl RdmapTerminate {
             };
             if control.has_ddp {
                 let fault = part.skip_bytes(OtherTerminate::LENGTH);
-                TerminatedSegmentLength::decode(fault.bytes, fault.at, observer);
-                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedSegmentLength::LENGTH), observer);
+                TerminatedLength::decode(fault.bytes, fault.at, observer);
+                let segment = DdpSegment::decode(fault.skip_bytes(TerminatedLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {

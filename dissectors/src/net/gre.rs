@@ -12,7 +12,7 @@ use crate::frame::CapturedSlice;
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; GreFlags, GreChecksum, GreKeyField, GreSequenceNumber, GreSourceRouteEntry);
+    describe_headers!(registry; Flags, Checksum, Key, Sequence, Route);
 }
 
 crate::number! {
@@ -25,7 +25,7 @@ static GRE: Field =
 
 crate::header! {
     /// GRE flags and protocol type. RFC 2784 section 2.1, RFC 2890 section 2, RFC 1701.
-    pub struct GreFlags [4] "gre.flags_and_version" {
+    pub struct Flags [4] "gre.flags_and_version" {
         0..1 checksum: bool => "gre.flags.checksum",
         1..2 routing: bool => "gre.flags.routing",
         2..3 key: bool => "gre.flags.key",
@@ -38,23 +38,23 @@ crate::header! {
     }
 
     /// GRE checksum, and offset of the active source route. RFC 2784 section 2.3, RFC 1701.
-    pub struct GreChecksum [4] "gre.checksum_and_offset" {
+    pub struct Checksum [4] "gre.checksum_and_offset" {
         0..16 checksum: u16 => "gre.checksum",
         16..32 offset: u16 => "gre.offset",
     }
 
     /// GRE key. RFC 2890 section 2.1.
-    pub struct GreKeyField [4] "gre.key_group" {
+    pub struct Key [4] "gre.key_group" {
         0..32 key: GreKey => "gre.key",
     }
 
     /// GRE sequence number. RFC 2890 section 2.2.
-    pub struct GreSequenceNumber [4] "gre.sequence" {
+    pub struct Sequence [4] "gre.sequence" {
         0..32 sequence_number: u32 => "gre.sequence_number",
     }
 
     /// GRE source route entry; family and length 0 end the list. RFC 1701.
-    pub struct GreSourceRouteEntry [4] "gre.routing" {
+    pub struct Route [4] "gre.routing" {
         0..16 address_family: u16 => "gre.routing.address_family",
         16..24 sre_offset: u8 => "gre.routing.sre_offset",
         /// Length of the routing information that follows, in bytes.
@@ -74,7 +74,7 @@ pub(super) fn decode_packet<'a, O: Observer<'a>>(
 ) -> Datagram<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
-        return way.into_unread(incomplete_header(part, GreFlags::LENGTH, HeaderDefect::GreHeader));
+        return way.into_unread(incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
     let decoded = decode_header(part, observer);
@@ -106,9 +106,9 @@ pub(super) fn decode_packet<'a, O: Observer<'a>>(
 fn decode_header<'a, O: Observer<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let lacks = |part| incomplete_header(part, GreFlags::LENGTH, HeaderDefect::GreHeader);
-    let (flags, _) = GreFlags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
+) -> Result<(Flags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
+    let lacks = |part| incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader);
+    let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
@@ -119,25 +119,24 @@ fn decode_header<'a, O: Observer<'a>>(
             });
         }
     }
-    let mut rest = part.skip_bytes(GreFlags::LENGTH);
+    let mut rest = part.skip_bytes(Flags::LENGTH);
     if flags.checksum || flags.routing {
-        GreChecksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(GreChecksum::LENGTH);
+        Checksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.skip_bytes(Checksum::LENGTH);
     }
     let mut key = None;
     if flags.key {
-        key = Some(GreKeyField::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
-        rest = rest.skip_bytes(GreKeyField::LENGTH);
+        key = Some(Key::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?.0.key);
+        rest = rest.skip_bytes(Key::LENGTH);
     }
     if flags.sequence_number {
-        GreSequenceNumber::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(GreSequenceNumber::LENGTH);
+        Sequence::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.skip_bytes(Sequence::LENGTH);
     }
     let mut more = flags.routing;
     while more {
-        let (route, _) =
-            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        let length = GreSourceRouteEntry::LENGTH + usize::from(route.src_length);
+        let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        let length = Route::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
             return Err(incomplete_header(rest, length, HeaderDefect::GreHeader));
         }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Captures replayed at their original times while the server restarts or the network fails. BRING=FILE,... are the captures. Each is replayed
-# once without an interruption, and then once for each moment of each kind (KINDS):
+# twice without an interruption, and then once for each moment of each kind (KINDS):
 #   restart  nfsd stops and starts again, with a grace period of GRACE seconds, at MOMENTS moments spread over the run
 #   loss     all packets are lost on arrival, on both sides, for 5 seconds from the middle of the run on
 #   link     the client's link is down for 5 seconds from the middle of the run on. Not over rxe: a packet that it cannot send leaves its queue
@@ -63,8 +63,11 @@ for capture in /shared/brought/*; do
     name=${name%.pcap}
     number=$((number + 1))
     seed_capture "$capture" "$name" "$number"
-    replay "$name" none 0 || failed+=("$name")
+    # The first run may take longer: siw loses first Calls on a busy host.
+    replay "$name" none 1 || failed+=("$name")
     undisturbed=$took
+    replay "$name" none 2 || failed+=("$name")
+    [ "$took" -ge "$undisturbed" ] || undisturbed=$took
     for kind in ${KINDS//,/ }; do
         moments=1
         # shellcheck disable=SC2153 # run sets it

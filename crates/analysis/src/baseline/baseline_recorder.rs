@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
-use super::header_texts::{HeaderTextsByHash, MessageHeaderTexts, header_text};
+use super::header_texts::{BaselineHeaderTexts, MessageHeaderTexts, header_text};
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
@@ -152,7 +152,7 @@ impl BaselineRecorder {
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
         let headers = self.headers.into_texts();
-        let mut names = HeaderTextsByHash::default();
+        let mut names = BaselineHeaderTexts::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
             let number = number as usize;
@@ -178,7 +178,7 @@ pub struct RecordedBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    names: HeaderTextsByHash,
+    names: BaselineHeaderTexts,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,
     /// In the order of their Calls.

@@ -39,9 +39,9 @@ impl MessageHeaderTexts {
 
 /// Names of headers: the text of each.
 #[derive(Debug, Default)]
-pub(super) struct HeaderTextsByHash(BTreeMap<Rc<str>, Rc<str>>);
+pub(super) struct BaselineHeaderTexts(BTreeMap<Rc<str>, Rc<str>>);
 
-impl HeaderTextsByHash {
+impl BaselineHeaderTexts {
     /// Adds a text that has no name, and returns its name: as many digits of its hash as the earlier ones leave free.
     pub(super) fn add(&mut self, text: &Rc<str>) -> Rc<str> {
         let whole = format!("{:032x}", hash(text.as_bytes()));
@@ -90,7 +90,7 @@ mod tests {
     fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
         let text: Rc<str> = "".into();
         let whole = format!("{:032x}", hash(b""));
-        let mut names = HeaderTextsByHash::default();
+        let mut names = BaselineHeaderTexts::default();
         for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {
             names.0.insert(whole[..digits].into(), format!(" other={digits}").into());
         }

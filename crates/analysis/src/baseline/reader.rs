@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::header_texts::HeaderTextsByHash;
+use super::header_texts::BaselineHeaderTexts;
 use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
@@ -215,7 +215,7 @@ impl BaselineFile {
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
             fields: BaselineFields::default(),
-            headers: HeaderTextsByHash::default(),
+            headers: BaselineHeaderTexts::default(),
             parts: 0,
         };
         let first = lines.next_line().map_err(|error| match error.needed_bytes {
@@ -241,7 +241,7 @@ impl BaselineFile {
     fn check_head(
         &self,
         head: &ParsedBaselineHead,
-        names: &HeaderTextsByHash,
+        names: &BaselineHeaderTexts,
         max_bytes: usize,
     ) -> Result<(), BaselineReadError> {
         let lines = || BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
@@ -252,7 +252,7 @@ impl BaselineFile {
             return Err(BaselineReadError::new(lines.place().number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
-        let mut same = BaselineRewriteCheck { lines: lines(), line: Vec::new(), wrong: None };
+        let mut same = BaselineRoundTripCheck { lines: lines(), line: Vec::new(), wrong: None };
         let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
         match (written, same.wrong) {
             (Err(_), Some(wrong)) => Err(wrong),
@@ -327,7 +327,7 @@ struct ParsedBaselineHead {
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFields,
-    headers: HeaderTextsByHash,
+    headers: BaselineHeaderTexts,
     /// Number of parts that have begun.
     parts: usize,
 }
@@ -384,7 +384,7 @@ struct BaselineTransactionVerifier<'h> {
     parser: BaselineRecordParser<'h>,
     titles: &'h BTreeSet<Box<str>>,
     /// Names of the headers so far, and the name of each text.
-    names: HeaderTextsByHash,
+    names: BaselineHeaderTexts,
     name_by_text: HashMap<Rc<str>, Rc<str>>,
     counts: BaselineCounts,
     count: u64,
@@ -404,7 +404,7 @@ impl<'h> BaselineTransactionVerifier<'h> {
         Self {
             parser: BaselineRecordParser::new(&head.fields, &head.headers, &head.settings),
             titles: &head.titles,
-            names: HeaderTextsByHash::default(),
+            names: BaselineHeaderTexts::default(),
             name_by_text: HashMap::new(),
             counts: BaselineCounts::default(),
             count: 0,
@@ -498,13 +498,13 @@ impl<'h> BaselineTransactionVerifier<'h> {
 }
 
 /// Compares written lines with those of a file, and keeps the first that differs.
-struct BaselineRewriteCheck<'f> {
+struct BaselineRoundTripCheck<'f> {
     lines: BaselineLines<'f>,
     line: Vec<u8>,
     wrong: Option<BaselineReadError>,
 }
 
-impl BaselineRewriteCheck<'_> {
+impl BaselineRoundTripCheck<'_> {
     fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
         let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
         self.line.clear();
@@ -519,7 +519,7 @@ impl BaselineRewriteCheck<'_> {
     }
 }
 
-impl Write for BaselineRewriteCheck<'_> {
+impl Write for BaselineRoundTripCheck<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -568,7 +568,7 @@ pub struct Baseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: HeaderTextsByHash,
+    headers: BaselineHeaderTexts,
     /// Place of the first Transaction.
     first: LinePlace,
     max_bytes: usize,

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::fields::program;
-use super::header_texts::{HeaderTextsByHash, header_text};
+use super::header_texts::{BaselineHeaderTexts, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};
@@ -44,7 +44,7 @@ type BaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<Compare
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFields,
-    headers: &'b HeaderTextsByHash,
+    headers: &'b BaselineHeaderTexts,
     has_identities: bool,
     decoded_headers: BaselineHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
@@ -60,7 +60,7 @@ impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
         fields: &'b BaselineFields,
-        headers: &'b HeaderTextsByHash,
+        headers: &'b BaselineHeaderTexts,
         settings: &BaselineSettings,
     ) -> Self {
         Self {

@@ -37,7 +37,7 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::header_texts::{HeaderTextsByHash, entries_text};
+use super::header_texts::{BaselineHeaderTexts, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;
@@ -55,7 +55,7 @@ pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
     pub(super) fields: &'b BaselineFields,
-    pub(super) headers: &'b HeaderTextsByHash,
+    pub(super) headers: &'b BaselineHeaderTexts,
 }
 
 impl BaselineHead<'_> {

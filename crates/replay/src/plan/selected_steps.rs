@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::trace::transaction_builder::TraceTransactionBuilder;
+use crate::trace::transaction_builder::StepTransactionConverter;
 use crate::trace::{MessageSlot, MessageSlotKind, TraceError, TraceReader, TraceStep, VariableUse};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -76,7 +76,7 @@ impl SelectedSteps {
         filter: Filter,
     ) -> Result<Self, TraceError> {
         let mut selection = FilterRunner::new(filter, &MemoryBudget::default());
-        let mut retelling = TraceTransactionBuilder::for_trace(steps.summary());
+        let mut retelling = StepTransactionConverter::for_trace(steps.summary());
         let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
         steps.rewind();
         while let Some(step) = steps.next_step()? {

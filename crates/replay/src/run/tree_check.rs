@@ -59,7 +59,7 @@ pub struct TreeCheckReport {
     pub objects: u64,
     /// Number of bytes of content read.
     pub bytes: u64,
-    /// Number of bytes written in the run that still exist, as far as known: those to be read.
+    /// Number of bytes that the run has written, copied or cleared and whose content is known: those to be read.
     pub written_bytes: u64,
     /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
     pub left_out: u64,
@@ -161,6 +161,9 @@ impl ExpectedTree {
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
         let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
+        // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
+        let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
+        let is_racing = is_racing || copies && *state != StepOutcome::Matched;
         if !is_known {
             return self.mark_uncertain(step, parts);
         }
@@ -560,12 +563,13 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     ) -> Result<(), FileServerError> {
         let zeros = vec![0; READ_BYTES as usize];
         let (mut sent, mut of) = (Vec::new(), None);
-        for piece in &now.extents {
+        for piece in now.known_extents() {
             if let ExtentContent::Payload(payload, _) = &piece.content {
-                let key = (payload.data, payload.file, payload.offset, payload.hash);
+                let key = (payload.data, payload.file, payload.offset, payload.length, payload.hash);
                 if of != Some(key) {
                     // A damaged trace was reported before.
                     if !self.read_sent_payload(payload, &mut sent) {
+                        of = None;
                         continue;
                     }
                     of = Some(key);

@@ -1,7 +1,7 @@
 //! Finds the positions of identities, counts and file data in a message, by visiting its decoded fields.
 //!
 //! The same visitor reads captured messages when a trace is made, and live ones when their values are bound
-//! ([`bind`](super::variable_binding)). The comparison table ([`class_of_field`]) alone decides which fields are
+//! ([`bind`](super::live_reply_binding)). The comparison table ([`class_of_field`]) alone decides which fields are
 //! identities.
 
 use std::ops::Range;

@@ -23,7 +23,7 @@ use nfsrdma_analysis::comparison::record_amendments::{ComparisonRecordAmendments
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
-pub struct TraceTransactionBuilder {
+pub struct StepTransactionConverter {
     hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
     connections: FxHashMap<u64, ConnectionTransport>,
     /// Connections with forward Calls, from the client of the files.
@@ -33,7 +33,7 @@ pub struct TraceTransactionBuilder {
 /// Maximum number of remembered connections.
 const CONNECTIONS: usize = 1 << 16;
 
-impl TraceTransactionBuilder {
+impl StepTransactionConverter {
     /// Creates a builder from the tables of a trace.
     pub fn for_trace(summary: &TraceSummary) -> Self {
         let mut hosts = FxHashMap::default();

@@ -12,8 +12,8 @@ use crate::trace::{MessageSlotKind, TracePayload};
 
 /// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
 const MAX_EXTENTS_PER_FILE: usize = 4096;
-/// Maximum length of an extent of zeros that is tracked, in bytes. A hole may be of any length.
-const MAX_ZEROS_BYTES: u64 = 16 << 20;
+/// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
+const MAX_ZEROS_BYTES: u64 = 1 << 20;
 /// Bytes of memory of an extent.
 const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
 
@@ -37,8 +37,10 @@ pub struct CurrentFileState {
     pub size: Option<u64>,
     /// Mode.
     pub mode: Option<u32>,
-    /// Extents of known content.
-    pub extents: Vec<CurrentFileExtent>,
+    /// Extents that were written and not overwritten, and holes.
+    extents: Vec<CurrentFileExtent>,
+    /// Offset from which on no byte has been written: those that a growing file has there are zeros.
+    tail_zeros_from: Option<u64>,
     /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],
     /// `true` if a step left the object in an unknown state.
@@ -48,6 +50,18 @@ pub struct CurrentFileState {
 }
 
 impl CurrentFileState {
+    /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the file.
+    pub fn known_extents(&self) -> impl Iterator<Item = CurrentFileExtent> {
+        let size = self.size.unwrap_or(0);
+        let tail = self.tail_zeros_from.filter(|_| !self.has_too_many_extents).map(|from| {
+            CurrentFileExtent { range: (from, size), content: ExtentContent::Zeros, is_concurrent: false }
+        });
+        self.extents.iter().cloned().chain(tail).filter_map(move |extent| match extent.content {
+            ExtentContent::Payload(..) => Some(extent),
+            ExtentContent::Zeros => extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES))),
+        })
+    }
+
     /// Returns `true` if the object had too many extents to track; it then has none.
     pub fn has_too_many_extents(&self) -> bool {
         self.has_too_many_extents
@@ -69,8 +83,7 @@ pub struct CurrentFileExtent {
 pub enum ExtentContent {
     /// Bytes of a payload of a Call, from this position in the payload on.
     Payload(TracePayload, u64),
-    /// Zeros: of DEALLOCATE (RFC 7862 section 15.4), of ALLOCATE after the end of the file (section 15.1), and wherever
-    /// else a file grows without data.
+    /// Zeros, as far as the file reaches: of DEALLOCATE (RFC 7862 section 15.4), and where a file has grown without data.
     Zeros,
 }
 
@@ -78,6 +91,9 @@ impl CurrentFileExtent {
     /// Returns the part of the extent in a range, if there is one.
     fn part(&self, from: u64, to: u64) -> Option<Self> {
         let range = (self.range.0.max(from), self.range.1.min(to));
+        if range.0 >= range.1 {
+            return None;
+        }
         let skipped = range.0 - self.range.0;
         let content = match &self.content {
             ExtentContent::Payload(payload, start) => {
@@ -85,7 +101,7 @@ impl CurrentFileExtent {
             }
             ExtentContent::Zeros => ExtentContent::Zeros,
         };
-        (range.0 < range.1).then_some(Self { range, content, is_concurrent: self.is_concurrent })
+        Some(Self { range, content, is_concurrent: self.is_concurrent })
     }
 }
 
@@ -124,6 +140,13 @@ impl InferredTree {
             if let Some((present, id)) = self.current.as_mut().zip(id) {
                 present.files.entry(id).or_default().is_uncertain = true;
             }
+        }
+    }
+
+    /// Marks an object as uncertain.
+    pub(super) fn mark_object_uncertain(&mut self, id: InferredObjectId) {
+        if let Some(present) = &mut self.current {
+            present.files.entry(id).or_default().is_uncertain = true;
         }
     }
 
@@ -176,7 +199,7 @@ impl InferredTree {
             })
             .collect();
         let files = self.current.iter().flat_map(|present| &present.files);
-        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| &file.extents);
+        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| file.known_extents());
         pieces.map(|piece| piece.range.1 - piece.range.0).sum()
     }
 
@@ -222,8 +245,20 @@ impl InferredTree {
         let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
         let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) else { return };
         let file = present.files.entry(id).or_default();
-        if is_file {
-            file.size = attributes.size.or(file.size);
+        if let Some(size) = attributes.size.filter(|_| is_file) {
+            // Somebody else wrote what no step explains.
+            if file.size.is_some_and(|known| known < size) {
+                file.tail_zeros_from = file.tail_zeros_from.map(|tail| tail.max(size));
+            }
+            // What a shorter file has after its end when it grows again is unknown.
+            let end = file.extents.iter().map(|extent| extent.range.1).max().unwrap_or(0);
+            let is_shorter = file.size.is_some_and(|known| size < known);
+            file.size = Some(size);
+            if is_shorter {
+                file.tail_zeros_from = None;
+            } else {
+                file.tail_zeros_from.get_or_insert(size.max(end));
+            }
         }
         file.mode = attributes.mode.or(file.mode);
     }
@@ -251,7 +286,15 @@ impl InferredTree {
         let hit = |piece: &CurrentFileExtent| piece.range.0 < to && from < piece.range.1;
         present.has_write_conflict =
             file.extents.iter().any(|piece| is_racing && piece.is_concurrent && hit(piece));
+        let gap = match file.tail_zeros_from {
+            Some(tail) if tail < to => {
+                file.tail_zeros_from = (to < u64::MAX).then_some(to);
+                Some((tail, from)).filter(|gap| gap.0 < gap.1)
+            }
+            _ => None,
+        };
         if !file.extents.iter().any(hit) {
+            self.add_current_hole(id, gap);
             return;
         }
         let mut left = Vec::with_capacity(file.extents.len() + 1);
@@ -263,9 +306,20 @@ impl InferredTree {
             left.extend([piece.part(0, from), piece.part(to, u64::MAX)].into_iter().flatten());
         }
         file.extents = left;
+        self.add_current_hole(id, gap);
     }
 
-    /// Records that a range was written with a payload, whose content is unknown if it is `None`.
+    /// Adds a range that was never written between the end of a file and data behind it.
+    fn add_current_hole(&mut self, id: InferredObjectId, range: Option<(u64, u64)>) {
+        let hole = range.map(|range| CurrentFileExtent {
+            range,
+            content: ExtentContent::Zeros,
+            is_concurrent: false,
+        });
+        self.push_current_extents(id, hole);
+    }
+
+    /// Records that a range was written with a payload; `None` if the content is unknown.
     pub(super) fn add_current_extent(
         &mut self,
         id: InferredObjectId,
@@ -275,34 +329,36 @@ impl InferredTree {
     ) {
         let Some(present) = &self.current else { return };
         let (is_concurrent, is_clash) = (present.is_concurrent, present.has_write_conflict);
-        self.grow_current_file(id, from);
         let content = payload.filter(|_| !is_clash).map(|payload| ExtentContent::Payload(payload.clone(), 0));
         let extent = content.map(|content| CurrentFileExtent { range: (from, to), content, is_concurrent });
         self.push_current_extents(id, extent);
+        // A file of unknown size may be longer than the written range.
+        self.grow_current_file(id, to);
+    }
+
+    /// Records that a file is at least this long now, if its size is known.
+    pub(super) fn grow_current_file(&mut self, id: InferredObjectId, to: u64) {
         let Some(present) = &mut self.current else { return };
         let file = present.files.entry(id).or_default();
-        // A file of unknown size may be longer than the written range.
         file.size = file.size.map(|size| size.max(to));
     }
 
-    /// Records that a file has at least this size now. The bytes after its end, if that is known, are zeros.
-    pub(super) fn grow_current_file(&mut self, id: InferredObjectId, to: u64) {
-        let size = self.current.as_ref().and_then(|present| present.files.get(&id)?.size);
-        if let Some(size) = size.filter(|size| *size < to) {
-            self.add_current_zeros(id, size, to);
-            self.set_current_size(id, Some(to));
+    /// Records that a range has no data now. It must have been [removed](Self::remove_current_range) before.
+    pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
+        let is_concurrent = self.current.as_ref().is_none_or(|present| present.is_concurrent);
+        let hole = CurrentFileExtent { range: (from, to), content: ExtentContent::Zeros, is_concurrent };
+        self.push_current_extents(id, Some(hole).filter(|_| !is_concurrent));
+    }
+
+    /// Records that no byte after `from` has been written.
+    pub(super) fn set_current_tail(&mut self, id: InferredObjectId, from: u64) {
+        if let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) {
+            present.files.entry(id).or_default().tail_zeros_from = Some(from);
         }
     }
 
-    /// Records that a range has no data now. It must not have [tracked](Self::remove_current_range) extents. Bytes after
-    /// the end of the file do not exist, and a file of unknown size has no tracked zeros.
-    pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let size = self.current.as_ref().and_then(|present| present.files.get(&id)?.size);
-        self.add_current_zeros(id, from, to.min(size.unwrap_or(0)));
-    }
-
-    /// Returns the known content of a range of a file, as extents of a file that has it from `to` on. Empty if it is
-    /// uncertain, as if another step is in flight at the same time.
+    /// Returns the known content of a range of a file, moved so that it starts at `to`. Empty if the content is uncertain,
+    /// for example because another step is in flight.
     pub(super) fn moved_current_extents(
         &self,
         id: InferredObjectId,
@@ -313,26 +369,16 @@ impl InferredTree {
             return Vec::new();
         };
         let file = present.files.get(&id).filter(|file| !file.is_uncertain);
-        let extents = file.map_or(&[][..], |file| &file.extents);
         let moved = |part: CurrentFileExtent| {
             let offset = |at: u64| (at - start).checked_add(to);
-            Some(CurrentFileExtent { range: (offset(part.range.0)?, offset(part.range.1)?), ..part })
+            let range = (offset(part.range.0)?, offset(part.range.1)?);
+            Some(CurrentFileExtent { range, is_concurrent: false, ..part })
         };
-        extents.iter().filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
+        let extents = file.into_iter().flat_map(CurrentFileState::known_extents);
+        extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
     }
 
-    fn add_current_zeros(&mut self, id: InferredObjectId, from: u64, to: u64) {
-        let is_concurrent = self.current.as_ref().is_none_or(|present| present.is_concurrent);
-        if !is_concurrent && from < to && to - from <= MAX_ZEROS_BYTES {
-            let range = (from, to);
-            self.push_current_extents(
-                id,
-                [CurrentFileExtent { range, content: ExtentContent::Zeros, is_concurrent }],
-            );
-        }
-    }
-
-    /// Adds extents, which overlap with no other.
+    /// Adds extents, which must not overlap any other.
     pub(super) fn push_current_extents(
         &mut self,
         id: InferredObjectId,
@@ -342,7 +388,12 @@ impl InferredTree {
             let has_room = self.reserve_memory(EXTENT_BYTES);
             let Some(present) = &mut self.current else { return };
             let file = present.files.entry(id).or_default();
-            file.has_too_many_extents |= file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
+            let is_full = file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
+            // Holes are given up first.
+            if is_full && matches!(extent.content, ExtentContent::Zeros) {
+                continue;
+            }
+            file.has_too_many_extents |= is_full;
             if file.has_too_many_extents {
                 file.extents = Vec::new();
             } else if extent.range.0 < extent.range.1 {
@@ -368,7 +419,8 @@ mod tests {
     fn tree_with_files() -> (InferredTree, [InferredObjectId; 2]) {
         let mut tree = InferredTree::with_current_state();
         let ids = [1, 2].map(|handle| tree.find_or_add_by_handle(handle, SERVER, 1).unwrap());
-        ids.iter().for_each(|id| tree.set_current_size(*id, Some(0)));
+        let empty = TreeObservedAttributes { size: Some(0), ..TreeObservedAttributes::default() };
+        ids.iter().for_each(|id| tree.update_current_attributes(*id, &empty));
         (tree, ids)
     }
 
@@ -390,9 +442,10 @@ mod tests {
 
     /// The content per extent: its range, and the position in the payload or `None` for zeros.
     fn extents(tree: &InferredTree, id: InferredObjectId) -> Vec<(u64, u64, Option<u64>)> {
-        let extents = &tree.current_state(id).unwrap().extents;
-        let mut all: Vec<_> = extents
-            .iter()
+        let mut all: Vec<_> = tree
+            .current_state(id)
+            .unwrap()
+            .known_extents()
             .map(|extent| {
                 let start = match &extent.content {
                     ExtentContent::Payload(_, start) => Some(*start),
@@ -425,13 +478,31 @@ mod tests {
     #[test]
     fn a_file_grows_with_zeros() {
         let (mut tree, [id, _]) = tree_with_files();
-        tree.grow_current_file(id, 10);
         write(&mut tree, id, 50, 60);
-        tree.grow_current_file(id, 40);
-        assert_eq!(extents(&tree, id), [(0, 10, None), (10, 50, None), (50, 60, Some(0))]);
-        assert_eq!(tree.current_state(id).unwrap().size, Some(60));
+        tree.grow_current_file(id, 80);
+        assert_eq!(extents(&tree, id), [(0, 50, None), (50, 60, Some(0)), (60, 80, None)]);
         tree.grow_current_file(id, 60 + MAX_ZEROS_BYTES + 1);
-        assert_eq!(extents(&tree, id).len(), 3, "too long to be read");
+        let read = [(0, 50, None), (50, 60, Some(0)), (60, 60 + MAX_ZEROS_BYTES, None)];
+        assert_eq!(extents(&tree, id), read, "the rest is too long to be read");
+    }
+
+    #[test]
+    fn a_hole_between_two_writes_at_the_same_time_is_zeros() {
+        let (mut tree, [id, _]) = tree_with_files();
+        tree.current.as_mut().unwrap().is_concurrent = true;
+        write(&mut tree, id, 100, 110);
+        write(&mut tree, id, 0, 10);
+        assert_eq!(extents(&tree, id), [(0, 10, Some(0)), (10, 100, None), (100, 110, Some(0))]);
+    }
+
+    #[test]
+    fn what_somebody_else_wrote_is_unknown() {
+        let (mut tree, [id, _]) = tree_with_files();
+        write(&mut tree, id, 0, 10);
+        let longer = TreeObservedAttributes { size: Some(50), ..TreeObservedAttributes::default() };
+        tree.update_current_attributes(id, &longer);
+        write(&mut tree, id, 60, 70);
+        assert_eq!(extents(&tree, id), [(0, 10, Some(0)), (50, 60, None), (60, 70, Some(0))]);
     }
 
     #[test]
@@ -439,14 +510,29 @@ mod tests {
         let (mut tree, [source, id]) = tree_with_files();
         write(&mut tree, source, 0, 100);
         write(&mut tree, source, 120, 200);
-        let moved = tree.moved_current_extents(source, (50, 150), 1000);
-        tree.push_current_extents(id, moved);
-        let expected = [(1000, 1050, Some(50)), (1050, 1070, None), (1070, 1100, Some(0))];
-        assert_eq!(extents(&tree, id), expected);
+        let mut copy = |(start, end): (u64, u64), from: u64| {
+            let to = from + (end - start);
+            let file = if from == 1000 { source } else { id };
+            let moved = tree.moved_current_extents(file, (start, end), from);
+            tree.remove_current_range(id, from, to);
+            tree.push_current_extents(id, moved);
+            tree.grow_current_file(id, to);
+        };
+        copy((50, 150), 1000);
         // A copy of the copy, into the same file.
-        let moved = tree.moved_current_extents(id, (1040, 1060), 0);
-        tree.push_current_extents(id, moved);
-        assert_eq!(extents(&tree, id)[..2], [(0, 10, Some(90)), (10, 20, None)]);
+        copy((1040, 1060), 0);
+        let expected = [
+            (0, 10, Some(90)),
+            (10, 20, None),
+            (20, 1000, None),
+            (1000, 1050, Some(50)),
+            (1050, 1070, None),
+            (1070, 1100, Some(0)),
+        ];
+        assert_eq!(extents(&tree, id), expected);
+        // An extent that moved to a lower offset is cut.
+        tree.remove_current_range(id, 0, u64::MAX);
+        assert!(extents(&tree, id).is_empty());
     }
 
     #[test]

@@ -463,11 +463,11 @@ impl InferredTree {
             return;
         }
         self.remove_current_range(id, from, to);
-        self.record_allocation(id, from, to);
+        self.exclude_from_initial_content(id, from, to);
     }
 
-    /// Records that a range is none of the initial content from now on.
-    fn record_allocation(&mut self, id: InferredObjectId, from: u64, to: u64) {
+    /// Records that a range no longer holds initial content.
+    fn exclude_from_initial_content(&mut self, id: InferredObjectId, from: u64, to: u64) {
         let most = self.max_ranges();
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let before = node.content.heap_bytes();
@@ -479,8 +479,8 @@ impl InferredTree {
     /// Records that a step changes the size of a file, which discards the bytes after `size`.
     fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
         self.record_write(id, size, u64::MAX, now);
-        self.grow_current_file(id, size);
         self.set_current_size(id, Some(size));
+        self.set_current_tail(id, size);
     }
 
     fn record_use(&mut self, id: InferredObjectId, now: u64) {

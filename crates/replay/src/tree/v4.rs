@@ -76,6 +76,9 @@ fn following_getfh_handles<'s>(
     handles
 }
 
+/// Maximum clone block size of a file system, in bytes.
+const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
+
 /// Decodes the attributes of an object, and the filehandle among them.
 fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
     let mut all = TreeObservedAttributes::default();
@@ -220,7 +223,7 @@ fn operation<'s>(
         (Args::ALLOCATE(asked), _) if is_done => {
             if let Some(id) = current.object.filter(|_| now != 0) {
                 let end = asked.aa_offset.saturating_add(asked.aa_length);
-                walk.tree.record_allocation(id, asked.aa_offset, end);
+                walk.tree.exclude_from_initial_content(id, asked.aa_offset, end);
                 walk.tree.grow_current_file(id, end);
             }
         }
@@ -232,17 +235,33 @@ fn operation<'s>(
             }
         }
         (Args::COPY(asked), Results::COPY(CopyRes::Ok(got))) => {
-            // The rest is copied later, or not at all (RFC 7862 section 15.2.3).
-            let count = got.cr_response.wr_count;
-            let is_whole = got.cr_response.wr_callback_id.iter().next().is_none()
-                && asked.ca_source_server.iter().next().is_none();
-            let source =
-                saved.object.filter(|_| is_whole && count > 0).map(|id| (id, asked.ca_src_offset, count));
+            let (response, requirements) = (&got.cr_response, &got.cr_requirements);
+            let is_done = response.wr_callback_id.iter().next().is_none();
+            let is_local = asked.ca_source_server.iter().next().is_none();
+            // The bytes of a short copy are the first ones only if it is consecutive (RFC 7862 section 15.2.3).
+            let is_known = requirements.cr_consecutive || response.wr_count == asked.ca_count;
+            let most = if asked.ca_count == 0 { u64::MAX } else { asked.ca_count };
+            let count = response.wr_count.min(most);
+            let source = saved.object.filter(|_| is_done && is_local && is_known && count > 0);
+            let source = source.map(|id| (id, asked.ca_src_offset, count));
             record_copy(walk, current.object, asked.ca_dst_offset, asked.ca_count, source);
+            // The file changes while its size is read.
+            if let Some(id) = current.object.filter(|_| !is_done && asked.ca_count == 0) {
+                walk.tree.mark_object_uncertain(id);
+            }
         }
         (Args::CLONE(asked), _) if is_done => {
             let source = saved.object.map(|id| (id, asked.cl_src_offset, asked.cl_count));
             record_copy(walk, current.object, asked.cl_dst_offset, asked.cl_count, source);
+            // The rest of the last block may be zeros now (RFC 7862 section 15.13.3).
+            let end = asked.cl_dst_offset.saturating_add(asked.cl_count);
+            if let Some(id) = current.object.filter(|_| asked.cl_count > 0 && now != 0) {
+                let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
+                walk.tree.record_write(id, end, rest, now);
+            }
+        }
+        (Args::WRITE_SAME(_) | Args::LAYOUTCOMMIT(_), _) if is_done => {
+            record_copy(walk, current.object, 0, 0, None);
         }
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {
@@ -281,7 +300,7 @@ fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrent
 }
 
 /// Records a COPY or CLONE to a range of `destination`. A count of 0 extends to the end of the source. `source` has the
-/// file, the offset and the number of bytes that were copied at once, if they are known.
+/// file, the offset and the number of bytes that were copied, if they are known.
 fn record_copy(
     walk: &mut TreeStepInference<'_, '_>,
     destination: Option<InferredObjectId>,
@@ -296,7 +315,6 @@ fn record_copy(
         let bytes = if bytes == 0 { u64::MAX } else { bytes };
         walk.tree.moved_current_extents(source, (start, start.saturating_add(bytes)), from)
     });
-    walk.tree.grow_current_file(id, from);
     walk.tree.record_write(id, from, end, walk.facts.id);
     walk.tree.push_current_extents(id, content);
     walk.tree.set_current_size(id, None);

@@ -21,10 +21,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::rpcrdma_framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ForeignProtocol, MessageForm, PayloadSource,
-    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
-    RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
-    TransportCounts, TransportCredits, TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ForeignProtocol, LiveConnectionCounters,
+    MessageForm, PayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport,
+    RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm,
+    TransportCall, TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -51,7 +51,7 @@ struct TcpTransportConnection {
     /// The reason of the end, until it is reported.
     disconnect_reason: Option<DisconnectReason>,
     terms: TransportParams,
-    counts: TransportCounts,
+    counts: LiveConnectionCounters,
     flight: InFlightCalls<()>,
     pending_reverse_calls: Vec<Xid>,
     inbox: TcpRecordReader,
@@ -251,7 +251,7 @@ impl RpcTransport for TcpTransport {
             stream: Some(stream),
             disconnect_reason: None,
             terms,
-            counts: TransportCounts::default(),
+            counts: LiveConnectionCounters::default(),
             flight: InFlightCalls::default(),
             pending_reverse_calls: Vec::new(),
             inbox: TcpRecordReader::default(),
@@ -268,7 +268,7 @@ impl RpcTransport for TcpTransport {
         None
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
         self.link(connection).map(|link| &link.counts)
     }
 

@@ -55,7 +55,7 @@ impl TcpSendQueue {
     }
 
     /// Queues a complete message as a record of one fragment, and returns its length in bytes. The Call must have
-    /// passed [`check_call`](crate::framing::check_call).
+    /// passed [`check_call`](crate::rpcrdma_framing::check_call).
     pub(super) fn put_call(&mut self, call: &TransportCall<'_>) -> u32 {
         debug_assert_eq!(
             call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))),

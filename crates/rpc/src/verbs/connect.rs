@@ -10,8 +10,8 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::InFlightCalls;
 use super::super::{
-    ConnectTarget, ConnectionId, RdmaTransportParams, RpcTransportErrorKind, TransportCall, TransportCounts,
-    TransportCredits, TransportKind, TransportParams,
+    ConnectTarget, ConnectionId, LiveConnectionCounters, RdmaTransportParams, RpcTransportErrorKind,
+    TransportCall, TransportCredits, TransportKind, TransportParams,
 };
 use super::buffer_pool::VerbsBufferPoolError;
 use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmUnresolved};
@@ -136,7 +136,7 @@ impl VerbsTransport {
             credits: TransportCredits::new(credits),
             responder: VerbsReverseResponder::new(reverse),
             terms,
-            counts: TransportCounts::default(),
+            counts: LiveConnectionCounters::default(),
             free_receive_buffers: spare,
             disconnect_cause: None,
         });

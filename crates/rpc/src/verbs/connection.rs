@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
-use super::super::{DisconnectReason, TransportCounts, TransportCredits, TransportParams};
+use super::super::{DisconnectReason, LiveConnectionCounters, TransportCredits, TransportParams};
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
 use super::queue_pair::{QueuePair, QueuePairConnected};
 use super::reverse_responder::VerbsReverseResponder;
@@ -57,7 +57,7 @@ pub(super) struct VerbsConnection {
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
     pub(super) terms: TransportParams,
-    pub(super) counts: TransportCounts,
+    pub(super) counts: LiveConnectionCounters,
     /// Receive buffers to post again.
     pub(super) free_receive_buffers: Vec<VerbsBuffer>,
     pub(super) disconnect_cause: Option<VerbsDisconnectCause>,

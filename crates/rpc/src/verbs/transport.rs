@@ -14,10 +14,10 @@ use rustc_hash::FxHashMap;
 
 use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, ReceivedMessageDiscardReason,
-    ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
-    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCounts, TransportCredits,
-    TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
+    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
+    RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
+    TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
@@ -568,7 +568,7 @@ impl RpcTransport for VerbsTransport {
         connection.queue.is_some().then_some(connection.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&TransportCounts> {
+    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
         self.connection(connection).map(|connection| &connection.counts)
     }
 

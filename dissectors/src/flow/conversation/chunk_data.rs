@@ -6,7 +6,7 @@ use crate::flow::packet_delivery::RetransmissionStall;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
 use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault};
-use crate::rdma::{ConnectionSide, PacketPayload, RdmaAttribution};
+use crate::rdma::{ConnectionSide, RdmaAttribution, RdmaPacketPayload};
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::{ConversationContext, RpcConversation};
@@ -21,7 +21,7 @@ pub(super) struct ChunkDataPacket<'a> {
     /// Offset of the first byte.
     pub(super) offset: u64,
     /// Bytes of the packet.
-    pub(super) data: PacketPayload<'a>,
+    pub(super) data: RdmaPacketPayload<'a>,
 }
 
 impl RpcConversation {
@@ -61,8 +61,13 @@ impl RpcConversation {
             };
             *owner = key.to_attribution(next);
             let bytes = data.bytes.get(done as usize..).unwrap_or_default();
-            (_, rest) =
-                record_payload(context, *owner, rest_offset, &PacketPayload { bytes, length: rest }, unknown);
+            (_, rest) = record_payload(
+                context,
+                *owner,
+                rest_offset,
+                &RdmaPacketPayload { bytes, length: rest },
+                unknown,
+            );
             if rest == 0 {
                 break;
             }
@@ -85,7 +90,7 @@ pub(super) fn record_payload(
     context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
     offset: u64,
-    data: &PacketPayload<'_>,
+    data: &RdmaPacketPayload<'_>,
     unknown: UndecodedReason,
 ) -> (FrameKind, u32) {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {

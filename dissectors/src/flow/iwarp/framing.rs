@@ -12,7 +12,7 @@ use crate::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
     REPLY_KEY, REQUEST_KEY,
 };
-use crate::rdma::PacketPayload;
+use crate::rdma::RdmaPacketPayload;
 
 use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
@@ -148,7 +148,10 @@ impl FpduFraming {
                 }
                 // Both sides may use it nevertheless.
                 MpaFramingState::Refused { by_sender }
-                    if super::begins_fpdu(PacketPayload { bytes: run.bytes, length: run.length }, false) =>
+                    if super::begins_fpdu(
+                        RdmaPacketPayload { bytes: run.bytes, length: run.length },
+                        false,
+                    ) =>
                 {
                     if by_sender {
                         let fault = RdmapFault::Startup(MpaStartupFault::UsedAfterRejection);
@@ -278,7 +281,7 @@ impl FpduFraming {
             segment: &segment,
             length,
             offset: 0,
-            data: PacketPayload { bytes: payload.bytes, length },
+            data: RdmaPacketPayload { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             meta: fpdu.meta,
             times: FrameTimes::at(fpdu.meta.time),
@@ -412,7 +415,7 @@ impl FpduFraming {
             segment: &segment,
             length,
             offset,
-            data: PacketPayload { bytes: part.bytes, length: part.length },
+            data: RdmaPacketPayload { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             meta: part.meta,
             times: FrameTimes::at(part.meta.time),
@@ -546,7 +549,7 @@ impl FpduFraming {
                 segment: &segment,
                 length: 0,
                 offset: 0,
-                data: PacketPayload::default(),
+                data: RdmaPacketPayload::default(),
                 range: at..at,
                 meta: part.meta,
                 times: FrameTimes::at(part.meta.time),

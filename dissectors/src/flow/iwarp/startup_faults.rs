@@ -3,9 +3,7 @@
 use crate::field::NullObserver;
 use crate::flow::transport_event::MpaStartupFault;
 use crate::frame::CapturedSlice;
-use crate::iwarp::mpa::{
-    MAX_PRIVATE_DATA_BYTES, MpaEnhancedConnectionData, MpaStartupFrame, MpaStartupFrameKind, ReplyFrame,
-};
+use crate::iwarp::mpa::{Enhanced, MAX_PRIVATE_DATA_BYTES, MpaStartupFrame, MpaStartupFrameKind, ReplyFrame};
 
 /// Depth of an RDMA Read queue that is left to the layer above. RFC 6581 section 9.1.
 const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
@@ -38,8 +36,7 @@ pub(super) fn startup_fault(
     if announces_enhanced && revision < ENHANCED_REVISION {
         return Some(MpaStartupFault::EnhancedRevision(revision));
     }
-    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + MpaEnhancedConnectionData::LENGTH
-    {
+    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + Enhanced::LENGTH {
         return Some(MpaStartupFault::NoEnhancedData);
     }
     let request = request.filter(|request| {

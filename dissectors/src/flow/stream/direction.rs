@@ -14,7 +14,7 @@ use crate::flow::transaction_table::TransactionKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma::PacketPayload;
+use crate::rdma::RdmaPacketPayload;
 
 use super::receiver_reports::{self, DeliveryDelay, ReceiverReports};
 use super::{StreamBytes, StreamPosition, StreamReader};
@@ -75,7 +75,7 @@ impl OutOfOrderSegment {
     fn to_stream_bytes(&self) -> StreamBytes<'_> {
         StreamBytes {
             at: self.at,
-            data: PacketPayload { bytes: &self.bytes, length: self.length },
+            data: RdmaPacketPayload { bytes: &self.bytes, length: self.length },
             meta: PacketMeta::new(&self.frames, self.time),
         }
     }
@@ -100,14 +100,14 @@ struct PreviousSequenceRange {
 /// Previous incarnation of a stream between the same ports: copies of its segments may arrive after the
 /// next one has begun.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::flow) struct PreviousIncarnation {
+pub(in crate::flow) struct PreviousStreamIncarnation {
     /// Ranges of both directions.
     directions: [Option<PreviousSequenceRange>; 2],
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
 
-impl PreviousIncarnation {
+impl PreviousStreamIncarnation {
     pub(in crate::flow) fn new(halves: [&TcpStreamDirection; 2]) -> Self {
         let times = halves.map(|half| half.last.max(half.syn_time));
         Self { directions: halves.map(TcpStreamDirection::to_previous), last_time: times[0].max(times[1]) }
@@ -333,7 +333,7 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn buffer_segment(
         &mut self,
         sequence: TcpSequence,
-        data: PacketPayload<'_>,
+        data: RdmaPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
     ) {
         let at = self.position_of(sequence);
@@ -356,7 +356,7 @@ impl TcpStreamDirection {
     }
 
     /// Iterates over the bytes of the buffered segments.
-    pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = PacketPayload<'_>> {
+    pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = RdmaPacketPayload<'_>> {
         self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
     }
 
@@ -401,7 +401,7 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn process_segment(
         &mut self,
         sequence: TcpSequence,
-        data: PacketPayload<'_>,
+        data: RdmaPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
         received: StreamPosition,
         reader: &mut impl StreamReader,
@@ -746,7 +746,7 @@ impl TcpStreamDirection {
             self.next_position = Some(from + u64::from(length));
             reader.read_bytes(StreamBytes {
                 at: from,
-                data: PacketPayload { bytes: &[], length },
+                data: RdmaPacketPayload { bytes: &[], length },
                 meta: packet_meta,
             });
             from += u64::from(length);

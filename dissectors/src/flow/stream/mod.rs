@@ -18,7 +18,7 @@ pub(super) mod table;
 
 use std::ops::Range;
 
-use crate::rdma::PacketPayload;
+use crate::rdma::RdmaPacketPayload;
 
 use super::PacketMeta;
 
@@ -34,7 +34,7 @@ pub(super) struct StreamBytes<'a> {
     /// Position of the first byte.
     pub(super) at: StreamPosition,
     /// Captured bytes, and their length on the wire.
-    pub(super) data: PacketPayload<'a>,
+    pub(super) data: RdmaPacketPayload<'a>,
     /// Frames that carried them; none if they were not captured.
     pub(super) meta: PacketMeta<'a>,
 }
@@ -57,7 +57,7 @@ impl<'a> StreamBytes<'a> {
         let captured = self.data.bytes.get(start as usize..).unwrap_or_default();
         let length = end - start;
         let bytes = captured.get(..length as usize).unwrap_or(captured);
-        Self { at: self.at + u64::from(start), data: PacketPayload { bytes, length }, meta: self.meta }
+        Self { at: self.at + u64::from(start), data: RdmaPacketPayload { bytes, length }, meta: self.meta }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::ConnectionSide;
 
-use super::direction::{self, PreviousIncarnation, TcpStreamDirection};
+use super::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
 use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
 
 /// A TCP stream: both directions of a TCP connection.
@@ -36,7 +36,7 @@ pub(in crate::flow) struct TcpConversation {
     /// `true` if segments were truncated so much that nothing was found in them.
     pub(in crate::flow) has_cut_messages: bool,
     /// Previous incarnation of the stream, between the same ports.
-    previous: Option<PreviousIncarnation>,
+    previous: Option<PreviousStreamIncarnation>,
     /// Sequence number of a segment far from all others.
     pub(in crate::flow) stray_sequence: Option<TcpSequence>,
     /// Bytes buffered, as counted last.
@@ -329,7 +329,7 @@ impl TcpConversationTable {
                 self.deadlines.remove(&(deadline, at));
             }
             let halves = if stream.ports == ports { [&stream.a, &stream.b] } else { [&stream.b, &stream.a] };
-            let former = PreviousIncarnation::new(halves);
+            let former = PreviousStreamIncarnation::new(halves);
             let weight = stream.counted_memory_bytes;
             *stream = TcpConversation {
                 previous: Some(former),

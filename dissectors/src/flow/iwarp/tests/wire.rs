@@ -9,11 +9,10 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
-    FpduHeader, Marker, MpaEnhancedConnectionData, MpaRequestFrame, REPLY_KEY, REQUEST_KEY, ReadDepth,
-    ReplyFrame,
+    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, ReadDepth, ReplyFrame, RequestFrame,
 };
 use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
-use crate::rdma::{ConnectionSide, Handle, PacketPayload, RdmaAttribution, RdmaOperation};
+use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaPacketPayload};
 
 /// Start position of streams.
 pub(in crate::flow) const START: StreamPosition = 1 << 32;
@@ -41,7 +40,7 @@ impl Sender {
 
     /// Adds a start-up frame; `peer_wants` are its peer's flags M and C.
     pub(in crate::flow) fn starting(is_request: bool, wants: (bool, bool), peer_wants: (bool, bool)) -> Self {
-        let enhanced = MpaEnhancedConnectionData {
+        let enhanced = Enhanced {
             peer_to_peer: false,
             send_rtr: false,
             ird: ReadDepth(16),
@@ -53,7 +52,7 @@ impl Sender {
         let (markers, crc) = wants;
         let (pd_length, rejected, res, rev) = (private.len() as u16, false, 0, 2);
         let frame = if is_request {
-            MpaRequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
+            RequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
                 .encode()
         } else {
             ReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
@@ -324,7 +323,7 @@ impl Bench {
         let number = FrameNumber(self.number);
         let frames = [number];
         let packet_meta = PacketMeta::new(&frames, Timestamp(self.number as i64));
-        let data = PacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
+        let data = RdmaPacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
@@ -335,7 +334,7 @@ impl Bench {
     /// Feeds bytes that were not captured.
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: StreamPosition, length: usize) {
         let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
-        let data = PacketPayload { bytes: &[], length: length as u32 };
+        let data = RdmaPacketPayload { bytes: &[], length: length as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
