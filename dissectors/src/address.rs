@@ -93,7 +93,8 @@ impl VirtualNetwork {
     }
 }
 
-/// Displays `VLAN 6`, `VLAN 5.6` (outer to inner), `VNI 100`, `VNI 100 VLAN 5`, or nothing for [`VirtualNetwork::NONE`].
+/// Displays `VLAN 6`, `VLAN 5.6` (outer to inner), `VNI 100`, `VNI 100 VLAN 5`, or nothing for
+/// [`VirtualNetwork::NONE`].
 impl fmt::Display for VirtualNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "VLAN ";

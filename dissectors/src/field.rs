@@ -152,7 +152,8 @@ pub trait Observer<'a> {
         true
     }
 
-    /// Same as [`Observer::is_interested_in`] for a header of fixed layout, which `describe` registers under this field, too.
+    /// Same as [`Observer::is_interested_in`] for a header of fixed layout, which `describe` registers under this
+    /// field, too.
     #[inline(always)]
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.is_interested_in(group, describe)
@@ -248,8 +249,8 @@ impl<'a, O: Observer<'a>> DynamicObserver<'a> for O {
     }
 }
 
-/// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once, in this
-/// crate, instead of once for each observer: otherwise, they are half of the program.
+/// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once,
+/// in this crate, instead of once for each observer: otherwise, they are half of the program.
 pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicObserver<'a> + 'o));
 
 impl<'o, 'a> ObserverRef<'o, 'a> {

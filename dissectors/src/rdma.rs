@@ -67,8 +67,8 @@ pub struct RdmaMessage<'a> {
     pub end_time: Timestamp,
     /// Time lost to retransmission of its packets.
     pub stall: Option<RetransmissionStall>,
-    /// Handle that a Send with Invalidate invalidates (InfiniBand Architecture Specification volume 1, section 9.4.1.1.3;
-    /// RFC 5040 section 5.3); `None` for other Sends, and if the last packet was not captured.
+    /// Handle that a Send with Invalidate invalidates (InfiniBand Architecture Specification volume 1, section
+    /// 9.4.1.1.3; RFC 5040 section 5.3); `None` for other Sends, and if the last packet was not captured.
     pub invalidated_handle: Option<Handle>,
 }
 

@@ -29,7 +29,8 @@ pub(super) struct CaptureArgs {
 
     /// Write to FILE; '-' is standard output
     ///
-    /// The file is created, and replaces an existing one, as soon as the interface is open. It can be read while it grows.
+    /// The file is created, and replaces an existing one, as soon as the interface is open. It can be read while it
+    /// grows.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath, required = true)]
     write: PathBuf,
 
@@ -37,7 +38,8 @@ pub(super) struct CaptureArgs {
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<NonZeroU64>,
 
-    /// Switch files, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps the latest
+    /// Switch files, as in tshark: filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS; files:COUNT keeps
+    /// the latest
     ///
     /// A KB is 1,000 bytes; interval switches at multiples of SECONDS in wall-clock time. Files are named
     /// FILE_00001_20260101120000.pcapng, with the time in UTC.

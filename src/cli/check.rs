@@ -53,9 +53,10 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 
 /// Check captures against baselines, or servers against captures, for CI
 ///
-/// With --bless, write a text baseline of each capture to FILE.baseline: operations with their statuses, names, offsets and
-/// counts, chunks, findings of conformance rules, and hashes of file data. By default, compare each capture with its baseline. With --server, replay each
-/// capture against a server, in a separate directory, and report replies that differ from the capture. See docs/ci.md.
+/// With --bless, write a text baseline of each capture to FILE.baseline: operations with their statuses, names, offsets
+/// and counts, chunks, findings of conformance rules, and hashes of file data. By default, compare each capture with
+/// its baseline. With --server, replay each capture against a server, in a separate directory, and report replies that
+/// differ from the capture. See docs/ci.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
     capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \

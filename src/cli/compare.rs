@@ -47,10 +47,10 @@ fn kinds() -> String {
 ///
 /// A and B are captures, or traces written by 'replay compile' or 'replay run --record'.
 ///
-/// The transactions of each client are aligned, then compared in full: operations, statuses, names, offsets, counts, hashes
-/// of file data, chunks and inline lengths. Filehandles, stateids and other identifiers may differ, but must map one to one.
-/// Times, counters, server-assigned numbers and the order of concurrent operations may differ. docs/comparison.md has the
-/// complete rules.
+/// The transactions of each client are aligned, then compared in full: operations, statuses, names, offsets, counts,
+/// hashes of file data, chunks and inline lengths. Filehandles, stateids and other identifiers may differ, but must map
+/// one to one. Times, counters, server-assigned numbers and the order of concurrent operations may differ.
+/// docs/comparison.md has the complete rules.
 ///
 /// If only one capture uses RDMA, chunks, inline lengths and NULL are not compared, and READ_PLUS counts as READ.
 #[derive(Debug, Args)]

@@ -1,10 +1,10 @@
 //! Shell completion. The scripts in `completions/` run the program itself, so that subcommands, options and values are
 //! those of [`command`](super::command), and names of fields, rules and interfaces are known.
 //!
-//! A script sets the variable [`REQUEST_VARIABLE`]. With `words`, the arguments are the words so far, and the last one is completed;
-//! with `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the part of the
-//! last word that the shell replaces. The output is one candidate per line, `VALUE<Tab>DESCRIPTION`, and after them
-//! `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` if the shell is to offer files or directories.
+//! A script sets the variable [`REQUEST_VARIABLE`]. With `words`, the arguments are the words so far, and the last one
+//! is completed; with `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the
+//! part of the last word that the shell replaces. The output is one candidate per line, `VALUE<Tab>DESCRIPTION`, and
+//! after them `<Tab>files<Tab>.SUFFIX ...` or `<Tab>folders` if the shell is to offer files or directories.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;

@@ -64,9 +64,9 @@ pub(super) struct DefaultCommandArgs {
 
     /// Apply a display filter in Wireshark syntax, such as 'nfs.opcode == READ'
     ///
-    /// With --view frames, the filter is evaluated for each frame, as in Wireshark; the fields of a message belong to the
-    /// frame that completes it. Otherwise it is evaluated for each transaction: all its frames, both messages and the
-    /// generated fields (nfsrdma.latency, ...). The summary counts the selected transactions and their frames; with
+    /// With --view frames, the filter is evaluated for each frame, as in Wireshark; the fields of a message belong to
+    /// the frame that completes it. Otherwise it is evaluated for each transaction: all its frames, both messages and
+    /// the generated fields (nfsrdma.latency, ...). The summary counts the selected transactions and their frames; with
     /// --view frames, the selected frames and their transactions. Undecoded frames are counted for the whole input.
     /// 'nfsrdma-inspect fields' lists the fields.
     #[arg(short = 'Y', long, value_name = "FILTER")]
@@ -86,9 +86,9 @@ pub(super) struct DefaultCommandArgs {
 
     /// Print this field with -T fields, csv or json; can be repeated
     ///
-    /// 'nfsrdma-inspect fields' lists the fields. With --view frames, a line has the values of the frame and of the messages
-    /// that it completes; otherwise those of all frames and both messages of the transaction, without duplicates. Without
-    /// -e, csv prints a default set of columns and json prints all fields.
+    /// 'nfsrdma-inspect fields' lists the fields. With --view frames, a line has the values of the frame and of the
+    /// messages that it completes; otherwise those of all frames and both messages of the transaction, without
+    /// duplicates. Without -e, csv prints a default set of columns and json prints all fields.
     #[arg(short = 'e', long = "field", value_name = "FIELD")]
     fields: Vec<String>,
 
@@ -103,8 +103,8 @@ pub(super) struct DefaultCommandArgs {
     #[arg(short = 'x', long)]
     bytes: bool,
 
-    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary; comments of -w
-    /// name them, too
+    /// Apply the conformance rules: mark lines with errors and warnings, and count findings in the summary; comments of
+    /// -w name them, too
     ///
     /// -T json and -V show findings without this option. 'nfsrdma-inspect lint' explains them.
     #[arg(long)]
@@ -116,8 +116,8 @@ pub(super) struct DefaultCommandArgs {
 
     /// Print each line as soon as its reply is acknowledged, for files and pipes too
     ///
-    /// This is the default with -i. Otherwise a line is delayed by two seconds of capture time, so that late retransmissions
-    /// are counted with their transaction.
+    /// This is the default with -i. Otherwise a line is delayed by two seconds of capture time, so that late
+    /// retransmissions are counted with their transaction.
     #[arg(short = 'l', long)]
     line_buffered: bool,
 
@@ -127,11 +127,11 @@ pub(super) struct DefaultCommandArgs {
 
     /// Write the selected frames to FILE as pcapng, with comments that name their transaction
     ///
-    /// '-' is standard output. The frames of a transaction are those with bytes of its call, reply and chunks, including
-    /// retransmissions and RDMA Read requests; --control-frames adds acknowledgements. Connection setup is included, so that
-    /// Wireshark recognizes the protocols. With --view frames, exactly the selected frames are written. As in tshark, lines
-    /// are printed only with -P. Unless -q is given, the numbers of frames written and read are reported on
-    /// standard error.
+    /// '-' is standard output. The frames of a transaction are those with bytes of its call, reply and chunks,
+    /// including retransmissions and RDMA Read requests; --control-frames adds acknowledgements. Connection setup is
+    /// included, so that Wireshark recognizes the protocols. With --view frames, exactly the selected frames are
+    /// written. As in tshark, lines are printed only with -P. Unless -q is given, the numbers of frames written and
+    /// read are reported on standard error.
     #[arg(short = 'w', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     write: Option<PathBuf>,
 
@@ -139,8 +139,8 @@ pub(super) struct DefaultCommandArgs {
     ///
     /// These frames show which copy of a message was delivered: with them, an analysis of the new file gives the same
     /// latencies as one of the whole capture. Where packets were lost and only some transactions of a connection are
-    /// selected, the times of phases and of loss recovery may differ; over TCP and iWARP the latencies, too, because TCP
-    /// segments with data of other transactions are not written.
+    /// selected, the times of phases and of loss recovery may differ; over TCP and iWARP the latencies, too, because
+    /// TCP segments with data of other transactions are not written.
     #[arg(long, requires = "write")]
     control_frames: bool,
 
@@ -150,9 +150,10 @@ pub(super) struct DefaultCommandArgs {
 
     /// Report calls without a reply after SECONDS; 0 disables the report [default: 5 with -i]
     ///
-    /// Each report is a line with the age of the call as its latency, and the awaited message and slot as its status; with
-    /// -T json its kind is 'pending'. The completed transaction is printed later, on its own line. Without -i, age is measured
-    /// by frame timestamps. The list of transactions and -T json without -e have reports; other formats and views have none.
+    /// Each report is a line with the age of the call as its latency, and the awaited message and slot as its status;
+    /// with -T json its kind is 'pending'. The completed transaction is printed later, on its own line. Without -i, age
+    /// is measured by frame timestamps. The list of transactions and -T json without -e have reports; other formats and
+    /// views have none.
     #[arg(long, value_name = "SECONDS")]
     pending: Option<SecondsArg>,
 
@@ -212,7 +213,8 @@ struct FlowStateLimitArgs {
         default_value_t = non_zero(FlowLimits::default().lingering_transactions))]
     max_lingering_transactions: NonZeroUsize,
 
-    /// Memory for transactions with their messages and chunk lists; completed ones are printed first, then the oldest [default: a share of --max-memory]
+    /// Memory for transactions with their messages and chunk lists; completed ones are printed first, then the oldest
+    /// [default: a share of --max-memory]
     #[arg(long, value_name = "BYTES", help_heading = LIMITS, hide_short_help = true)]
     max_message_bytes: Option<BytesArg>,
 
@@ -355,8 +357,8 @@ impl DefaultCommandArgs {
         false
     }
 
-    /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames, filters, Calls
-    /// in flight.
+    /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames,
+    /// filters, Calls in flight.
     fn needs_open_names(&self) -> bool {
         self.view == LineUnit::Frames
             || self.display_filter.is_some()

@@ -21,9 +21,9 @@ use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, w
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///
-/// Each capture becomes five tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and likewise operations,
-/// segments, connections and findings. NAME is the file name without its path; an earlier export under the same name is replaced.
-/// Captures can be exported in parallel, on several machines: see docs/scale-out.md.
+/// Each capture becomes five tables (docs/tables.md): DIR/transactions/capture=NAME/part-0.parquet, and likewise
+/// operations, segments, connections and findings. NAME is the file name without its path; an earlier export under the
+/// same name is replaced. Captures can be exported in parallel, on several machines: see docs/scale-out.md.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// Capture files, each exported separately; '-' is standard input and needs --name

@@ -24,8 +24,8 @@ enum FieldListFormat {
 
 /// List the display filter fields
 ///
-/// Each line has the name, type, description and defining specification section of a field. Names are those of Wireshark
-/// where it has the field; other names begin with nfsrdma.
+/// Each line has the name, type, description and defining specification section of a field. Names are those of
+/// Wireshark where it has the field; other names begin with nfsrdma.
 #[derive(Debug, Args)]
 pub(super) struct FieldsArgs {
     /// Substring of the field names to list; with * or ?, a pattern for the whole name

@@ -47,9 +47,9 @@ const EXAMPLES: &str = "  nfsrdma-inspect lint capture.pcap                  fin
 /// Check captures or live traffic against the RFCs
 ///
 /// Each finding names the rule, its section, the side that broke it, the frames and the values. Severities are error (a
-/// requirement is broken), warning (a recommendation is not followed, or a problem is likely), known (the deviation of a known
-/// implementation) and info. A rule is not judged without the evidence that it needs, such as the set-up of the connection;
-/// the summary counts that. See docs/conformance.md.
+/// requirement is broken), warning (a recommendation is not followed, or a problem is likely), known (the deviation of
+/// a known implementation) and info. A rule is not judged without the evidence that it needs, such as the set-up of the
+/// connection; the summary counts that. See docs/conformance.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  nothing denied was found\n  1  \
     something denied was found\n  2  usage error, read error, or nothing to judge\n"))]

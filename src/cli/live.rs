@@ -27,8 +27,8 @@ pub(super) struct LiveArgs {
 
     /// Capture filter in pcap-filter(7) syntax [default: RDMA, RPC, and tunnels that may carry them]
     ///
-    /// The default matches RoCE, iWARP, NFS, rpcbind, RPC on any port, IP fragments and tunnels, with and without VLAN tags;
-    /// docs/capturing.md shows it. -f '' captures all packets.
+    /// The default matches RoCE, iWARP, NFS, rpcbind, RPC on any port, IP fragments and tunnels, with and without VLAN
+    /// tags; docs/capturing.md shows it. -f '' captures all packets.
     #[arg(short = 'f', long, value_name = "FILTER", help_heading = LIVE)]
     capture_filter: Option<String>,
 

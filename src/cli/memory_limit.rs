@@ -13,8 +13,8 @@ use nfsrdma_analysis::memory::{self, MemoryBudget};
 pub(super) struct MemoryArgs {
     /// Memory limit, such as 64M or 1G
     ///
-    /// Protocol state, file names, zstd windows, tables and buffered frames share it. State dropped at the limit is counted in
-    /// the summary.
+    /// Protocol state, file names, zstd windows, tables and buffered frames share it. State dropped at the limit is
+    /// counted in the summary.
     #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = BytesArg(memory::DEFAULT_BYTES))]
     max_memory: BytesArg,
 }

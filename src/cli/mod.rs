@@ -152,9 +152,9 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
 
 /// Analyze NFS over RDMA captures: operations with their chunks, latency and status.
 ///
-/// NFS over RDMA transfers data outside the RPC message, in chunks of memory that the client advertises. This program joins
-/// each RPC call with its reply and the RDMA Reads and Writes of its chunks. It reads pcap and pcapng files, uncompressed or
-/// compressed with gzip or zstd, and captures live traffic.
+/// NFS over RDMA transfers data outside the RPC message, in chunks of memory that the client advertises. This program
+/// joins each RPC call with its reply and the RDMA Reads and Writes of its chunks. It reads pcap and pcapng files,
+/// uncompressed or compressed with gzip or zstd, and captures live traffic.
 #[derive(Debug, Parser)]
 #[command(
     name = NAME,

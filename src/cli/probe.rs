@@ -25,8 +25,8 @@ const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export      
 
 /// Report the capabilities of a server
 ///
-/// Connect to a server and show the negotiated parameters (private data, inline thresholds, credits), the latency of NULL,
-/// the NFS versions with their limits, and the exports. Nothing is changed on the server.
+/// Connect to a server and show the negotiated parameters (private data, inline thresholds, credits), the latency of
+/// NULL, the NFS versions with their limits, and the exports. Nothing is changed on the server.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server replied\n  \
     2  usage error\n  4  server unreachable, unreadable replies, or requested version not supported\n  6  protocol error by this program\n"))]
@@ -53,8 +53,8 @@ pub(super) struct ProbeArgs {
 
     /// Offer remote invalidation over RDMA, and report its use by the server
     ///
-    /// Needs a device with type 2 memory windows. Warning: Soft-RoCE in Linux 7.2 crashes the kernel of this machine if a
-    /// faulty server invalidates a window twice.
+    /// Needs a device with type 2 memory windows. Warning: Soft-RoCE in Linux 7.2 crashes the kernel of this machine if
+    /// a faulty server invalidates a window twice.
     #[arg(long)]
     remote_invalidation: bool,
 

@@ -13,7 +13,8 @@ const DEFAULT_WIDTH: usize = 80;
 /// Use of colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set, CLICOLOR is 0 or TERM is dumb; elsewhere if CLICOLOR_FORCE or FORCE_COLOR is set
+    /// On a terminal, unless NO_COLOR is set, CLICOLOR is 0 or TERM is dumb; elsewhere if CLICOLOR_FORCE or FORCE_COLOR
+    /// is set
     #[default]
     Auto,
     /// In pipes and files too

@@ -1,7 +1,7 @@
 //! Info column: the arguments of an operation in a few words, such as file, range and mode: `READ /data/log 0+4096`.
 //!
-//! Collectors receive the fields from the decoders, as far as the message was captured; this module formats the few that
-//! a line shows. The submodules choose the fields of each operation.
+//! Collectors receive the fields from the decoders, as far as the message was captured; this module formats the few
+//! that a line shows. The submodules choose the fields of each operation.
 
 mod auxiliary_programs;
 mod field_collector;

@@ -105,8 +105,8 @@ fn address_text(address: Address) -> Option<String> {
     super::json::address(address).map(|text| text.0.to_string())
 }
 
-/// Writes the JSON line of kind `finding`. `is_first` marks the first violation for a finding about a connection, whose line
-/// with all violations follows at the end.
+/// Writes the JSON line of kind `finding`. `is_first` marks the first violation for a finding about a connection, whose
+/// line with all violations follows at the end.
 ///
 /// # Errors
 /// Returns an error if writing fails.
@@ -424,8 +424,8 @@ fn is_icrc_rule(rule: &Rule) -> bool {
     rule.needs.contains(&JudgementEvidence::CheckedIcrc)
 }
 
-/// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that was
-/// never judged is skipped.
+/// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that
+/// was never judged is skipped.
 ///
 /// # Errors
 /// Returns an error if writing fails.

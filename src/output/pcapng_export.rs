@@ -315,8 +315,8 @@ impl<W: Write> FrameFileWriter<W> {
         self.enforce_limit()
     }
 
-    /// Adds a complete Transaction with its findings, and with its paths if it is selected. Its frames are selected with it, except in the
-    /// view of frames.
+    /// Adds a complete Transaction with its findings, and with its paths if it is selected. Its frames are selected
+    /// with it, except in the view of frames.
     pub fn transaction(
         &mut self,
         key: TransactionKey,
@@ -488,7 +488,8 @@ impl<W: Write> FrameFileWriter<W> {
     }
 }
 
-/// Returns the findings of a Transaction with those of their frames that belong to it, or with its last message if none does.
+/// Returns the findings of a Transaction with those of their frames that belong to it, or with its last message if none
+/// does.
 fn finding_labels(
     findings: &[Finding],
     transaction: &Transaction,

@@ -514,8 +514,8 @@ impl ReplayOutcomeView<'_> {
         html::write(to, outcomes)
     }
 
-    /// Writes several outcomes as JUnit XML: a suite per outcome, a case per operation. A replay that could not begin has one
-    /// case, with the error.
+    /// Writes several outcomes as JUnit XML: a suite per outcome, a case per operation. A replay that could not begin
+    /// has one case, with the error.
     ///
     /// # Errors
     /// Returns an error if writing fails.

@@ -17,8 +17,8 @@ table! {
     FindingRow<'r> "findings" {
         /// Id of the rule: `rpcrdma/credit-zero`.
         rule: FindingText<'r>,
-        /// `error`: a requirement (MUST) is broken; `warning`: a recommendation (SHOULD) is not followed, or a problem is
-        /// likely; `known`: the deviation of a known implementation; `info`: worth knowing.
+        /// `error`: a requirement (MUST) is broken; `warning`: a recommendation (SHOULD) is not followed, or a problem
+        /// is likely; `known`: the deviation of a known implementation; `info`: worth knowing.
         severity: FindingText<'r>,
         /// Name of the implementation, if the severity is `known`.
         known: Option<FindingText<'r>>,

@@ -1,8 +1,9 @@
 //! Export of Transactions as Parquet tables, for distributed query engines.
 //!
 //! A capture has five tables: [`transactions`](rows), their [`operations`], the `segments` of their chunks,
-//! `connections`, and the [`findings`] of conformance rules. A [`table_schema`] of columns describes each; [`parquet_files`] writes it. `docs/tables.md` is generated
-//! from the descriptions. Tables are partitioned by capture, so that captures can be exported in parallel:
+//! `connections`, and the [`findings`] of conformance rules. The macro of [`table_schema`] describes each;
+//! [`parquet_files`] writes it. `docs/tables.md` is generated from the descriptions. Tables are partitioned by capture,
+//! so that captures can be exported in parallel:
 //!
 //! ```text
 //! DIR/transactions/capture=rxe-v42.pcap/part-0.parquet

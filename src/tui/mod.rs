@@ -14,8 +14,8 @@
 //!   pass whose channel is full waits, so that a pause loses nothing.
 //! - The [`model`] stores the rows of a pass in pages, in bounded memory. Pages far from the visible ones are evicted,
 //!   and reloaded when they are needed.
-//! - [`frame_reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with all
-//!   bytes, for tree, hex pane and waterfall. It also reads evicted pages, parts of the packet list, and frames to
+//! - [`frame_reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with
+//!   all bytes, for tree, hex pane and waterfall. It also reads evicted pages, parts of the packet list, and frames to
 //!   save. It starts shortly before the first frame and compares the result with the row; if they differ, because the
 //!   context of the frames is earlier, it starts from the beginning. Files are read again from disk. Of a pipe or an
 //!   interface only the latest frames are kept; evicted ones are reported as gone.

@@ -8,8 +8,8 @@ use nfsrdma_conformance::Finding;
 /// Maximum number of Transactions whose findings are stored; those of the earliest are dropped first.
 const MAX_TRANSACTIONS: usize = 16 << 10;
 
-/// Findings by Transaction number. A Transaction that is read again alone cannot be judged again: the rules depend on all earlier
-/// frames.
+/// Findings by Transaction number. A Transaction that is read again alone cannot be judged again: the rules depend on
+/// all earlier frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedFindings(Arc<Mutex<BTreeMap<u64, Vec<Finding>>>>);
 

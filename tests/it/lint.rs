@@ -613,8 +613,8 @@ fn a_trace_has_no_findings() {
     }
 }
 
-/// The view of connections marks those with findings, and names them with `-V` and in JSON: also findings that belong to no
-/// Transaction, such as those about the set-up.
+/// The view of connections marks those with findings, and names them with `-V` and in JSON: also findings that belong
+/// to no Transaction, such as those about the set-up.
 #[test]
 fn the_view_of_connections_shows_their_findings() {
     let name = "rxe-v40-errors";

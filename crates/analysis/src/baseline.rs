@@ -4,13 +4,15 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`baseline_recorder`](RecordedBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture is read;
+//! - [`baseline_recorder`](RecordedBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
+//!   is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`fields`], [`header_texts`], [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
 //!
-//! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text of the capture.
+//! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text
+//! of the capture.
 
 mod baseline_recorder;
 mod canonical_records;

@@ -1,9 +1,9 @@
 //! Memory budget of the program, `--max-memory`, and its shares.
 //!
 //! Everything allocated for input is counted in bytes against a share: the state of the dissectors
-//! ([`MemoryBudget::limits`]), the windows of zstd data ([`ZstdWindowBudget`]), names of files, values that wait for a display
-//! filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or for the
-//! terminal interface. Uncompressed captures need no windows, and leave that share to the others.
+//! ([`MemoryBudget::limits`]), the windows of zstd data ([`ZstdWindowBudget`]), names of files, values that wait for a
+//! display filter, the tables of `analysis`, and the view: frames and rows that wait for output, for a comparison or
+//! for the terminal interface. Uncompressed captures need no windows, and leave that share to the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -58,7 +58,8 @@ impl MemoryBudgetShares {
 /// Shares of the memory of `check`, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BaselineCheckMemoryShares {
-    /// Places of Transactions, headers and fields of a baseline: that of the capture, and the one that it is compared with.
+    /// Places of Transactions, headers and fields of a baseline: that of the capture, and the one that it is compared
+    /// with.
     pub baseline_bytes: usize,
     /// Text of the Transactions of a capture. A longer one is in a temporary file.
     pub text_bytes: usize,
@@ -176,8 +177,8 @@ impl MemoryBudget {
         self.part(self.shares.view)
     }
 
-    /// Returns the shares of `check`. The text and the baseline of the capture use the share of the view while the capture is
-    /// read; the rest is used when the memory of the flow and of zstd windows is free again.
+    /// Returns the shares of `check`. The text and the baseline of the capture use the share of the view while the
+    /// capture is read; the rest is used when the memory of the flow and of zstd windows is free again.
     pub fn check_memory(&self) -> BaselineCheckMemoryShares {
         BaselineCheckMemoryShares {
             baseline_bytes: self.part(BaselineCheckMemoryShares::BASELINE_PARTS),

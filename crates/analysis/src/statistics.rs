@@ -255,8 +255,8 @@ pub struct RetransmissionTally {
     /// Sum of their phases `recovery`, in nanoseconds.
     pub wait_ns: u64,
     /// Number of Transactions whose phase `server` has an ACK timeout or more. A packet may have been lost before the
-    /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN. Or a Call was lost behind
-    /// it, and retransmitted.
+    /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN. Or a Call was lost
+    /// behind it, and retransmitted.
     pub suspected_transactions: u64,
     /// Number of Calls with a copy that was certainly lost before the capture point, which no latency includes.
     pub lost_copies: u64,

@@ -77,7 +77,8 @@ impl Input {
     /// Reads some bytes. Returns 0 at the end.
     ///
     /// # Errors
-    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TruncatedCompression`] or [`SourceErrorKind::Compression`].
+    /// Returns [`SourceErrorKind::Read`], [`SourceErrorKind::TruncatedCompression`] or
+    /// [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, SourceErrorKind> {
         if let CaptureInputStream::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()

@@ -21,8 +21,8 @@
 //!
 //! A [`PcapngWriter`] writes frames with their interfaces and comments.
 //!
-//! The formats that are read are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and not from the
-//! name.
+//! The formats that are read are pcap and pcapng, plain or compressed with gzip or zstd, detected from the bytes and
+//! not from the name.
 //!
 //! The bytes pass through `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`.
 //! A frame is borrowed from the buffer of its file: nothing is copied or allocated for it. The memory per file is a
@@ -152,8 +152,8 @@ impl CaptureSource {
         Self::open_inputs(paths, windows, None)
     }
 
-    /// Opens capture files as [`CaptureSource::open_within`] does. What is not a regular file, such as standard input or
-    /// a pipe, is read through the reader that `wrap` returns for it, which may end it early.
+    /// Opens capture files as [`CaptureSource::open_within`] does. What is not a regular file, such as standard input
+    /// or a pipe, is read through the reader that `wrap` returns for it, which may end it early.
     ///
     /// # Errors
     /// Returns the errors of [`CaptureSource::open`].

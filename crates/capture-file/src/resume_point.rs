@@ -1,7 +1,8 @@
 //! Resuming in the middle of a file that was read before.
 //!
-//! A [`CaptureResumePoint`] is the position of a frame in a plain file. A source opened there returns the frames from it on
-//! under their own numbers: the beginning of the file up to its first frame is read again, and the rest is skipped.
+//! A [`CaptureResumePoint`] is the position of a frame in a plain file. A source opened there returns the frames from
+//! it on under their own numbers: the beginning of the file up to its first frame is read again, and the rest is
+//! skipped.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

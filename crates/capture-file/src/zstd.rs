@@ -34,8 +34,8 @@ const EXTRA_BLOCKS: u64 = 2;
 
 /// A decompressor that delivers all data before an error, and then the error.
 ///
-/// The windows of all decompressors share a budget ([`ZstdWindowBudget`]). Only the filled part of a window counts, because a
-/// window takes no memory until it is filled.
+/// The windows of all decompressors share a budget ([`ZstdWindowBudget`]). Only the filled part of a window counts,
+/// because a window takes no memory until it is filled.
 pub(super) struct Zstd {
     input: CompressedInput,
     decoder: FrameDecoder,

@@ -1,7 +1,7 @@
 //! The memory that windows of zstd data may use.
 //!
-//! A program with a memory budget gives a share of it to the windows of all files that it reads ([`ZstdWindowShare`]). All
-//! sources that were opened with clones of the same [`ZstdWindowBudget`] use this share together.
+//! A program with a memory budget gives a share of it to the windows of all files that it reads ([`ZstdWindowShare`]).
+//! All sources that were opened with clones of the same [`ZstdWindowBudget`] use this share together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

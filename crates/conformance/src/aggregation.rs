@@ -9,7 +9,8 @@ use crate::rule::{FindingGranularity, Rule, RuleCheck};
 use crate::rules::RULES;
 use crate::violation_values::ViolationValues;
 
-/// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule alone.
+/// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule
+/// alone.
 const MAX_FINDINGS: usize = 1 << 16;
 /// Maximum number of connections whose judgements are counted. Beyond it, they are forgotten, and texts lack them.
 const MAX_CONNECTIONS: usize = 1 << 16;
@@ -84,7 +85,8 @@ pub(crate) struct ConnectionFindings {
 }
 
 impl ConnectionFindings {
-    /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and severity.
+    /// Adds a violation by a message of this sender. Returns it if it is the first of its rule, connection, side and
+    /// severity.
     pub(crate) fn add(&mut self, finding: Finding, sender: EndpointRole) -> Option<&Finding> {
         let key = (finding.rule.id, finding.connection.number, finding.side, finding.severity);
         if self.add_to_earlier(key, finding.measurement.as_ref(), &finding.frames, sender) {

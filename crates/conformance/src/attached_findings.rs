@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use crate::finding::Finding;
 
-/// Maximum number of Transactions, and of frames, whose copies wait. An event may follow the Transaction of its frame, or its
-/// frame may belong to none: nothing takes such a copy.
+/// Maximum number of Transactions, and of frames, whose copies wait. An event may follow the Transaction of its frame,
+/// or its frame may belong to none: nothing takes such a copy.
 const MAX_WAITING: usize = 1 << 14;
 
 /// Copies that wait for their Transactions to be emitted.
@@ -39,8 +39,8 @@ impl AttachedFindings {
         }
     }
 
-    /// Moves the copies of a Transaction to `findings`. A copy for a frame that holds messages of several Transactions goes to
-    /// the first of them.
+    /// Moves the copies of a Transaction to `findings`. A copy for a frame that holds messages of several Transactions
+    /// goes to the first of them.
     pub(crate) fn take(
         &mut self,
         key: Option<TransactionKey>,

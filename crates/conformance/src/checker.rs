@@ -62,8 +62,8 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
     })
 }
 
-/// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply only
-/// to RDMA.
+/// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
+/// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
         rule.needs
@@ -218,8 +218,8 @@ impl ConformanceChecker {
         }
     }
 
-    /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per connection
-    /// ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
+    /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per
+    /// connection ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
         Self { attached: Some(AttachedFindings::default()), ..self }
@@ -301,8 +301,8 @@ impl ConformanceChecker {
         None
     }
 
-    /// Judges a Transaction, and returns its findings. `key` identifies it in transport events; a Transaction from a trace
-    /// has none. Transactions must come in the order in which the flow emits them.
+    /// Judges a Transaction, and returns its findings. `key` identifies it in transport events; a Transaction from a
+    /// trace has none. Transactions must come in the order in which the flow emits them.
     pub fn check_transaction(
         &mut self,
         key: Option<TransactionKey>,
@@ -422,8 +422,8 @@ impl ConformanceChecker {
         }
     }
 
-    /// Counts the rules that no event of a Transaction has broken, without those that its uncertain events may have broken: the
-    /// events count as not judged.
+    /// Counts the rules that no event of a Transaction has broken, without those that its uncertain events may have
+    /// broken: the events count as not judged.
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
@@ -515,8 +515,8 @@ impl ConformanceChecker {
         std::mem::take(&mut self.ready)
     }
 
-    /// Removes and returns the first violations for findings about connections, which [`ConformanceChecker::finish`] returns
-    /// with all their violations. Empty without [`ConformanceChecker::with_first_violations`].
+    /// Removes and returns the first violations for findings about connections, which [`ConformanceChecker::finish`]
+    /// returns with all their violations. Empty without [`ConformanceChecker::with_first_violations`].
     pub fn take_first(&mut self) -> Vec<Finding> {
         let mut findings = self.first.as_mut().map(std::mem::take).unwrap_or_default();
         findings.iter_mut().for_each(|finding| finding.complete_text(0));
@@ -536,8 +536,8 @@ impl ConformanceChecker {
         findings
     }
 
-    /// Adds the end of the connection to a finding that explains it: "NFS over RDMA" (SIGCOMM 2003), section 9.4, has the end
-    /// as the likely result of too few or too small buffers.
+    /// Adds the end of the connection to a finding that explains it: "NFS over RDMA" (SIGCOMM 2003), section 9.4, has
+    /// the end as the likely result of too few or too small buffers.
     fn add_connection_end(&self, finding: &mut Finding) {
         let unanswered = self.connections.get(finding.connection.number).map_or(0, |of| of.unanswered_calls);
         if unanswered > 0 && ENDS_CONNECTION.contains(&finding.rule.id) {

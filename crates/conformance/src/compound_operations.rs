@@ -115,8 +115,9 @@ pub struct CompoundOperations<'t> {
     pub failure: Option<FailedRpcExecution>,
     /// `true` if an operation of COMPOUND is not of its minor version.
     pub has_reserved: bool,
-    /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they match in
-    /// number, order and tag, a failed operation is the last, and SEQUENCE is the only operation with a prescribed position.
+    /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they
+    /// match in number, order and tag, a failed operation is the last, and SEQUENCE is the only operation with a
+    /// prescribed position.
     pub is_usual: bool,
     /// Operations of COMPOUND among the arguments and results that were decoded.
     set: OperationSet,
@@ -334,8 +335,8 @@ fn has_position(operation: &Args<'_>) -> bool {
     matches!(operation, Args::SEQUENCE(_) | Args::BIND_CONN_TO_SESSION(_) | Args::DESTROY_SESSION(_))
 }
 
-/// Returns `true` if a minor version has an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13 and
-/// 14.2, RFC 8276 section 8.
+/// Returns `true` if a minor version has an operation. RFC 7530 section 16, RFC 8881 section 17, RFC 7862 sections 13
+/// and 14.2, RFC 8276 section 8.
 pub(crate) fn is_in_minor_version(operation: &Args<'_>, minor_version: u32) -> bool {
     match operation {
         Args::ACCESS(_)

@@ -37,7 +37,8 @@ pub struct ConnectionHistory {
     pub at_limit_ns: u64,
     /// Credits that were all in use at the last of these times; 0 if there was none.
     pub exhausted_credits: u32,
-    /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same hosts.
+    /// Inline thresholds in bytes, client to server and server to client, of the connection before between the same
+    /// hosts.
     pub previous_thresholds: Option<(u32, u32)>,
     /// First frame of the first Transaction.
     pub first_frame: Option<FrameNumber>,
@@ -61,7 +62,8 @@ const BINDING_OPERATIONS: OperationSet =
 pub struct Backchannel {
     /// `true` if a session has bound the connection to its backchannel.
     pub is_bound: bool,
-    /// ca_maxrequestsize in bytes of the backchannel of the last session that was created on the connection and bound it.
+    /// ca_maxrequestsize in bytes of the backchannel of the last session that was created on the connection and bound
+    /// it.
     pub max_request_bytes: Option<u32>,
     /// `true` if a Call of the client could not be decoded: it may have bound the connection.
     pub is_uncertain: bool,

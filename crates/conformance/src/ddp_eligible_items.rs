@@ -1,5 +1,5 @@
-//! DDP-eligible data items of a message, and the operations that can have one. RFC 8166 section 6.1, RFC 8267 sections 4 and
-//! 6.1.
+//! DDP-eligible data items of a message, and the operations that can have one. RFC 8166 section 6.1, RFC 8267 sections
+//! 4 and 6.1.
 
 use std::ops::Range;
 
@@ -91,8 +91,8 @@ impl ConformanceTransaction<'_> {
         }
     }
 
-    /// Returns the READ and READLINK operations of the Call, each of which matches a Write chunk, with the number of bytes
-    /// that a READ requests. `None` if the Call is not decoded to its end.
+    /// Returns the READ and READLINK operations of the Call, each of which matches a Write chunk, with the number of
+    /// bytes that a READ requests. `None` if the Call is not decoded to its end.
     pub fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {
         let (procedure, mut cursor) = self.arguments?;
         let observer = &mut NullObserver;

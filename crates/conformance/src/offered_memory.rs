@@ -1,4 +1,5 @@
-//! Memory that Calls offered, to find ranges that several Calls in flight offer at the same time. RFC 8166 section 4.4.1.
+//! Memory that Calls offered, to find ranges that several Calls in flight offer at the same time. RFC 8166 section
+//! 4.4.1.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkSegment;
@@ -9,8 +10,8 @@ use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-/// Maximum number of handles. Beyond it, all are forgotten. A client registers a handle anew for each Call: the table is
-/// small enough to stay in a cache of the processor.
+/// Maximum number of handles. Beyond it, all are forgotten. A client registers a handle anew for each Call: the table
+/// is small enough to stay in a cache of the processor.
 const MAX_HANDLES: usize = 1 << 12;
 /// Maximum number of earlier ranges of a handle: the last ones.
 const MAX_EARLIER: usize = 63;
@@ -26,7 +27,8 @@ pub struct OfferedMemoryOverlap {
     pub offset: u64,
     /// Number of common bytes.
     pub length: u64,
-    /// `false` if one Call may have been answered before the other was sent: a capture of several queues reorders packets.
+    /// `false` if one Call may have been answered before the other was sent: a capture of several queues reorders
+    /// packets.
     pub is_certain: bool,
 }
 

@@ -44,8 +44,8 @@ pub struct OrphanReply {
 pub(crate) struct OrphanReplies(FxHashMap<CallIdentity, OrphanReply>);
 
 impl OrphanReplies {
-    /// Records a Transaction that has only a Reply, unless its Call may be missing from the capture. `history` is that of
-    /// its connection before it.
+    /// Records a Transaction that has only a Reply, unless its Call may be missing from the capture. `history` is that
+    /// of its connection before it.
     pub(crate) fn record(&mut self, transaction: &Transaction, history: &ConnectionHistory) {
         let losses = transaction.credit_use.losses;
         let (None, Some(reply), Some(_)) = (&transaction.call, &transaction.reply, &transaction.set_up)

@@ -41,8 +41,8 @@ pub enum JudgementEvidence {
     BothMessages,
     /// Complete chunk lists in the messages that are judged.
     ChunkLists,
-    /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each direction
-    /// counts as a loss.
+    /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each
+    /// direction counts as a loss.
     NoLoss,
     /// The kind of the message: Call or Reply. A snap length may cut it, and the Call that shows it may be missing.
     MessageKind,
@@ -111,11 +111,11 @@ pub enum RuleCheck {
     SuspectTransaction(&'static [RuleSubject], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<RuleVerdict>),
-    /// Judges each transport event, of which there is one only for a violation. The second function says if a Transaction had
-    /// what the rule is about, so that the absence of events counts as a judgement.
+    /// Judges each transport event, of which there is one only for a violation. The second function says if a
+    /// Transaction had what the rule is about, so that the absence of events counts as a judgement.
     Absence(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
-    /// Judges each transport event. The second function returns the number of packets, of all that were examined, to which
-    /// the rule applied: without an event, they kept it.
+    /// Judges each transport event. The second function returns the number of packets, of all that were examined, to
+    /// which the rule applied: without an event, they kept it.
     Counted(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&TransportCheckCounts) -> u64),
     /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(
@@ -202,8 +202,8 @@ impl RuleVerdict {
         Self::Broken(Box::new(Violation::new(text)))
     }
 
-    /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule with one
-    /// finding per connection are common: their text is made once.
+    /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule
+    /// with one finding per connection are common: their text is made once.
     #[inline]
     pub(crate) fn measured(
         is_kept: bool,

@@ -102,8 +102,8 @@ impl<F: Copy> RulePlans<F> {
         Self { rules, plans: FxHashMap::default() }
     }
 
-    /// Returns the rules to judge: those that apply, and for which there is evidence, unless they are kept. Counts a use of
-    /// the plan. `count` receives the counts of earlier uses, before their plans are made anew; see
+    /// Returns the rules to judge: those that apply, and for which there is evidence, unless they are kept. Counts a
+    /// use of the plan. `count` receives the counts of earlier uses, before their plans are made anew; see
     /// [`RulePlans::for_each_count`].
     #[inline]
     pub(crate) fn applicable(
@@ -150,8 +150,8 @@ impl<F: Copy> RulePlans<F> {
         }
     }
 
-    /// Asserts in debug builds that rules do not apply to a message or Transaction without the rule's subjects, and that it
-    /// keeps rules without their suspects.
+    /// Asserts in debug builds that rules do not apply to a message or Transaction without the rule's subjects, and
+    /// that it keeps rules without their suspects.
     pub(crate) fn assert_subjects(
         &self,
         (subjects, evidence): Properties,

@@ -31,8 +31,8 @@ pub enum RuleSubject {
     Compound,
     /// The Transaction is the first of its connection.
     FirstOfConnection,
-    /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with credits,
-    /// all of which was captured, or no RPC message follows it.
+    /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with
+    /// credits, all of which was captured, or no RPC message follows it.
     UnusualHeader,
     /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
     Undecodable,
@@ -62,7 +62,8 @@ pub enum RuleSubject {
     SessionVersion,
     /// The COMPOUND has an operation that is not of its minor version.
     ReservedOperation,
-    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperations::is_usual`]. CB_COMPOUND always has the subject.
+    /// A rule about all COMPOUNDs may be broken; see [`CompoundOperations::is_usual`]. CB_COMPOUND always has the
+    /// subject.
     ///
     /// [`CompoundOperations::is_usual`]: crate::compound_operations::CompoundOperations::is_usual
     UnusualCompound,

@@ -1,4 +1,5 @@
-//! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section 2.10.6.
+//! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section
+//! 2.10.6.
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
@@ -85,13 +86,14 @@ pub struct LastSessionSlotUse {
     pub call_frame: Option<FrameNumber>,
     /// Time of the first frame of the Reply; `None` if it was not captured.
     pub reply_time: Option<Timestamp>,
-    /// `true` if the result of SEQUENCE or CB_SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed: the
-    /// replier may or may not have executed the Call.
+    /// `true` if the result of SEQUENCE or CB_SEQUENCE is NFS4_OK. Otherwise the result is unknown, or the RPC failed:
+    /// the replier may or may not have executed the Call.
     pub is_executed: bool,
-    /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is uncertain.
+    /// `true` if the sequence ID was not that of the use before, nor the next: the sequence ID that follows is
+    /// uncertain.
     pub is_misordered: bool,
-    /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired the
-    /// slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
+    /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired
+    /// the slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
     pub arguments: Option<OperationsDigest>,
@@ -110,14 +112,15 @@ impl LastSessionSlotUse {
         self.certain.connection
     }
 
-    /// Returns `true` if this use may have ended before the Call of the Transaction was sent, although its Reply was captured
-    /// later, or the other way around.
+    /// Returns `true` if this use may have ended before the Call of the Transaction was sent, although its Reply was
+    /// captured later, or the other way around.
     pub(crate) fn has_uncertain_order(&self, transaction: &Transaction) -> bool {
         let is_elsewhere = self.connection() != transaction.connection.number;
         transaction.credit_use.may_follow_reply || (is_elsewhere && self.may_follow_reply)
     }
 
-    /// Returns `true` if the Call was sent before that of the Transaction, which was captured at `time`, or is the same one.
+    /// Returns `true` if the Call was sent before that of the Transaction, which was captured at `time`, or is the same
+    /// one.
     pub(crate) fn is_before(&self, transaction: &Transaction, time: Timestamp) -> bool {
         let number = transaction.credit_use.call_number;
         let has_order =
@@ -229,8 +232,8 @@ impl SessionChannel {
         ChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps }
     }
 
-    /// Returns `true` if another connection than that of the Transaction may have used the session after this frame. What it
-    /// carried may be lost or wait for its Reply, and nothing on this connection shows that.
+    /// Returns `true` if another connection than that of the Transaction may have used the session after this frame.
+    /// What it carried may be lost or wait for its Reply, and nothing on this connection shows that.
     fn may_be_used_elsewhere(&self, after: Option<FrameNumber>, transaction: &Transaction) -> bool {
         let is_open = match transaction.siblings {
             SiblingConnections::None => false,
@@ -241,8 +244,8 @@ impl SessionChannel {
     }
 }
 
-/// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access port and a
-/// trunk has each session twice.
+/// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access
+/// port and a trunk has each session twice.
 type ChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
 
 /// The channels of all sessions whose creation was captured.

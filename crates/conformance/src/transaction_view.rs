@@ -86,8 +86,8 @@ pub struct ConformanceTransaction<'t> {
 }
 
 impl<'t> ConformanceTransaction<'t> {
-    /// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids chunks for
-    /// others.
+    /// Returns `true` if arguments and results are neither encrypted nor signed: RFC 8166 section 8.2.2.3 forbids
+    /// chunks for others.
     pub(crate) fn is_plain(&self) -> bool {
         self.summary.payload == Some(GssPayload::Plain)
     }
@@ -168,7 +168,8 @@ impl<'t> ConformanceTransaction<'t> {
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk)
     }
 
-    /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks of a Reply.
+    /// Returns `true` if the connection follows RFC 5666 instead of RFC 8166: a Requester has fetched the Read chunks
+    /// of a Reply.
     pub fn is_rfc5666(&self) -> bool {
         let reads = &self.transaction.reply_read_chunks;
         let is_fetched = self.transaction.is_done || reads.iter().any(|chunk| chunk.moved_bytes() > 0);
@@ -226,8 +227,8 @@ impl<'t> ConformanceTransaction<'t> {
             || self.message(RpcMessageKind::Call).is_none_or(|call| !call.has_complete_lists())
     }
 
-    /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection of
-    /// this version, an RPC message with the same XID follows it, and all of it was captured.
+    /// Returns `true` unless the header of a message is that of an RDMA_MSG of version 1 with credits, on a connection
+    /// of this version, an RPC message with the same XID follows it, and all of it was captured.
     pub(crate) fn has_unusual_header(&self, record: &CapturedMessage) -> bool {
         const USUAL: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
         let is_usual = record.rpcrdma.is_some_and(|words| {
@@ -256,8 +257,8 @@ impl<'t> ConformanceTransaction<'t> {
         may_access && !self.file_accesses().is_empty()
     }
 
-    /// Returns `true` if the COMPOUND or CB_COMPOUND is the next use of its slot after a use with a Reply, its slots were
-    /// granted, and its results repeat the session, slot and sequence ID.
+    /// Returns `true` if the COMPOUND or CB_COMPOUND is the next use of its slot after a use with a Reply, its slots
+    /// were granted, and its results repeat the session, slot and sequence ID.
     pub(crate) fn has_usual_sequence(&self) -> bool {
         let (Some(slot), Some(call)) = (&self.slot, self.call()) else { return false };
         let (Some(sent), Some(returned)) = (&self.operations.sequence, &self.operations.sequence_result)

@@ -1,5 +1,5 @@
-//! One header field at a time is changed in real captures, over RoCE and iWARP. Nearly every change breaks a rule, and is
-//! named by a rule that states the broken requirement.
+//! One header field at a time is changed in real captures, over RoCE and iWARP. Nearly every change breaks a rule, and
+//! is named by a rule that states the broken requirement.
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
@@ -108,8 +108,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// Offsets of the segments in a header: of the Read list (at the Position), and of the Write list and Reply chunk (at the
-/// handle), with the number of the chunk. RFC 8166 section 4.3.
+/// Offsets of the segments in a header: of the Read list (at the Position), and of the Write list and Reply chunk (at
+/// the handle), with the number of the chunk. RFC 8166 section 4.3.
 #[derive(Default)]
 struct Segments {
     reads: Vec<usize>,
@@ -464,8 +464,8 @@ impl Variants<'_> {
         }
     }
 
-    /// Adds the variants of RDMA headers: RoCE, opcodes with RETH or IETH. InfiniBand Architecture Specification volume 1,
-    /// section 9.3.
+    /// Adds the variants of RDMA headers: RoCE, opcodes with RETH or IETH. InfiniBand Architecture Specification volume
+    /// 1, section 9.3.
     fn roce(&mut self) {
         const BTH: usize = 42;
         for frame in 0..self.frames.len() {
@@ -555,7 +555,8 @@ impl Variants<'_> {
         }
     }
 
-    /// Adds the variants of the headers of FPDUs that begin with a segment of TCP. RFC 5040 section 4, RFC 5041 section 4.
+    /// Adds the variants of the headers of FPDUs that begin with a segment of TCP. RFC 5040 section 4, RFC 5041 section
+    /// 4.
     fn iwarp(&mut self) {
         /// Offset of the headers of DDP in a frame with TCP options for timestamps.
         const DDP: usize = 68;
@@ -758,7 +759,8 @@ fn a_changed_field_is_named_by_the_right_rule() {
     assert!(named * 100 >= total * 99, "{named} of {total}: {missed:#?}");
 }
 
-/// Returns the offset of the only FPDU in a frame of Ethernet, IPv4 and TCP from or to port 20049. RFC 5044 section 4.1.
+/// Returns the offset of the only FPDU in a frame of Ethernet, IPv4 and TCP from or to port 20049. RFC 5044 section
+/// 4.1.
 fn lone_fpdu(frame: &[u8]) -> Option<usize> {
     if frame.get(12..14)? != [8, 0] || frame[23] != 6 || frame.len() < 74 {
         return None;

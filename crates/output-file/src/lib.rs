@@ -5,8 +5,8 @@
 //! or the new one, whatever happens in between. A file dropped without a commit is removed. A program that a signal ends
 //! calls [`remove_unfinished`]; SIGKILL and a crash of the machine leave the unfinished file.
 //!
-//! - An input of the command is never replaced: [`ProtectedInputFiles`] identifies inputs by device and inode, whatever their
-//!   names.
+//! - An input of the command is never replaced: [`ProtectedInputFiles`] identifies inputs by device and inode, whatever
+//!   their names.
 //! - A symbolic link is not followed, so that the file that is replaced is the named one.
 //! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
 //!   are standard output.
@@ -114,7 +114,8 @@ impl ProtectedInputFiles {
     }
 }
 
-/// Checks that standard output is not redirected to a file that one of these arguments names, as with `>> capture.pcap`.
+/// Checks that standard output is not redirected to a file that one of these arguments names, as with `>>
+/// capture.pcap`.
 ///
 /// # Errors
 /// Returns [`OutputErrorKind::Input`].
@@ -376,8 +377,8 @@ impl ScratchFile {
     }
 }
 
-/// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even by
-/// SIGKILL.
+/// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even
+/// by SIGKILL.
 #[derive(Debug)]
 pub struct UnnamedFile {
     directory: PathBuf,
@@ -431,8 +432,8 @@ struct OutputSink {
 }
 
 impl OutputSink {
-    /// Returns the space behind the end of a published file, which [`reserve`] took. Only the file system's space suffers if
-    /// this fails.
+    /// Returns the space behind the end of a published file, which [`reserve`] took. Only the file system's space
+    /// suffers if this fails.
     fn release_reserve(&self) {
         if let Some(length) = self.growing_bytes {
             let _ = self.file.set_len(length);
@@ -501,8 +502,8 @@ impl OutputFile {
     /// Creates a regular file whose name must not exist.
     ///
     /// # Errors
-    /// Returns [`OutputErrorKind::Exists`], [`OutputErrorKind::Special`] for standard output, a device and a FIFO, and the
-    /// errors of [`OutputFile::create`].
+    /// Returns [`OutputErrorKind::Exists`], [`OutputErrorKind::Special`] for standard output, a device and a FIFO, and
+    /// the errors of [`OutputFile::create`].
     pub fn create_new(path: &Path) -> Result<Self, OutputError> {
         Self::open(path, &ProtectedInputFiles::default(), false)
     }
@@ -634,8 +635,8 @@ impl OutputFile {
     }
 
     /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
-    /// content so far must be a valid file. Nothing is replaced if the disk has no room for more. After this, a failed write
-    /// leaves the file as it was before.
+    /// content so far must be a valid file. Nothing is replaced if the disk has no room for more. After this, a failed
+    /// write leaves the file as it was before.
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Write`], in which case no file was replaced, or [`OutputErrorKind::Rename`].
@@ -859,8 +860,8 @@ fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Returns the permissions of a file that replaces one of `mode`. For another owner, setuid and setgid are cleared; another group
-/// gets no more rights than everybody.
+/// Returns the permissions of a file that replaces one of `mode`. For another owner, setuid and setgid are cleared;
+/// another group gets no more rights than everybody.
 fn permitted_mode(mode: u32, keeps_owner: bool, keeps_group: bool) -> u32 {
     let mode = if keeps_owner { mode } else { mode & !0o6000 };
     if keeps_group { mode } else { (mode & 0o707) | ((mode & 0o007) << 3) }

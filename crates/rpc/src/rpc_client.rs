@@ -24,8 +24,8 @@ use crate::{
     SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame, TransportCall, TransportEvent,
 };
 
-/// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses the
-/// first Call of a connection at times, and of two connections in a row on a busy host.
+/// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
+/// the first Call of a connection at times, and of two connections in a row on a busy host.
 const MAX_RESENDS: u32 = 8;
 const MAX_TIMEOUT_RETRIES: u32 = 2;
 
@@ -307,8 +307,8 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         xid
     }
 
-    /// Sends an RPCSEC_GSS control message, which no [`OutgoingCallCheck`] checks. `results` also gets the verifier of the
-    /// Reply.
+    /// Sends an RPCSEC_GSS control message, which no [`OutgoingCallCheck`] checks. `results` also gets the verifier of
+    /// the Reply.
     ///
     /// # Errors
     /// Returns an error if there are no results.

@@ -145,8 +145,8 @@ pub struct ConnectionState {
     pub properties: [Option<PeerProperties>; 2],
     /// Message credits of the client and of the server in version 2; zero messages sent in other versions.
     pub message_credits: [MessageCredits; 2],
-    /// `true` if the end was seen: a FIN or RST in the TCP stream, a DREQ of the connection manager, or a REQ or REP for
-    /// another connection on its queue pairs.
+    /// `true` if the end was seen: a FIN or RST in the TCP stream, a DREQ of the connection manager, or a REQ or REP
+    /// for another connection on its queue pairs.
     pub is_ending: bool,
 }
 
@@ -305,8 +305,8 @@ const RECENT_LOOKUPS: usize = 16;
 struct ConnectionLookupCache([Option<(QueuePairPath, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
 
 impl ConnectionLookupCache {
-    /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a connection
-    /// often have the same number, so that only the address distinguishes its directions.
+    /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a
+    /// connection often have the same number, so that only the address distinguishes its directions.
     #[inline]
     fn place(qpn: Qpn, destination: &Address) -> usize {
         (qpn.0 as usize ^ usize::from(destination.last_byte())) % RECENT_LOOKUPS
@@ -457,8 +457,8 @@ impl ConnectionTable {
     }
 
     /// Returns the connection of a path, and the side that sends on it. `evidence` returns `true` if the packet
-    /// answers, or is answered by, packets of the given side of a connection. An ended connection is not cached, because
-    /// another one may use its queue pairs.
+    /// answers, or is answered by, packets of the given side of a connection. An ended connection is not cached,
+    /// because another one may use its queue pairs.
     #[inline]
     pub(super) fn find(
         &mut self,
@@ -724,8 +724,8 @@ impl ConnectionTable {
             paths.iter().filter_map(|path| self.paths.get(path)).map(|(at, _)| *at).collect();
         replaced.dedup();
         let mut known = replaced.iter().filter_map(|at| self.slots.get(*at));
-        // A connection that is requested again after it carried packets, or answered again after its end, is a new one, even
-        // with the same IDs.
+        // A connection that is requested again after it carried packets, or answered again after its end, is a new one,
+        // even with the same IDs.
         let is_same = |known: &FlowConnection| {
             known.communication_ids == Some(*communication)
                 && !((*is_anew || known.is_ending) && known.has_seen_requests())

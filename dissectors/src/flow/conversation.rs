@@ -660,8 +660,8 @@ impl RpcConversation {
         key
     }
 
-    /// Returns `true` if the first frame of a Call was captured just before a Reply, which may have been received before the
-    /// Call was sent.
+    /// Returns `true` if the first frame of a Call was captured just before a Reply, which may have been received
+    /// before the Call was sent.
     fn is_after_reply_of_same_time(&self, is_in_causal_order: bool, entry: &TransactionEntry) -> bool {
         let (Some(reply), Some(call)) = (self.last_reply, &entry.transaction.call) else { return false };
         if reply.requester != entry.requester || reply.time < call.time {

@@ -39,8 +39,8 @@ pub struct RpcSummary {
     pub procedure_name: Option<&'static str>,
     /// Procedure, or the main operation of a COMPOUND; `None` in a version that is not decoded.
     pub operation: Option<CallOperation>,
-    /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore the
-    /// procedure.
+    /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore
+    /// the procedure.
     pub decoded_operation: Option<CallOperation>,
     /// Main operation of a COMPOUND or CB_COMPOUND for labels, whose name is that of [`RpcSummary::label_operation`].
     pub main_operation: Option<MainOperation>,
@@ -75,8 +75,8 @@ impl RpcSummary {
     }
 
     /// Returns the error if a message is not fully decoded although its bytes were captured. `None` if all of it is
-    /// decoded, if the rest was not captured (see [`Transaction::missing_parts`]), if it is encrypted, or if the program is
-    /// not described.
+    /// decoded, if the rest was not captured (see [`Transaction::missing_parts`]), if it is encrypted, or if the
+    /// program is not described.
     pub fn decode_error(&self, transaction: &Transaction, which: RpcMessageKind) -> Option<XdrError> {
         let error = match which {
             RpcMessageKind::Call => self.call_error,
@@ -284,8 +284,8 @@ impl Transaction {
         self.rpc_length_with_header(which, header.as_ref())
     }
 
-    /// Returns the length of the unreduced RPC message, as [`Transaction::rpc_length`]. `header` is the decoded header of the
-    /// Reply; only the length of a Reply with chunks depends on it.
+    /// Returns the length of the unreduced RPC message, as [`Transaction::rpc_length`]. `header` is the decoded header
+    /// of the Reply; only the length of a Reply with chunks depends on it.
     pub fn rpc_length_with_header(
         &self,
         which: RpcMessageKind,
@@ -356,8 +356,8 @@ impl<'a> TransactionMessages<'a> {
         }))
     }
 
-    /// Decodes the operations of a COMPOUND or CB_COMPOUND, once. A summary that is made afterwards does not decode those of a
-    /// COMPOUND again.
+    /// Decodes the operations of a COMPOUND or CB_COMPOUND, once. A summary that is made afterwards does not decode
+    /// those of a COMPOUND again.
     pub fn compound(&self) -> &DecodedCompound<'a> {
         let bodies = || [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| self.body(which));
         self.compound.get_or_init(|| DecodedCompound::decode(bodies()))
@@ -550,8 +550,8 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Returns an error if the RPC message cannot be located: the version or procedure of the RPC-over-RDMA header is unknown,
-    /// or the message is in a chunk, and there is none.
+    /// Returns an error if the RPC message cannot be located: the version or procedure of the RPC-over-RDMA header is
+    /// unknown, or the message is in a chunk, and there is none.
     fn unlocated_message(&self, which: RpcMessageKind) -> Option<XdrError> {
         let message = self.transaction.message(which)?;
         let is_nowhere =
@@ -636,9 +636,9 @@ impl<'a> TransactionMessages<'a> {
         }
     }
 
-    /// Returns the procedure and a cursor at its arguments or results, inside their protection; `None` for encrypted data,
-    /// control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not captured, and
-    /// messages whose RPC header cannot be decoded.
+    /// Returns the procedure and a cursor at its arguments or results, inside their protection; `None` for encrypted
+    /// data, control messages of RPCSEC_GSS, unknown procedures, Replies that are no success or whose Call was not
+    /// captured, and messages whose RPC header cannot be decoded.
     pub fn body(&self, which: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
         let [call, reply] = &self.bodies;
         let body = if which == RpcMessageKind::Call { call } else { reply };

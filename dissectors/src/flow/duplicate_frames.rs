@@ -10,11 +10,10 @@
 //!
 //! - If a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal
 //!   ones are copies made by the capture, for up to [`MAX_DISTANCE_WITH_IP_ID_NS`] nanoseconds.
-//! - Otherwise (IPv6, identification 0 or constant, native InfiniBand links) time and the receiver decide.
-//!   A copy made by the capture follows within [`MAX_DISTANCE_WITHOUT_IP_ID_NS`] nanoseconds, which is less than any ACK timeout
-//!   in use (4.096 µs × 2^14 is 67 ms) and than the retransmission timeout of TCP (RFC 6298: 1 s; Linux:
-//!   200 ms). And the receiver has not requested it since: no NAK, no duplicate acknowledgement; for a
-//!   response, no repeated request.
+//! - Otherwise (IPv6, identification 0 or constant, native InfiniBand links) time and the receiver decide. A copy made
+//!   by the capture follows within [`MAX_DISTANCE_WITHOUT_IP_ID_NS`] nanoseconds, which is less than any ACK timeout in
+//!   use (4.096 µs × 2^14 is 67 ms) and than the retransmission timeout of TCP (RFC 6298: 1 s; Linux: 200 ms). And the
+//!   receiver has not requested it since: no NAK, no duplicate acknowledgement; for a response, no repeated request.
 //!
 //! A copy that arrives later, or after more than [`MAX_FRAMES`] other frames, is a retransmission.
 

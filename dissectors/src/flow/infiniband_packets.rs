@@ -226,8 +226,8 @@ impl Flow {
         (at, sender)
     }
 
-    /// Returns `true` if a packet begins a message of another connection on the queue pairs of an ended one: not all of its
-    /// set-up was captured. A message that was captured late, twice, or sent again belongs to the ended connection.
+    /// Returns `true` if a packet begins a message of another connection on the queue pairs of an ended one: not all of
+    /// its set-up was captured. A message that was captured late, twice, or sent again belongs to the ended connection.
     fn begins_next_connection(
         &self,
         ended: usize,
@@ -247,8 +247,8 @@ impl Flow {
             && !self.recent_frames.contains_copy(fingerprint, packet_meta.time, true, None)
     }
 
-    /// Returns the sequence number of a packet, and its delivery anomaly or `None` if it arrived once and in order. Updates
-    /// the delivery state.
+    /// Returns the sequence number of a packet, and its delivery anomaly or `None` if it arrived once and in order.
+    /// Updates the delivery state.
     #[inline]
     fn detect_anomaly(
         &mut self,
@@ -463,7 +463,8 @@ impl Flow {
         meaning
     }
 
-    /// Updates the accounted bytes of a connection's incomplete messages, which were `held` before a packet of `sender`.
+    /// Updates the accounted bytes of a connection's incomplete messages, which were `held` before a packet of
+    /// `sender`.
     fn account_partial_messages(&mut self, at: usize, sender: ConnectionSide, held: usize) {
         let Some(FlowConnection { a, b, .. }) = self.connections.get_mut(at) else { return };
         let (own, peer) = match sender {
@@ -660,8 +661,8 @@ impl Flow {
         self.retry_early_packets(at, call, begun, packet_meta);
     }
 
-    /// Places the complete RDMA Read responses of a side to the Call that was just answered, if their requests were not captured
-    /// and no other place is possible.
+    /// Places the complete RDMA Read responses of a side to the Call that was just answered, if their requests were not
+    /// captured and no other place is possible.
     fn place_orphan_responses(
         &mut self,
         at: usize,

@@ -152,8 +152,8 @@ pub struct FlowLimits {
     pub record_transaction_frames: bool,
     /// `true` to record transport events for [`Flow::transport_events`].
     pub record_transport_events: bool,
-    /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction is
-    /// emitted: for views of frames, and for names of files in Calls in flight.
+    /// `true` to name the connection of a Transaction whenever a message of it completes, not only when the Transaction
+    /// is emitted: for views of frames, and for names of files in Calls in flight.
     pub name_open_transactions: bool,
     /// `true` to report ended connections through [`Flow::next_closed`].
     pub report_closed_connections: bool,
@@ -415,8 +415,8 @@ impl Flow {
         meaning
     }
 
-    /// Records the other connections between the hosts of the Transactions that were closed. Rules need them; how long a
-    /// Transaction waits for its emission must not matter.
+    /// Records the other connections between the hosts of the Transactions that were closed. Rules need them; how long
+    /// a Transaction waits for its emission must not matter.
     fn record_siblings(&mut self) {
         while let Some(key) = self.transaction_table.newly_closed.pop() {
             let Some(connection) = self.transaction_table.get(key).map(|entry| entry.connection) else {

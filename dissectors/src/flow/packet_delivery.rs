@@ -9,9 +9,9 @@
 //! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
 //!   on were lost behind the capture point, or refused.
 //! - A packet that was acknowledged before its retransmission is a surplus copy.
-//! - A packet that is retransmitted without an acknowledgement, a NAK or a gap was lost behind the capture point, or its
-//!   acknowledgement was lost before it: its sender timed out. Nothing distinguishes the two, so the first copy is assumed
-//!   to be the accepted one.
+//! - A packet that is retransmitted without an acknowledgement, a NAK or a gap was lost behind the capture point, or
+//!   its acknowledgement was lost before it: its sender timed out. Nothing distinguishes the two, so the first copy is
+//!   assumed to be the accepted one.
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -301,8 +301,8 @@ impl PacketDelivery {
         true
     }
 
-    /// Returns `true` if a packet with this number, which the peer answered before, is captured late: no copy was captured
-    /// before, and the receiver did not ask for it again.
+    /// Returns `true` if a packet with this number, which the peer answered before, is captured late: no copy was
+    /// captured before, and the receiver did not ask for it again.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
         let is_skipped = |losses: &Losses| losses.skipped.iter().any(|range| range.contains(&sequence));
         (self.is_missing(sequence) && !self.has_proven_gap())

@@ -1,5 +1,5 @@
-//! Order of the packets of a message on a reliable connection: First, Middle, Last, or Only; and the length of RDMA Writes.
-//! InfiniBand Architecture Specification volume 1, sections 9.4.1, 9.4.3 and 9.7.4.1.
+//! Order of the packets of a message on a reliable connection: First, Middle, Last, or Only; and the length of RDMA
+//! Writes. InfiniBand Architecture Specification volume 1, sections 9.4.1, 9.4.3 and 9.7.4.1.
 //!
 //! Only packets with consecutive PSNs are compared, so that lost, repeated and reordered packets need no treatment.
 
@@ -92,8 +92,8 @@ impl PacketOrder {
         length_fault.or(write_fault)
     }
 
-    /// Returns the deviation of the length of an RDMA Write from its header, at its last packet or at the first one beyond the
-    /// announced length.
+    /// Returns the deviation of the length of an RDMA Write from its header, at its last packet or at the first one
+    /// beyond the announced length.
     fn check_write(&mut self, packet: &InfinibandPacket<'_>, follows: bool) -> Option<PacketOrderFault> {
         let infiniband::OpcodeProperties { operation, position, .. } = *packet.properties;
         let before = self.write.take();

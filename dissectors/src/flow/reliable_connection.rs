@@ -138,8 +138,8 @@ pub(super) struct RequestPackets {
     is_ended: bool,
 }
 
-/// Path MTU of a connection in bytes: that of its set-up, or learned from its packets, the length of every First and Middle
-/// packet.
+/// Path MTU of a connection in bytes: that of its set-up, or learned from its packets, the length of every First and
+/// Middle packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ObservedPathMtu(Option<u32>);
 
@@ -249,8 +249,8 @@ impl RequestPackets {
         self.highest_sequence.is_some_and(|newest| sequence <= newest)
     }
 
-    /// Returns `true` if a request with this number may be captured after the end of the connection: its first copy, captured
-    /// late, or another copy, because its acknowledgement was lost.
+    /// Returns `true` if a request with this number may be captured after the end of the connection: its first copy,
+    /// captured late, or another copy, because its acknowledgement was lost.
     pub(super) fn may_follow_end(&self, sequence: ExtendedPsn) -> bool {
         self.highest_sequence.is_none_or(|newest| {
             let next = self.delivery.expected().max(newest + 1);
@@ -280,7 +280,8 @@ impl RequestPackets {
         self.delivery.is_missing(sequence)
     }
 
-    /// Returns `true` if a packet of this side with this number is captured after its acknowledgement for the first time.
+    /// Returns `true` if a packet of this side with this number is captured after its acknowledgement for the first
+    /// time.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
         self.was_answered(sequence) && (!self.was_sent_before(sequence) || self.delivery.is_late(sequence))
     }
@@ -290,15 +291,15 @@ impl RequestPackets {
         (self.delivery.last_refusal(), self.delivery.last_retransmission())
     }
 
-    /// Returns `true` if packets before this one may be missing although nothing shows it: it follows an RDMA Read that uses
-    /// an unknown number of PSNs.
+    /// Returns `true` if packets before this one may be missing although nothing shows it: it follows an RDMA Read that
+    /// uses an unknown number of PSNs.
     #[inline]
     pub(super) fn may_follow_gap(&self, sequence: ExtendedPsn) -> bool {
         self.delivery.expected() == 0 && self.highest_sequence.is_some_and(|newest| sequence > newest + 1)
     }
 
-    /// Corrects the PSN that follows the newest RDMA Read, if this new packet has a lower one: the Read announced more bytes
-    /// than it asked for.
+    /// Corrects the PSN that follows the newest RDMA Read, if this new packet has a lower one: the Read announced more
+    /// bytes than it asked for.
     #[inline]
     fn correct_read_length(&mut self, sequence: ExtendedPsn, packet: &InfinibandPacket<'_>) {
         if sequence < self.delivery.expected() && !self.was_sent_before(sequence) {
@@ -496,9 +497,10 @@ impl RequestPackets {
         found
     }
 
-    /// Adds the RDMA Reads of complete responses whose requests were lost. A response is placed if its packets fill a gap between
-    /// the known requests of this side, and if only one unread range is long enough for it: one of the answered Call, with the
-    /// length of this response alone. `attribute` returns the owner of a range. Returns `true` if any was added.
+    /// Adds the RDMA Reads of complete responses whose requests were lost. A response is placed if its packets fill a
+    /// gap between the known requests of this side, and if only one unread range is long enough for it: one of the
+    /// answered Call, with the length of this response alone. `attribute` returns the owner of a range. Returns `true`
+    /// if any was added.
     pub(super) fn infer_lost_reads(
         &mut self,
         responses: &[OrphanReadResponse],
@@ -770,8 +772,8 @@ impl RequestPackets {
             parts.chain(sent).chain(span).chain([self.received_until]).max().unwrap_or_default();
     }
 
-    /// Handles an ACK or NAK with the number `sequence`: returns the attributions of the messages that it is the first to
-    /// acknowledge. A NAK acknowledges the packets before it.
+    /// Handles an ACK or NAK with the number `sequence`: returns the attributions of the messages that it is the first
+    /// to acknowledge. A NAK acknowledges the packets before it.
     #[inline]
     pub(super) fn process_acknowledgment(
         &mut self,
@@ -861,8 +863,8 @@ fn position_after<T>(list: &VecDeque<T>, sequence: ExtendedPsn, first: impl Fn(&
 }
 
 /// Inserts an entry at index `at`, which keeps the list sorted, and returns it. If the list has `bound` entries, one is
-/// removed before its capacity would double: from the end that is farther from the new entry, because a queue pair whose
-/// restart was not captured may count from below the recorded entries.
+/// removed before its capacity would double: from the end that is farther from the new entry, because a queue pair
+/// whose restart was not captured may count from below the recorded entries.
 fn insert_bounded<T>(
     list: &mut VecDeque<T>,
     bound: usize,

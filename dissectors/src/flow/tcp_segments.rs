@@ -580,9 +580,9 @@ impl Flow {
         self.frame_kinds.push(meaning);
     }
 
-    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes
-    /// received.
-    /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the data.
+    /// Handles the flags and the acknowledgement number of a segment: the end of the stream, and bytes received.
+    /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
+    /// data.
     fn record_acknowledged_messages(&mut self, at: usize, sender: ConnectionSide, segment: &TcpSegment<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let (_, peer) = stream.directions_from(sender);

@@ -440,8 +440,8 @@ pub enum MissingPart {
     Chunk(ChunkKind, usize, Range<u64>),
     /// Bytes of the n-th Read chunk of the Reply, which the Requester fetches.
     ReplyRead(usize, Range<u64>),
-    /// Bytes that were captured but not decoded: the RPC message from this offset on; or a data item at this offset, with a
-    /// chunk of another length.
+    /// Bytes that were captured but not decoded: the RPC message from this offset on; or a data item at this offset,
+    /// with a chunk of another length.
     Undecoded(RpcMessageKind, u64),
 }
 
@@ -558,26 +558,27 @@ pub struct CreditUse {
     pub in_flight: u32,
     /// Calls of the other side in flight on the connection when the Call was captured.
     pub peer_in_flight: u32,
-    /// Number of the Call among those of its side on the connection, from 1 on; 0 if it was captured after its Reply, or not at
-    /// all.
+    /// Number of the Call among those of its side on the connection, from 1 on; 0 if it was captured after its Reply,
+    /// or not at all.
     pub call_number: u64,
     /// Larger of the last two grants before the Call, because a grant may shrink while the Call is under way; `None`
     /// before the first Reply.
     pub granted: Option<u32>,
-    /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at which
-    /// no Call was in flight and the Reply. Nothing shows that one is missing before the first captured packet of a side
-    /// whose set-up was not captured.
+    /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at
+    /// which no Call was in flight and the Reply. Nothing shows that one is missing before the first captured packet of
+    /// a side whose set-up was not captured.
     pub is_exact: bool,
-    /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were lost
-    /// or are missing from the capture, and packets that were sent again.
+    /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were
+    /// lost or are missing from the capture, and packets that were sent again.
     pub losses: u64,
     /// Number of losses on the connection until the Call; those until the Reply if the Call is missing.
     pub losses_before: u64,
-    /// `true` if a Reply that was captured after the Call may have been received before the Call was sent: it came at once, as
-    /// a capture of several queues reorders packets, or a packet of the connection was captured after its acknowledgement.
+    /// `true` if a Reply that was captured after the Call may have been received before the Call was sent: it came at
+    /// once, as a capture of several queues reorders packets, or a packet of the connection was captured after its
+    /// acknowledgement.
     pub may_follow_reply: bool,
-    /// `true` if the direction of the Call is known: the side that opened the connection or sends Calls of NFS. Otherwise, a
-    /// receiver ignores credits (RFC 8167 section 4.1).
+    /// `true` if the direction of the Call is known: the side that opened the connection or sends Calls of NFS.
+    /// Otherwise, a receiver ignores credits (RFC 8167 section 4.1).
     pub is_direction_known: bool,
     /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0
     /// if there were fewer, and for Replies after the first.
@@ -643,7 +644,8 @@ pub struct Transaction {
     pub quiet_ns: Option<u64>,
     /// Credit use of the connection.
     pub credit_use: CreditUse,
-    /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are recorded.
+    /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are
+    /// recorded.
     pub has_suspected_access: bool,
 }
 

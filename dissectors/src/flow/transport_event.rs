@@ -1,5 +1,5 @@
-//! Events of a transport that are no part of a Transaction: losses and their recovery, congestion, errors, and RDMA Reads
-//! and Writes of memory that was not offered for them.
+//! Events of a transport that are no part of a Transaction: losses and their recovery, congestion, errors, and RDMA
+//! Reads and Writes of memory that was not offered for them.
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
@@ -100,8 +100,8 @@ pub enum TransportEventKind {
     EmptyWrite,
     /// RDMA_DONE of RFC 5666.
     Done {
-        /// `true` if the Reply of the Call has Read chunks, or the connection had such Replies before; `None` if neither is
-        /// known.
+        /// `true` if the Reply of the Call has Read chunks, or the connection had such Replies before; `None` if
+        /// neither is known.
         has_read_list: Option<bool>,
     },
     /// A message that the state of its connection does not permit.
@@ -155,7 +155,8 @@ pub enum RdmapFault {
         /// Bytes after the DDP header.
         length: u32,
     },
-    /// A message sequence number that does not follow its predecessor, or a first one that is not 1. RFC 5041 section 4.3.
+    /// A message sequence number that does not follow its predecessor, or a first one that is not 1. RFC 5041 section
+    /// 4.3.
     MessageNumber {
         /// Queue of the segment.
         queue: DdpQueue,
@@ -164,7 +165,8 @@ pub enum RdmapFault {
         /// Number that follows the last.
         expected: MessageNumber,
     },
-    /// An untagged segment that does not continue its message, or a first one whose offset is not 0. RFC 5041 section 5.2.
+    /// An untagged segment that does not continue its message, or a first one whose offset is not 0. RFC 5041 section
+    /// 5.2.
     MessageOffset {
         /// Offset of the segment in bytes.
         offset: u32,
@@ -318,8 +320,8 @@ pub enum UnexpectedMessageReason {
     ErrorWithoutCall,
     /// A Long Reply, but no Call in flight has its XID. RFC 8166 section 4.2.1.
     LongReplyWithoutCall,
-    /// RDMA_NOMSG without a Position-Zero Read chunk to a side that has sent no Call: it can be no Reply. RFC 8166 section
-    /// 4.2.4.
+    /// RDMA_NOMSG without a Position-Zero Read chunk to a side that has sent no Call: it can be no Reply. RFC 8166
+    /// section 4.2.4.
     LongCallWithoutChunk,
     /// A Reply in a Send, but no Call in flight has its XID. RFC 5531 section 9.
     ReplyWithoutCall,
@@ -523,8 +525,8 @@ impl TransportEvents {
     }
 }
 
-/// Returns `true` if a switch marked a frame with Congestion Experienced: in the innermost IP header (RFC 3168 section 5), or
-/// in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
+/// Returns `true` if a switch marked a frame with Congestion Experienced: in the innermost IP header (RFC 3168 section
+/// 5), or in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
 #[cold]
 pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) -> bool {
     if let DatagramPayload::Infiniband(packet) = &datagram.payload
@@ -545,8 +547,8 @@ pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) ->
 const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 impl Flow {
-    /// Returns the numbers of packets that were examined for events so far, on connections whose events are reported. Zero
-    /// unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
+    /// Returns the numbers of packets that were examined for events so far, on connections whose events are reported.
+    /// Zero unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_checks(&self) -> TransportCheckCounts {
         let mut checks = self.transaction_table.transport_events.checks;
         self.connections.checks().for_each(|of| checks.add(of));
@@ -599,8 +601,8 @@ impl Flow {
         }
     }
 
-    /// Numbers the connections that have events and were set up for RPC-over-RDMA, although they never carried RPC: their
-    /// events explain why.
+    /// Numbers the connections that have events and were set up for RPC-over-RDMA, although they never carried RPC:
+    /// their events explain why.
     #[cold]
     pub(super) fn release_early_events(&mut self) {
         let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
@@ -649,9 +651,9 @@ impl Flow {
         !(events.is_empty() && early.is_empty() && released.is_empty())
     }
 
-    /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier frames
-    /// are among them if the last frame confirmed them, or is the first with RPC, and after [`Flow::finish`] those of
-    /// connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
+    /// Iterates over the transport events of the last frame, on connections that have carried RPC. Events of earlier
+    /// frames are among them if the last frame confirmed them, or is the first with RPC, and after [`Flow::finish`]
+    /// those of connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
         let TransportEvents { events, early, early_connections, released, .. } =

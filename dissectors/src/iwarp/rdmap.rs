@@ -260,8 +260,8 @@ impl RdmapOpcode {
         })
     }
 
-    /// Returns the length in bytes of what follows the headers of DDP, if all messages with the opcode have the same. RFC 5040
-    /// section 4.4; RFC 7306 sections 5.2 and 6.
+    /// Returns the length in bytes of what follows the headers of DDP, if all messages with the opcode have the same.
+    /// RFC 5040 section 4.4; RFC 7306 sections 5.2 and 6.
     pub const fn fixed_length(self) -> Option<usize> {
         match self {
             Self::READ_REQUEST => Some(ReadRequest::LENGTH),

@@ -1,7 +1,7 @@
 //! Tunnels: datagrams and frames inside IP datagrams, from overlay networks and mirror ports.
 //!
-//! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MAX_TUNNELS`] nested tunnels. The
-//! addresses of a [`Datagram`] are those of the innermost one.
+//! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MAX_TUNNELS`] nested tunnels.
+//! The addresses of a [`Datagram`] are those of the innermost one.
 
 use super::link::{self, EtherType};
 use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, ip};

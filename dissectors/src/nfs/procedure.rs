@@ -154,8 +154,8 @@ macro_rules! programs {
                 }
             }
 
-            /// Returns `true` if the arguments can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5). Those of
-            /// COMPOUND can, depending on its operations.
+            /// Returns `true` if the arguments can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5).
+            /// Those of COMPOUND can, depending on its operations.
             pub fn has_eligible_arguments(self) -> bool {
                 match self {
                     $(Self::$variant(procedure) => $($room)::+::Args::is_ddp_eligible(procedure),)*
@@ -164,8 +164,8 @@ macro_rules! programs {
                 }
             }
 
-            /// Returns `true` if the results can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5). Those of
-            /// COMPOUND can, depending on its operations.
+            /// Returns `true` if the results can have a DDP-eligible item (RFC 8267 sections 4, 5.2, 6.1 and 6.5).
+            /// Those of COMPOUND can, depending on its operations.
             pub fn has_eligible_results(self) -> bool {
                 match self {
                     $(Self::$variant(procedure) => $($room)::+::Results::is_ddp_eligible(procedure),)*

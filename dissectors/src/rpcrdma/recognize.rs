@@ -88,8 +88,8 @@ pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
     is_cut && length >= MIN_HEADER_BYTES && words().unwrap_or(true)
 }
 
-/// Returns `true` if the payload of a Send is a version 1 RDMA_DONE. It is evidence of RPC-over-RDMA, but too short to be
-/// sufficient.
+/// Returns `true` if the payload of a Send is a version 1 RDMA_DONE. It is evidence of RPC-over-RDMA, but too short to
+/// be sufficient.
 pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
     let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);

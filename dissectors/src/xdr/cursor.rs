@@ -71,8 +71,8 @@ pub enum XdrError {
     },
     /// The message is in a chunk according to its RPC-over-RDMA header, but no chunk holds it (RFC 8166 section 4.5.2).
     NoMessage,
-    /// The chunk of a data item is longer or shorter than the item (RFC 8166 sections 3.4.5.2 and 3.4.6.2). The rest of the
-    /// message is decoded.
+    /// The chunk of a data item is longer or shorter than the item (RFC 8166 sections 3.4.5.2 and 3.4.6.2). The rest of
+    /// the message is decoded.
     ChunkLength {
         /// Offset of the item's length.
         at: usize,
@@ -460,8 +460,8 @@ impl<'a> Cursor<'a> {
         (item.position.is_some_and(|position| position as usize == self.unreduced_position())).then_some(item)
     }
 
-    /// Takes the chunk of a DDP-eligible item, whose length precedes this position: the Read chunk at this position, or the
-    /// Write chunk of the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
+    /// Takes the chunk of a DDP-eligible item, whose length precedes this position: the Read chunk at this position, or
+    /// the Write chunk of the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
     pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
         let item = match self.chunks.first()?.position {
             Some(_) => {
@@ -496,8 +496,8 @@ impl<'a> Cursor<'a> {
         });
     }
 
-    /// Takes the Write chunk of an item of this length that is not DDP-eligible. Returns `None` if the message can hold the
-    /// item inline, or if the next chunk with data has another length.
+    /// Takes the Write chunk of an item of this length that is not DDP-eligible. Returns `None` if the message can hold
+    /// the item inline, or if the next chunk with data has another length.
     pub(super) fn take_ineligible_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
         let with_roundup = length as usize + roundup(length as usize);
         if self.chunks.first()?.position.is_some() || with_roundup <= self.remaining() {

@@ -47,9 +47,9 @@ enum CompiledFileDataMode {
 
 /// Convert captures to a trace for replay
 ///
-/// A trace has the calls and replies of a capture with their data, chunks and times, and records the origin and the uses of
-/// each filehandle, stateid and other identifier. RDMA (RoCE, InfiniBand, iWARP), TCP and UDP captures are supported.
-/// docs/trace.md describes the file format.
+/// A trace has the calls and replies of a capture with their data, chunks and times, and records the origin and the
+/// uses of each filehandle, stateid and other identifier. RDMA (RoCE, InfiniBand, iWARP), TCP and UDP captures are
+/// supported. docs/trace.md describes the file format.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, even if packets are missing\n  \
     2  usage error, read error (the trace has everything before it) or write error\n"))]

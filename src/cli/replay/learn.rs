@@ -32,9 +32,9 @@ const MAX_MISMATCHES: usize = 1 << 16;
 
 /// Infer tolerance rules from a known good server
 ///
-/// Run the trace twice, in separate directories, and write rules for replies that differ from the captured ones. Review the
-/// rules before using them with 'replay run --rules': differences covered by a rule are no longer reported. Differences in
-/// status, names and file data are written as comments only.
+/// Run the trace twice, in separate directories, and write rules for replies that differ from the captured ones. Review
+/// the rules before using them with 'replay run --rules': differences covered by a rule are no longer reported.
+/// Differences in status, names and file data are written as comments only.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  2  usage error, \
     invalid trace, or request refused by the server\n  4  server unreachable\n  6  protocol error by this program\n"))]

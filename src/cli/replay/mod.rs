@@ -20,9 +20,9 @@ use super::ExitStatus;
 
 /// Replay captured traffic against a server
 ///
-/// With FILE and --server, perform all steps: compile the capture to a trace, plan the replay, create the initial tree in a
-/// separate directory on the server, send the calls, compare the replies with the captured ones, and check the final state of
-/// the files. Each step is also a subcommand.
+/// With FILE and --server, perform all steps: compile the capture to a trace, plan the replay, create the initial tree
+/// in a separate directory on the server, send the calls, compare the replies with the captured ones, and check the
+/// final state of the files. Each step is also a subcommand.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -29,9 +29,10 @@ const DEFAULT_SHOWN_OBJECTS: usize = 20;
 
 /// Show the replay plan of a trace
 ///
-/// Each step is planned as run, synthesized (run with substitutes for information missing from the capture), skipped (not
-/// needed) or unreplayable. Reasons are listed with their first frames. The tree lists the files and directories that exist
-/// before the first step, as far as the steps reveal them; seeding creates it. docs/plan.schema.json describes the JSON.
+/// Each step is planned as run, synthesized (run with substitutes for information missing from the capture), skipped
+/// (not needed) or unreplayable. Reasons are listed with their first frames. The tree lists the files and directories
+/// that exist before the first step, as far as the steps reveal them; seeding creates it. docs/plan.schema.json
+/// describes the JSON.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the plan was printed\n  \
     2  usage error or invalid trace\n"))]

@@ -46,8 +46,8 @@ pub(super) const EXAMPLES: &str =
 /// Run a trace against a server and compare the replies
 ///
 /// Unless --seeded is given, create the initial tree of the trace in a separate directory. Send each call with the
-/// filehandles, stateids, sessions and slots of the live server, and compare each reply with the captured one. Each step ends
-/// in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
+/// filehandles, stateids, sessions and slots of the live server, and compare each reply with the captured one. Each
+/// step ends in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no mismatches\n  1  \
     mismatches found\n  2  usage error, invalid trace or unusable directory\n  3  insufficient coverage: less than \
@@ -92,14 +92,14 @@ enum DelegationModeArg {
 /// How a trace runs, and what is reported.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayRunOptionArgs {
-    /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency) or
-    /// serial (one call in flight per client)
+    /// Order of calls: dependencies (wait for the steps a step depends on), captured (captured order and concurrency)
+    /// or serial (one call in flight per client)
     #[arg(long, value_name = "ORDER", default_value = "dependencies")]
     order: ReplayOrder,
 
-    /// Pace of calls: max (as fast as possible), captured (at the captured times), xN (N times the captured speed), rate=N (N
-    /// calls per second), think-time (captured delay after the previous reply) or queue-depth (at most the captured number
-    /// of calls in flight)
+    /// Pace of calls: max (as fast as possible), captured (at the captured times), xN (N times the captured speed),
+    /// rate=N (N calls per second), think-time (captured delay after the previous reply) or queue-depth (at most the
+    /// captured number of calls in flight)
     #[arg(long, value_name = "PACE", default_value = "max")]
     pace: ReplayPace,
 

@@ -20,8 +20,8 @@ pub(super) const EXAMPLES: &str =
 
 /// Create the initial tree of a trace on a server
 ///
-/// Create the files, directories and links that exist before the first step, with their sizes and the content that is read
-/// before it is written. They are created through NFS in a separate directory; nothing else is modified.
+/// Create the files, directories and links that exist before the first step, with their sizes and the content that is
+/// read before it is written. They are created through NFS in a separate directory; nothing else is modified.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
     invalid trace, or request refused by the server\n  4  server unreachable\n"))]

@@ -112,8 +112,8 @@ impl FieldTreeWriter {
         &self.lines
     }
 
-    /// Adds the findings: under the line of their field in the message that breaks the rule, else behind the summary. `messages` are
-    /// the lines and frames of the Call and of the Reply.
+    /// Adds the findings: under the line of their field in the message that breaks the rule, else behind the summary.
+    /// `messages` are the lines and frames of the Call and of the Reply.
     fn add_findings(
         &mut self,
         findings: &[Finding],

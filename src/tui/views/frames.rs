@@ -120,8 +120,8 @@ fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
         }
         app.areas.headings.push((Rect { x, width: to - x + 1, height: 1, ..head }, number));
         if is_shown && column == by {
-            // The sign follows the name. A name at the right end of its column moves to the left for it; the mark column
-            // provides the first one's place.
+            // The sign follows the name. A name at the right end of its column moves to the left for it; the mark
+            // column provides the first one's place.
             let moved = u16::from(column.is_at_right());
             let x = (head.x + columns(start)).saturating_sub(moved);
             let name = text.get(start..end).unwrap_or_default();

@@ -165,8 +165,8 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
 }
 
 /// A server may grant delegations that the capture does not have, and no step returns them: with an OPEN, with the OPEN
-/// that reclaims one (Linux 7.2), or for a directory. While a client holds one, DESTROY_CLIENTID fails (RFC 8881 section
-/// 18.50.3).
+/// that reclaims one (Linux 7.2), or for a directory. While a client holds one, DESTROY_CLIENTID fails (RFC 8881
+/// section 18.50.3).
 #[test]
 fn rfc8881_section_10_4_delegations_that_the_capture_does_not_have_are_returned() {
     for (delegations, is_returned) in

@@ -138,8 +138,8 @@ impl BaselineRecorder {
     /// Returns the baseline at the end of the capture, which had these totals.
     ///
     /// # Errors
-    /// Returns [`BaselineRecordError::TooLarge`] if the baseline did not fit into its memory, or an error if the temporary
-    /// file cannot be written.
+    /// Returns [`BaselineRecordError::TooLarge`] if the baseline did not fit into its memory, or an error if the
+    /// temporary file cannot be written.
     pub fn finish(
         mut self,
         totals: &ComparedCaptureSummary,

@@ -1,8 +1,8 @@
 //! The reader of the baseline text.
 //!
 //! A baseline is redundant for readability: counts follow from Transactions, and header names from their texts. So each
-//! Transaction that was read is written again and must give the same lines, and so must the parts before the Transactions,
-//! when all of these are known: every line is checked, none is repeated, and none contradicts another.
+//! Transaction that was read is written again and must give the same lines, and so must the parts before the
+//! Transactions, when all of these are known: every line is checked, none is repeated, and none contradicts another.
 //!
 //! The file is read twice: to check it, and for its records. Memory holds the parts before the Transactions, and one
 //! Transaction.
@@ -164,8 +164,8 @@ impl BaselineFile {
     /// Reads and checks a baseline, in `max_bytes` bytes.
     ///
     /// # Errors
-    /// Returns an error for a line that is malformed, contradicts other lines, or is of another version, or if a part does
-    /// not fit into the memory.
+    /// Returns an error for a line that is malformed, contradicts other lines, or is of another version, or if a part
+    /// does not fit into the memory.
     pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
         let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;

@@ -129,8 +129,8 @@ fn the_records_of_a_baseline_are_at_the_places_where_they_were() {
     }
 }
 
-/// Returns the Transactions of a capture of which a byte of each frame, `seed` times its number behind the UDP header, is
-/// another.
+/// Returns the Transactions of a capture of which a byte of each frame, `seed` times its number behind the UDP header,
+/// is another.
 fn damaged(name: &str, seed: u64) -> Vec<Transaction> {
     drained(read_damaged(name, |number, bytes| {
         let at = 42 + (number * seed % 160) as usize;

@@ -1,8 +1,8 @@
-//! Records that come after their successors were taken: a Transaction without a Reply comes when its capture ends, or when
-//! it is evicted.
+//! Records that come after their successors were taken: a Transaction without a Reply comes when its capture ends, or
+//! when it is evicted.
 //!
-//! Late records wait until they fill a quarter of the window. Then those of both sides are paired with each other and with
-//! records without partners, and half of the rest become records without partners.
+//! Late records wait until they fill a quarter of the window. Then those of both sides are paired with each other and
+//! with records without partners, and half of the rest become records without partners.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,8 @@ struct LateRecordCandidate<'q> {
     is_taken: bool,
 }
 
-/// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a partner.
+/// Indices of a pair: of each side, `true` and the index of a late record, or `false` and that of one without a
+/// partner.
 type LateRecordPair = [(bool, usize); 2];
 
 impl Comparison {

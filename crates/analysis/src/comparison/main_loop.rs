@@ -11,8 +11,8 @@ impl Comparison {
     /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
     /// Differences come in frame order if both captures fit in the window
-    /// ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)) and their differences in the memory, otherwise in frame order
-    /// within each part.
+    /// ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)) and their differences in the memory, otherwise in frame
+    /// order within each part.
     ///
     /// # Errors
     /// Returns the first error of `tell`, which ends the comparison.

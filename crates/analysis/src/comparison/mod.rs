@@ -285,7 +285,8 @@ impl Comparison {
         }
     }
 
-    /// Finishes the comparison at the end of both captures. Calls `receive` if the differences have filled their memory.
+    /// Finishes the comparison at the end of both captures. Calls `receive` if the differences have filled their
+    /// memory.
     fn finish(&mut self, receive: &mut DifferenceReceiver<'_>) {
         self.pair_clients(true);
         for mut lane in std::mem::take(&mut self.queues) {

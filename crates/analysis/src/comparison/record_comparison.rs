@@ -270,8 +270,8 @@ fn is_missing_or_extra(kind: DifferenceKind) -> bool {
 }
 
 impl RecordComparer<'_> {
-    /// Compares two records. [`IdentityMap::differences`] reports identities that map to different objects when all pairs are
-    /// known.
+    /// Compares two records. [`IdentityMap::differences`] reports identities that map to different objects when all
+    /// pairs are known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
         let terms = ComparePolicy::new(self.options, a, b);
         let mut found =

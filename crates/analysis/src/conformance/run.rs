@@ -125,8 +125,8 @@ impl ConformanceRun {
         findings
     }
 
-    /// Judges a Transaction, and returns its findings, the most severe first: also the violations in it that count for a
-    /// finding about its connection.
+    /// Judges a Transaction, and returns its findings, the most severe first: also the violations in it that count for
+    /// a finding about its connection.
     pub fn check(
         &mut self,
         key: Option<TransactionKey>,

@@ -66,8 +66,8 @@ impl FindingPattern {
         }
     }
 
-    /// Returns `true` if the pattern denies the finding. A pattern with `*` denies errors and warnings, and the id of a rule its
-    /// infos, too; the deviation of a known implementation is denied by its severity only.
+    /// Returns `true` if the pattern denies the finding. A pattern with `*` denies errors and warnings, and the id of a
+    /// rule its infos, too; the deviation of a known implementation is denied by its severity only.
     pub fn denies(&self, finding: &Finding) -> bool {
         let is_deniable = match self {
             Self::Severity(_) => true,
@@ -133,7 +133,8 @@ pub struct LintConfig {
     pub allow: Vec<FindingPattern>,
     /// Known deviations.
     pub known: Vec<ConfiguredDeviation>,
-    /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not count.
+    /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not
+    /// count.
     pub not_known: Vec<FindingPattern>,
 }
 

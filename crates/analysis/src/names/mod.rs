@@ -57,8 +57,8 @@ pub struct OperationPaths<'n> {
     pub path: Option<&'n [u8]>,
     /// The new path of RENAME and LINK; the destination of COPY and CLONE.
     pub new_path: Option<&'n [u8]>,
-    /// The path of the file that the operation starts from, a directory if it names a file, if the capture truncates the Call
-    /// and `path` is therefore unknown.
+    /// The path of the file that the operation starts from, a directory if it names a file, if the capture truncates
+    /// the Call and `path` is therefore unknown.
     pub start: Option<&'n [u8]>,
 }
 
@@ -150,8 +150,8 @@ impl FileNames {
         self.infer_paths(transaction, reading, facts, true);
     }
 
-    /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data of
-    /// its Reply chunk; then a later copy has the names.
+    /// Adds the names of the Replies that the last frame completed. The first copy of a Reply may come without the data
+    /// of its Reply chunk; then a later copy has the names.
     pub fn infer_from_frame(&mut self, flow: &Flow) {
         if !self.is_enabled() {
             return;

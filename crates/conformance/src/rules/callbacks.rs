@@ -28,8 +28,8 @@ pub(crate) const RULES: &[Rule] = &[
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
             let credit_use = message.transaction.transaction.credit_use;
-            // RFC 8881 section 2.10.6.3: a Call of the server may come before the Reply to the Call of the client that creates or
-            // binds the session.
+            // RFC 8881 section 2.10.6.3: a Call of the server may come before the Reply to the Call of the client that
+            // creates or binds the session.
             let may_be_bound = credit_use.losses > 0 || credit_use.peer_in_flight > 0;
             let is_certain = !may_be_bound && !backchannel.is_uncertain;
             Some(match (backchannel.is_bound, is_certain) {

@@ -20,8 +20,8 @@ const WRITE_CHUNK_BYTES: u64 = 8;
 /// Inline thresholds in bytes that [`threshold_would_save`] considers.
 const LARGER_THRESHOLDS: [u64; 3] = [8 << 10, 16 << 10, 64 << 10];
 
-/// Bytes of a segment below which the RDMA operations of a chunk cost more than its data: one packet of the largest path MTU
-/// takes 4,096 bytes, and a registration has 16 pages at least.
+/// Bytes of a segment below which the RDMA operations of a chunk cost more than its data: one packet of the largest
+/// path MTU takes 4,096 bytes, and a registration has 16 pages at least.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// Judges a message whose data items are in chunks: its length in bytes, had they been inline.

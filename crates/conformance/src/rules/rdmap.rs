@@ -1,14 +1,15 @@
 //! iWARP below RPC-over-RDMA: RFC 5040, RFC 5041, RFC 5044, RFC 6581.
 //!
-//! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP segment. The
-//! order of segments is judged while no FPDU is lost.
+//! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP
+//! segment. The order of segments is judged while no FPDU is lost.
 
 use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, Rule, RuleCheck, RuleVerdict, Severity};
 
-/// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns the values that broke the rule.
+/// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns
+/// the values that broke the rule.
 macro_rules! fault {
     ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
         RuleCheck::Counted(

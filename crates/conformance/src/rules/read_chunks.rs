@@ -24,8 +24,8 @@ fn long_chunk<'t>(message: &ConformanceMessage<'t>) -> Option<&'t Chunk> {
     message.read_chunks().iter().find(|chunk| chunk.position == Some(0))
 }
 
-/// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is there, the
-/// rest of the payload is missing, and the segment is its end or no item lacks its data.
+/// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is
+/// there, the rest of the payload is missing, and the segment is its end or no item lacks its data.
 fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
     let Some(long) = long_chunk(message).filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG)) else {
         return false;
@@ -160,8 +160,8 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }))
 }
 
-/// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if the item is
-/// not known, or if a WRITE wrote less than its data.
+/// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if
+/// the item is not known, or if a WRITE wrote less than its data.
 fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
     let offered = chunk.offered_bytes();
     let position = match chunk.position {
@@ -177,8 +177,8 @@ fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
     item.map_or(1, |item| item.length.into()).min(offered)
 }
 
-/// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed ones, if
-/// it did not read all of them.
+/// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed
+/// ones, if it did not read all of them.
 fn unread_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
     let offered = chunk.offered_bytes();
     let read = chunk.requested_bytes.max(chunk.moved_bytes());

@@ -28,7 +28,8 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
     Some(RuleVerdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
 }
 
-/// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call requests none.
+/// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call
+/// requests none.
 fn min_full_reply_bytes(view: &ConformanceTransaction<'_>) -> Option<u64> {
     let chunks = &view.transaction.write_chunks;
     let reads = view.eligible_reads()?;

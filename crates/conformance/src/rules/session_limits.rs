@@ -25,8 +25,8 @@ fn is_limit_error(status: Option<Nfsstat4>) -> bool {
     )
 }
 
-/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offers: rpcrdma/returned-too-much
-/// judges it, and the length of the Reply is unknown.
+/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offers:
+/// rpcrdma/returned-too-much judges it, and the length of the Reply is unknown.
 fn has_impossible_length(transaction: &ConformanceTransaction<'_>) -> bool {
     let mut segments = transaction.offered_chunks().flat_map(|chunk| &chunk.segments);
     segments.any(|segment| segment.returned_length.is_some_and(|returned| returned > segment.length))

@@ -40,7 +40,8 @@ impl<'t> SessionSlotCall<'t> {
         })
     }
 
-    /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they close.
+    /// Returns the last use of the slot, if it was before this Call: Transactions come in the order in which they
+    /// close.
     fn earlier_use(&self) -> Option<LastSessionSlotUse> {
         self.history.last_use.filter(|last_use| last_use.is_before(self.transaction, self.time))
     }

@@ -363,8 +363,8 @@ fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> 
 /// Maximum number of segments of a chunk that each server accepts. RFC 8267 section 6.4.2.
 const MAX_SEGMENTS: usize = 16;
 
-/// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same slot and
-/// sequence ID.
+/// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same
+/// slot and sequence ID.
 fn is_sent_again(view: &ConformanceTransaction<'_>) -> bool {
     let has_same_xid =
         view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
@@ -419,8 +419,9 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }))
 }
 
-/// Returns `true` if the Call is free of the faults for which a server answers ERR_CHUNK, and has room for each possible Reply:
-/// RFC 8267 section 6.2.2 takes ca_maxresponsesize as the maximum size of a Reply. `false` also means that it is not known.
+/// Returns `true` if the Call is free of the faults for which a server answers ERR_CHUNK, and has room for each
+/// possible Reply: RFC 8267 section 6.2.2 takes ca_maxresponsesize as the maximum size of a Reply. `false` also means
+/// that it is not known.
 fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
     let Some(limits) = view.slot.as_ref().map(|slot| slot.limits) else { return false };
     let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;

@@ -1,6 +1,6 @@
 //! Requirements of the founding documents, by their sections, and the rules that check them. 000 is
-//! nfs-direct-data-placement, 001 draft-ietf-nfsv4-rpcrdma-cm-pvt-data-02, 002 draft-ietf-nfsv4-rfc5667bis-02, 003 "NFS over
-//! RDMA" (SIGCOMM 2003), 004 draft-talpey-nfsv4-rdma-sess-01.
+//! nfs-direct-data-placement, 001 draft-ietf-nfsv4-rpcrdma-cm-pvt-data-02, 002 draft-ietf-nfsv4-rfc5667bis-02, 003 "NFS
+//! over RDMA" (SIGCOMM 2003), 004 draft-talpey-nfsv4-rdma-sess-01.
 
 use std::collections::BTreeSet;
 
@@ -65,8 +65,8 @@ fn expect_information(rule: &'static str, is_expected: bool, conversation: impl 
     }
 }
 
-/// 003 section 5: "there is no hope of direct data placement for large data chunks in a wrapped message". Figure 14: the
-/// wrapped message may be an opaque chunk as a whole.
+/// 003 section 5: "there is no hope of direct data placement for large data chunks in a wrapped message". Figure 14:
+/// the wrapped message may be an opaque chunk as a whole.
 #[test]
 fn seed_003_5_no_part_of_a_wrapped_message_is_placed() {
     expect(&[("gss/reduced", CLIENT)], |scene| {
@@ -140,8 +140,8 @@ fn seed_003_9_4_the_end_of_a_connection_is_tied_to_its_cause() {
     }
 }
 
-/// 003 section 9.4, as the transports report it: RNR NAK and NAK Invalid Request of RoCE, and Terminate of iWARP with "no
-/// buffer available" and "DDP message too long for available buffer" (RFC 5041 section 7.2).
+/// 003 section 9.4, as the transports report it: RNR NAK and NAK Invalid Request of RoCE, and Terminate of iWARP with
+/// "no buffer available" and "DDP message too long for available buffer" (RFC 5041 section 7.2).
 #[test]
 fn seed_003_9_4_what_the_transport_reports_is_tied_to_the_end_of_the_connection() {
     const NAK_INVALID_REQUEST: u8 = 0x61;
@@ -179,8 +179,8 @@ fn seed_003_9_4_what_the_transport_reports_is_tied_to_the_end_of_the_connection(
     }
 }
 
-/// 000 section 3: "Results returned by direct placement MUST NOT be returned by other methods, e.g., by Read chunk list or
-/// inline", and the sum of the segments "MUST be large enough to accept the result".
+/// 000 section 3: "Results returned by direct placement MUST NOT be returned by other methods, e.g., by Read chunk list
+/// or inline", and the sum of the segments "MUST be large enough to accept the result".
 #[test]
 fn seed_000_3_a_result_with_a_buffer_is_returned_in_it_alone() {
     expect(&[], |scene| {
@@ -229,8 +229,8 @@ fn seed_000_4_a_write_list_without_a_result_for_it_is_named() {
     expect(&[("rpcrdma/write-list-unneeded", CLIENT)], |scene| getattr(scene, true));
 }
 
-/// 002 section 5: "An NFS version 4 server supporting RPC-over-RDMA on such a network MUST use the alternative well-known port
-/// number"; servers of versions 2 and 3 may choose any.
+/// 002 section 5: "An NFS version 4 server supporting RPC-over-RDMA on such a network MUST use the alternative
+/// well-known port number"; servers of versions 2 and 3 may choose any.
 #[test]
 fn seed_002_5_a_server_of_version_4_has_the_well_known_port() {
     for (port, rules) in
@@ -311,8 +311,8 @@ fn seed_002_3_too_little_memory_is_named_with_either_answer() {
     }
 }
 
-/// 002 section 4.2: "An NFS client provides a Reply chunk when the maximum possible reply size is larger than the client's
-/// responder inline threshold".
+/// 002 section 4.2: "An NFS client provides a Reply chunk when the maximum possible reply size is larger than the
+/// client's responder inline threshold".
 #[test]
 fn seed_002_4_2_a_long_reply_that_was_not_needed_is_reported() {
     for (length, is_unneeded) in [(3000, true), (5000, false)] {
@@ -412,8 +412,8 @@ fn seed_001_5_1_send_with_invalidate_needs_both_flags_and_a_handle_of_its_call()
     });
 }
 
-/// 004 sections 2.1.4 and 3.2: a stream id in the range of the limit that the server granted, and exactly one execution of
-/// each request.
+/// 004 sections 2.1.4 and 3.2: a stream id in the range of the limit that the server granted, and exactly one execution
+/// of each request.
 #[test]
 fn seed_004_2_1_4_slots_stay_in_range_and_requests_execute_once() {
     expect(&[], |scene| {
@@ -468,8 +468,8 @@ fn seed_004_2_2_4_a_reply_comes_on_the_connection_of_its_call() {
     expect(&[("rpc/reply-elsewhere", SERVER)], |scene| conversation(scene, true));
 }
 
-/// 004 section 2.4: "The client must not send more requests than the number which the server has previously advertised, or in
-/// the case of the first request, only one", and "a server may wish to reduce the number of credits".
+/// 004 section 2.4: "The client must not send more requests than the number which the server has previously advertised,
+/// or in the case of the first request, only one", and "a server may wish to reduce the number of credits".
 #[test]
 fn seed_004_2_4_requests_stay_within_the_credits_and_their_reduction_is_reported() {
     for (credits, rules) in [(2, &[][..]), (1, &[("rpcrdma/credit-exceeded", CLIENT)])] {
@@ -494,8 +494,8 @@ fn seed_004_2_4_requests_stay_within_the_credits_and_their_reduction_is_reported
     }
 }
 
-/// 004 section 2.5: no retransmission on a living connection; after its loss, operations that are replayed use the handles of
-/// the most recent request.
+/// 004 section 2.5: no retransmission on a living connection; after its loss, operations that are replayed use the
+/// handles of the most recent request.
 #[test]
 fn seed_004_2_5_requests_are_repeated_on_another_connection_with_new_handles() {
     expect(&[("rpc/resent-here", CLIENT)], |scene| {
@@ -539,8 +539,8 @@ fn seed_004_2_5_requests_are_repeated_on_another_connection_with_new_handles() {
     }
 }
 
-/// 004 section 2.6: a client is subject to revocation of its delegations "if the back channel is lost". RFC 8881 section 18.46.3:
-/// CB_PATH_DOWN, CB_PATH_DOWN_SESSION and BACKCHANNEL_FAULT; the others are not about it.
+/// 004 section 2.6: a client is subject to revocation of its delegations "if the back channel is lost". RFC 8881
+/// section 18.46.3: CB_PATH_DOWN, CB_PATH_DOWN_SESSION and BACKCHANNEL_FAULT; the others are not about it.
 #[test]
 fn seed_004_2_6_a_server_that_has_lost_the_back_channel_says_so() {
     for flags in (0..13).map(|bit| 1 << bit) {

@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 use crate::trace::file_format::{TraceConnection, TraceTransport};
 use crate::trace::{NONE, TraceCaller, TraceProcedure};
 
-/// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at the
-/// end.
+/// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at
+/// the end.
 const ENDPOINT_BYTES: usize =
     4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(TraceHostIdentity, u32)>());
 

@@ -2,8 +2,8 @@
 //!
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
-//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`], [`overlapping_changes`]) and
-//!   pace ([`pacer`], [`think_time`]);
+//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`],
+//!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
 //! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;

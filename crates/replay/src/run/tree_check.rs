@@ -1,9 +1,9 @@
 //! Tree check: compares the files on the server after a run with those that the steps must have left.
 //!
-//! The tree of the trace is [updated](InferredTree::with_current_state) by the steps that were executed as recorded, which gives
-//! the object of each name and the contents of files. Effects of steps that were not sent or went otherwise are not
-//! expected. At the end the directories are listed, and type, size, mode, link text and written content of the objects
-//! are read, through NFS as in seeding.
+//! The tree of the trace is [updated](InferredTree::with_current_state) by the steps that were executed as recorded,
+//! which gives the object of each name and the contents of files. Effects of steps that were not sent or went otherwise
+//! are not expected. At the end the directories are listed, and type, size, mode, link text and written content of the
+//! objects are read, through NFS as in seeding.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};

@@ -60,8 +60,8 @@ pub enum FileOperationRefusal {
 }
 
 impl FileOperationRefusal {
-    /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning. RFC
-    /// 1813 section 2.6, RFC 8881 section 15.1.
+    /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
+    /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     pub fn status(&self) -> Option<Nfsstat4> {
         match self {
             Self::V3(status) => Some(Nfsstat4(status.0)),
@@ -103,8 +103,8 @@ impl fmt::Display for FileOperationRefusal {
     }
 }
 
-/// Explains a status during setup, and suggests a remedy. `None` for other statuses. The statuses of NFSv3 and MOUNT have
-/// the numbers of those of NFSv4.
+/// Explains a status during setup, and suggests a remedy. `None` for other statuses. The statuses of NFSv3 and MOUNT
+/// have the numbers of those of NFSv4.
 pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
     Some(match status {
         Nfsstat4::NFS4ERR_ROFS => "read-only file system: export it read-write",

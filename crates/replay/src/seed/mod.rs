@@ -1,8 +1,8 @@
 //! Seeding: creates the directory of a run with the tree that a trace expects.
 //!
-//! A run has its own directory in the export, with two subdirectories: [`TREE_DIRECTORY`], which represents the root of the
-//! captured server, and [`NAMELESS_DIRECTORY`], for objects whose names were not captured. Everything is created through NFS. The
-//! export itself gets no other new name than the run's directory.
+//! A run has its own directory in the export, with two subdirectories: [`TREE_DIRECTORY`], which represents the root of
+//! the captured server, and [`NAMELESS_DIRECTORY`], for objects whose names were not captured. Everything is created
+//! through NFS. The export itself gets no other new name than the run's directory.
 //!
 //! - [`removal`]: removes the directory;
 //! - [`file_server_client`]: the file operations of a server; [`v3`], [`v4`]: their implementations.

@@ -17,7 +17,8 @@ use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Number of bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Memory of a step in the reorder buffer without its bytes, with an allocation and a heap that has room for twice as many.
+/// Memory of a step in the reorder buffer without its bytes, with an allocation and a heap that has room for twice as
+/// many.
 const PENDING_STEP_BYTES: usize = 2 * size_of::<TraceStepReorderEntry>() + 16;
 
 /// A step in the reorder buffer: time, ID and encoded bytes.
@@ -42,8 +43,8 @@ pub struct TraceWriter<W> {
 }
 
 impl<W: Write + Seek> TraceWriter<W> {
-    /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes` bytes,
-    /// and the offsets of data `content_bytes`.
+    /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes`
+    /// bytes, and the offsets of data `content_bytes`.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.

@@ -1,7 +1,7 @@
 //! The current state of the tree after the executed steps: bindings of names and contents of files.
 //!
-//! A tree with [current state](InferredTree::with_current_state) tracks it in addition to the initial state. State that a step
-//! left uncertain is not reported.
+//! A tree with [current state](InferredTree::with_current_state) tracks it in addition to the initial state. State that
+//! a step left uncertain is not reported.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -50,7 +50,8 @@ pub struct CurrentFileState {
 }
 
 impl CurrentFileState {
-    /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the file.
+    /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
+    /// file.
     pub fn known_extents(&self) -> impl Iterator<Item = CurrentFileExtent> {
         let size = self.size.unwrap_or(0);
         let tail = self.tail_zeros_from.filter(|_| !self.has_too_many_extents).map(|from| {
@@ -83,7 +84,8 @@ pub struct CurrentFileExtent {
 pub enum ExtentContent {
     /// Bytes of a payload of a Call, from this position in the payload on.
     Payload(TracePayload, u64),
-    /// Zeros, as far as the file reaches: of DEALLOCATE (RFC 7862 section 15.4), and where a file has grown without data.
+    /// Zeros, as far as the file reaches: of DEALLOCATE (RFC 7862 section 15.4), and where a file has grown without
+    /// data.
     Zeros,
 }
 
@@ -251,14 +253,13 @@ impl InferredTree {
                 file.tail_zeros_from = file.tail_zeros_from.map(|tail| tail.max(size));
             }
             // What a shorter file has after its end when it grows again is unknown.
-            let end = file.extents.iter().map(|extent| extent.range.1).max().unwrap_or(0);
-            let is_shorter = file.size.is_some_and(|known| size < known);
-            file.size = Some(size);
-            if is_shorter {
+            if file.size.is_some_and(|known| size < known) {
                 file.tail_zeros_from = None;
-            } else {
-                file.tail_zeros_from.get_or_insert(size.max(end));
+            } else if file.tail_zeros_from.is_none() {
+                let end = file.extents.iter().map(|extent| extent.range.1).max().unwrap_or(0);
+                file.tail_zeros_from = Some(size.max(end));
             }
+            file.size = Some(size);
         }
         file.mode = attributes.mode.or(file.mode);
     }
@@ -357,8 +358,8 @@ impl InferredTree {
         }
     }
 
-    /// Returns the known content of a range of a file, moved so that it starts at `to`. Empty if the content is uncertain,
-    /// for example because another step is in flight.
+    /// Returns the known content of a range of a file, moved so that it starts at `to`. Empty if the content is
+    /// uncertain, for example because another step is in flight.
     pub(super) fn moved_current_extents(
         &self,
         id: InferredObjectId,

@@ -257,11 +257,15 @@ fn operation<'s>(
             let end = asked.cl_dst_offset.saturating_add(asked.cl_count);
             if let Some(id) = current.object.filter(|_| asked.cl_count > 0 && now != 0) {
                 let rest = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
-                walk.tree.record_write(id, end, rest, now);
+                walk.tree.remove_current_range(id, end, rest);
             }
         }
+        // The range that they wrote is unknown, and so is the content. The initial content remains.
         (Args::WRITE_SAME(_) | Args::LAYOUTCOMMIT(_), _) if is_done => {
-            record_copy(walk, current.object, 0, 0, None);
+            if let Some(id) = current.object.filter(|_| now != 0) {
+                walk.tree.remove_current_range(id, 0, u64::MAX);
+                walk.tree.set_current_size(id, None);
+            }
         }
         (Args::REMOVE(asked), _) if is_done => {
             if let Some(parent) = current.object {

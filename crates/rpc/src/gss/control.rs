@@ -155,8 +155,8 @@ impl GssContext {
         }
     }
 
-    /// Returns the Call that destroys this context, and the protection that its Reply must be [signed](Self::verify_reply)
-    /// with. RFC 2203 section 5.4.
+    /// Returns the Call that destroys this context, and the protection that its Reply must be
+    /// [signed](Self::verify_reply) with. RFC 2203 section 5.4.
     ///
     /// # Errors
     /// Returns an error if the context has expired.

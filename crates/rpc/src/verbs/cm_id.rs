@@ -61,8 +61,8 @@ impl SharedRdmaCmId {
 
 impl Drop for SharedRdmaCmId {
     fn drop(&mut self) {
-        // SAFETY: created by `RdmaCmIdSetup::new`, destroyed once; all its events were acknowledged as they were read, and no
-        // queue pair uses it any more, as each owns a reference until its own end.
+        // SAFETY: created by `RdmaCmIdSetup::new`, destroyed once; all its events were acknowledged as they were read,
+        // and no queue pair uses it any more, as each owns a reference until its own end.
         unsafe { ffi::rdma_destroy_id(self.pointer()) };
     }
 }

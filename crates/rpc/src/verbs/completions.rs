@@ -219,8 +219,8 @@ impl CompletionQueue {
         Ok(count)
     }
 
-    /// Requests a signal for the next completion, unless a request is pending: a signal not yet [consumed](Self::consume_signal).
-    /// Poll after this, as completions that came before are not signalled.
+    /// Requests a signal for the next completion, unless a request is pending: a signal not yet
+    /// [consumed](Self::consume_signal). Poll after this, as completions that came before are not signalled.
     ///
     /// # Errors
     /// Returns an error if the device is gone.

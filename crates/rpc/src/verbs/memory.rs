@@ -3,8 +3,8 @@
 //! completion that ends that use.
 //!
 //! A server need not comply: a handle that it received stays valid until it is invalidated. So memory that servers may
-//! write to is never visible as a slice of a buffer: the data is in [`VerbsServerWrittenData`], a copy unless the handle has
-//! ended.
+//! write to is never visible as a slice of a buffer: the data is in [`VerbsServerWrittenData`], a copy unless the
+//! handle has ended.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;

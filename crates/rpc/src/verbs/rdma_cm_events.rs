@@ -46,7 +46,8 @@ pub(crate) struct RdmaCmEvent {
     pub(crate) kind: RdmaCmEventKind,
     /// Zero, a negative errno, or for a rejection over InfiniBand and RoCE the positive reason of its CM.
     pub(crate) status: i32,
-    /// The private data of the peer; empty except for [`RdmaCmEventKind::Established`] and [`RdmaCmEventKind::Rejected`].
+    /// The private data of the peer; empty except for [`RdmaCmEventKind::Established`] and
+    /// [`RdmaCmEventKind::Rejected`].
     pub(crate) private_data: Vec<u8>,
 }
 

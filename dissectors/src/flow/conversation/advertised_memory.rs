@@ -1,7 +1,7 @@
 //! Memory that messages advertise: lookup of the segment of an RDMA operation.
 //!
-//! An operation may access several segments of one chunk that are adjacent in memory and have one handle, because the Call
-//! offers all of the range (RFC 8166 section 3.4.3).
+//! An operation may access several segments of one chunk that are adjacent in memory and have one handle, because the
+//! Call offers all of the range (RFC 8166 section 3.4.3).
 
 use std::collections::hash_map::Entry;
 
@@ -17,8 +17,8 @@ use super::RpcConversation;
 pub(super) const MAX_ADJACENT: usize = 256;
 
 impl RpcConversation {
-    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered` is the Call that was just
-    /// answered. Empty if too many segments would have to be examined: hostile captures have many.
+    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered` is the Call that was
+    /// just answered. Empty if too many segments would have to be examined: hostile captures have many.
     pub(in crate::flow) fn unread_ranges(
         &self,
         ledger: &TransactionTable,
@@ -76,8 +76,8 @@ impl RpcConversation {
             .is_some()
     }
 
-    /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other segments of
-    /// the chunk contain the rest; open Transactions take precedence.
+    /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other
+    /// segments of the chunk contain the rest; open Transactions take precedence.
     pub(super) fn find_segment(
         &self,
         ledger: &TransactionTable,

@@ -30,8 +30,8 @@ impl RpcConversation {
         if self.has_cut_lists { UndecodedReason::CutAdvertisement } else { otherwise }
     }
 
-    /// Records the last `rest` bytes of a packet, which are behind the segment `owner`: in the segments of the chunk that
-    /// follow. `owner` becomes the last of them. Bytes behind the chunk violate its bounds.
+    /// Records the last `rest` bytes of a packet, which are behind the segment `owner`: in the segments of the chunk
+    /// that follow. `owner` becomes the last of them. Bytes behind the chunk violate its bounds.
     #[cold]
     pub(super) fn record_rest(
         &mut self,
@@ -84,7 +84,8 @@ pub(super) fn unknown_memory(is_read: bool) -> UndecodedReason {
     }
 }
 
-/// Records payload of a chunk. Returns the number of bytes, at the end of the payload, that are behind the segment, too.
+/// Records payload of a chunk. Returns the number of bytes, at the end of the payload, that are behind the segment,
+/// too.
 #[inline]
 pub(super) fn record_payload(
     context: &mut ConversationContext<'_>,

@@ -1,8 +1,8 @@
 //! RDMA Reads and Writes of memory that the peer did not offer for them.
 //!
 //! A capture may lack the Call that offered the memory, or have it later than the access. So an access is reported only
-//! once the owner of the memory has sent a further message without loss, or has refused the access; and without the set-up
-//! of the connection, only some time after the first captured packet.
+//! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
+//! set-up of the connection, only some time after the first captured packet.
 
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionEntry, TransactionKey};

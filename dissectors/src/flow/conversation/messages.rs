@@ -347,8 +347,8 @@ impl RpcConversation {
         })
     }
 
-    /// Returns `true` if what follows the chunk lists may be an RPC message with another XID than its header. Otherwise, the
-    /// lists end elsewhere: a number of segments, or the announcement of a list entry, is wrong.
+    /// Returns `true` if what follows the chunk lists may be an RPC message with another XID than its header.
+    /// Otherwise, the lists end elsewhere: a number of segments, or the announcement of a list entry, is wrong.
     #[cold]
     fn may_have_other_xid(
         &self,

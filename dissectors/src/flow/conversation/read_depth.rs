@@ -24,8 +24,8 @@ struct RdmaReadInFlight {
     length: u32,
 }
 
-/// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the last was
-/// sent: a capture of several queues reorders packets.
+/// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
+/// last was sent: a capture of several queues reorders packets.
 #[derive(Clone, Copy, Debug)]
 struct SuspectedReadDepthExcess {
     frame: FrameNumber,

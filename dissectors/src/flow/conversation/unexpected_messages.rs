@@ -1,7 +1,7 @@
 //! Messages that are malformed, or that the state of their connection does not permit, for transport events.
 //!
-//! A capture may lack the message that permits another one. So such a message is reported only once its receiver has sent a
-//! further message without loss.
+//! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
+//! sent a further message without loss.
 
 use crate::field::NullObserver;
 use crate::flow::statistics::UndecodedReason;
@@ -95,7 +95,8 @@ impl RpcConversation {
         self.record_version1(context, sender, None, TransportEventKind::Undecoded { reason, length, fault });
     }
 
-    /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be identified.
+    /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be
+    /// identified.
     fn record_version1(
         &mut self,
         context: &mut ConversationContext<'_>,
@@ -160,8 +161,8 @@ impl RpcConversation {
         self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
     }
 
-    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message has
-    /// another XID is judged like any other message.
+    /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message
+    /// has another XID is judged like any other message.
     fn fault_of_lone_reply(
         &self,
         context: &ConversationContext<'_>,
@@ -357,15 +358,16 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
     }
 }
 
-/// Returns the XID of an RPC message that follows its RPC-over-RDMA header; `None` if it was not captured, and for RDMA_ERROR.
+/// Returns the XID of an RPC message that follows its RPC-over-RDMA header; `None` if it was not captured, and for
+/// RDMA_ERROR.
 fn inline_xid(message: &CapturedMessage) -> Option<Xid> {
     let is_inline = !message.is_rdma_error() && !message.is_nomsg();
     let xid = message.inline_bytes().first_chunk().filter(|_| is_inline)?;
     Some(Xid(u32::from_be_bytes(*xid)))
 }
 
-/// Returns `true` if a Reply with this XID may answer a Call of another connection, or a Call of `requester` that has the XID
-/// only in its RPC message.
+/// Returns `true` if a Reply with this XID may answer a Call of another connection, or a Call of `requester` that has
+/// the XID only in its RPC message.
 fn may_answer_other_call(context: &ConversationContext<'_>, requester: ConnectionSide, xid: Xid) -> bool {
     let table = &*context.transaction_table;
     if table.open_count() > MAX_COMPARED_CALLS {
@@ -381,8 +383,9 @@ fn may_answer_other_call(context: &ConversationContext<'_>, requester: Connectio
     })
 }
 
-/// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their arguments.
-/// Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section 5.3.3.1).
+/// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their
+/// arguments. Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section
+/// 5.3.3.1).
 fn asks_for_other(before: &CapturedMessage, call: &CapturedMessage) -> bool {
     let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
     let decode = |cursor: &mut Cursor<'_>| {

@@ -60,8 +60,8 @@ pub(super) struct FpduFraming {
     /// `true` if markers inferred from structure were confirmed.
     are_markers_confirmed: bool,
     payload_buffer: FpduPayloadBuffer,
-    /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong CRC
-    /// prove damage.
+    /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong
+    /// CRC prove damage.
     is_proven: bool,
     /// Budget of the FPDU search in the current bytes.
     search_budget: FpduSearchBudget,
@@ -289,8 +289,8 @@ impl FpduFraming {
         true
     }
 
-    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of the next
-    /// FPDU is then unknown.
+    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of
+    /// the next FPDU is then unknown.
     #[inline]
     fn check_request_length(
         &mut self,

@@ -73,8 +73,8 @@ struct SentChunkData {
     attribution: RdmaAttribution,
 }
 
-/// Bytes before the payload of a tagged FPDU, without markers: ULPDU Length (RFC 5044 section 4), DDP and RDMAP control, STag
-/// and tagged offset (RFC 5041 section 4.2).
+/// Bytes before the payload of a tagged FPDU, without markers: ULPDU Length (RFC 5044 section 4), DDP and RDMAP
+/// control, STag and tagged offset (RFC 5041 section 4.2).
 const TAGGED_HEADER_BYTES: u64 = 16;
 
 /// The same with a marker (RFC 5044 section 4.3). No untagged FPDU with a header of RPC-over-RDMA is that short.
@@ -543,8 +543,8 @@ impl IwarpMessages {
         }
     }
 
-    /// Reports retransmissions of the messages and chunk data that overlap a range of retransmitted bytes. A segment with
-    /// a trailer alone is attributed to its message, but is no retransmission of the message.
+    /// Reports retransmissions of the messages and chunk data that overlap a range of retransmitted bytes. A segment
+    /// with a trailer alone is attributed to its message, but is no retransmission of the message.
     pub(super) fn report_retransmission(
         &mut self,
         range: Range<StreamPosition>,

@@ -61,13 +61,13 @@ pub(super) enum IwarpEvent<'a> {
     Operation(RdmaOperation<'a>),
     /// A part of an incomplete message.
     Part,
-    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its kind, if
-    /// that is of interest.
+    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its
+    /// kind, if that is of interest.
     Control(Option<TransportEventKind>),
     /// The stream ends, for this reason.
     Terminate(RdmapTerminate),
-    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose requests
-    /// are known. Only if [`IwarpEventSink::records_events`].
+    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
+    /// requests are known. Only if [`IwarpEventSink::records_events`].
     Fpdu([bool; 4]),
     /// A deviation from the specifications, or damage.
     Transport(TransportEventKind),

@@ -18,8 +18,8 @@ use super::messages::OutstandingRdmaRead;
 use super::payload::FpduPayload;
 use super::unparsed_bytes::UnparsedBytes;
 
-/// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it ends
-/// with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.
+/// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it
+/// ends with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.
 #[cold]
 pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -> Option<TransportEventKind> {
     let fpdu = bytes.get(..header.fpdu_length())?;
@@ -37,8 +37,8 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
     }
 }
 
-/// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such requests: a
-/// wrong CRC if CRCs are used. `run` are the bytes from there on.
+/// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
+/// requests: a wrong CRC if CRCs are used. `run` are the bytes from there on.
 #[cold]
 pub(super) fn fault_of_request_length(
     run: &UnparsedBytes<'_>,
@@ -67,8 +67,8 @@ pub(super) fn pad_value(pad: &[u8]) -> u32 {
     pad.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
 }
 
-/// Returns the deviation of an FPDU whose ULPDU is too short for the headers of a segment, although headers follow. `rest` are
-/// the bytes behind its header.
+/// Returns the deviation of an FPDU whose ULPDU is too short for the headers of a segment, although headers follow.
+/// `rest` are the bytes behind its header.
 #[cold]
 pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault> {
     let (ddp, behind) = DdpControl::decode(rest, 0, &mut NullObserver)?;
@@ -108,7 +108,8 @@ pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: StreamPosition) ->
     }
 }
 
-/// Returns the deviation in the headers of a ULPDU; `None` if there are several, so that the bytes may be no ULPDU at all.
+/// Returns the deviation in the headers of a ULPDU; `None` if there are several, so that the bytes may be no ULPDU at
+/// all.
 fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
     let (ddp, rest) = DdpControl::decode(ulpdu.bytes, 0, &mut NullObserver)?;
     let (rdmap, _) = RdmapControl::decode(rest, 0, &mut NullObserver)?;
@@ -213,8 +214,8 @@ impl DdpSegmentOrder {
         self.first_of.is_some()
     }
 
-    /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the receiver, if all
-    /// of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
+    /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the
+    /// receiver, if all of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
     pub(super) fn check(
         &mut self,
         payload: &FpduPayload<'_>,
@@ -298,8 +299,8 @@ fn continuation_fault(open: &UnfinishedDdpMessage, offset: u64) -> Option<RdmapF
     })
 }
 
-/// Returns the deviation of a segment of a Read Response. A response without bytes need not name its sink (RFC 5041 section
-/// 5.2), so requests without bytes do not count.
+/// Returns the deviation of a segment of a Read Response. A response without bytes need not name its sink (RFC 5041
+/// section 5.2), so requests without bytes do not count.
 fn response_fault(
     stag: Handle,
     message: &UnfinishedDdpMessage,

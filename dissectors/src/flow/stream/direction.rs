@@ -113,8 +113,8 @@ impl PreviousStreamIncarnation {
         Self { directions: halves.map(TcpStreamDirection::to_previous), last_time: times[0].max(times[1]) }
     }
 
-    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation. `peer` is the
-    /// other direction now.
+    /// Returns `true` if a segment in a direction, now `half`, is a copy of one of the previous incarnation. `peer` is
+    /// the other direction now.
     pub(in crate::flow) fn contains_copy(
         &self,
         at: usize,
@@ -228,8 +228,8 @@ impl TcpStreamDirection {
         self.next_position.is_some_and(|next| next > self.from)
     }
 
-    /// Returns `true` if nothing of it was delivered, and bytes before the first captured ones may be missing: its SYN was not
-    /// captured.
+    /// Returns `true` if nothing of it was delivered, and bytes before the first captured ones may be missing: its SYN
+    /// was not captured.
     pub(in crate::flow) fn may_begin_late(&self) -> bool {
         !self.has_bytes() && (self.next_position.is_none() || self.first_sequence.is_none())
     }
@@ -304,8 +304,8 @@ impl TcpStreamDirection {
             && self.next_position.is_none_or(|next| next == self.position_of(sequence))
     }
 
-    /// Returns `true` if bytes from this number on are a retransmission: they were captured before, or fill a gap that the
-    /// receiver reported.
+    /// Returns `true` if bytes from this number on are a retransmission: they were captured before, or fill a gap that
+    /// the receiver reported.
     pub(in crate::flow) fn is_retransmission(&self, sequence: TcpSequence, length: u32) -> bool {
         let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
         let at = self.position_of(sequence);

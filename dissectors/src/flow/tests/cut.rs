@@ -94,14 +94,14 @@ fn private_data_that_was_cut_is_not_absent() {
     assert_eq!(sides(usize::MAX), Some(("present", "present")));
     let mut seen: Vec<_> = (62..400).filter_map(sides).collect();
     seen.dedup();
-    // The fields before the private data of a REQ are longer than a REP with all of its private data, and are used as far
-    // as they were captured.
+    // The fields before the private data of a REQ are longer than a REP with all of its private data, and are used as
+    // far as they were captured.
     assert_eq!(seen, [("cut", "cut"), ("cut", "present"), ("present", "present")]);
     assert_eq!(SidePrivateData::Cut.effective(), None);
 }
 
-/// The fields of a REQ and a REP in front of the cut are used. The service ID and the queue pair number of REQ end at bytes
-/// 16 and 35, the Initiator Depth at 40, the PSN at 47, the path MTU at 51, and the ACK timeout at 96 (InfiniBand
+/// The fields of a REQ and a REP in front of the cut are used. The service ID and the queue pair number of REQ end at
+/// bytes 16 and 35, the Initiator Depth at 40, the PSN at 47, the path MTU at 51, and the ACK timeout at 96 (InfiniBand
 /// Architecture Specification volume 1, section 12.6.5).
 #[test]
 fn infiniband_12_6_5_of_a_set_up_that_was_cut_what_is_there_is_known() {
@@ -135,8 +135,8 @@ fn infiniband_12_6_5_of_a_set_up_that_was_cut_what_is_there_is_known() {
     }
 }
 
-/// A snap length that cuts a header in its chunk lists hides the kind of the message, which its Call shows. RFC 8797 section
-/// 4.1: only a Reply invalidates a handle.
+/// A snap length that cuts a header in its chunk lists hides the kind of the message, which its Call shows. RFC 8797
+/// section 4.1: only a Reply invalidates a handle.
 #[test]
 fn the_kind_of_a_message_that_was_cut_is_known_from_its_call() {
     let target = memory(0xb1, 0, 4096);

@@ -185,7 +185,8 @@ fn a_lost_first_packet_costs_its_own_bytes_however_late_the_reply_comes() {
     }
 }
 
-/// Without a Call that may have offered the memory, the packets of an RDMA Write are counted as undecoded after a second.
+/// Without a Call that may have offered the memory, the packets of an RDMA Write are counted as undecoded after a
+/// second.
 #[test]
 fn packets_of_an_rdma_write_that_no_call_in_flight_offered_do_not_wait() {
     let mut link = Link::new(17);
@@ -567,8 +568,8 @@ fn a_call_under_another_psn_is_sent_again_by_rpc() {
     assert_eq!(ends(&outcome.transactions[0], RpcMessageKind::Call), (1000, DeliveryEvidence::Assumed, 2, 1));
 }
 
-/// RFC 5531 section 9: an XID identifies a Call until its Reply. A Requester that has the Reply may use the XID again, for
-/// an equal Call as well.
+/// RFC 5531 section 9: an XID identifies a Call until its Reply. A Requester that has the Reply may use the XID again,
+/// for an equal Call as well.
 #[test]
 fn an_equal_call_after_an_acknowledged_reply_is_a_new_one() {
     for is_acknowledged in [false, true] {

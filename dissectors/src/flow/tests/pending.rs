@@ -94,7 +94,8 @@ fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
         for (number, bytes) in (1..).zip(&first) {
             feed(&mut flow, number, number as i64, bytes, usize::MAX);
         }
-        // Another Call is answered late, or has the XID of no Reply. Messages 20 seconds apart show that no Call is missing.
+        // Another Call is answered late, or has the XID of no Reply. Messages 20 seconds apart show that no Call is
+        // missing.
         let call = link.send(Client, &getattr_call(if is_forgotten { 7 } else { 8 }));
         feed(&mut flow, 3, 20 * SECOND, &call[0], usize::MAX);
         feed(&mut flow, 4, 40 * SECOND, &link.send(Server, &getattr_reply(7))[0], usize::MAX);

@@ -280,7 +280,8 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
 /// Lowest class: an operation of this class names the COMPOUND regardless of later operations.
 const LOWEST_CLASS: u8 = 1;
 
-/// Highest class of operations that describe a truncated COMPOUND: those of higher classes precede or follow most others.
+/// Highest class of operations that describe a truncated COMPOUND: those of higher classes precede or follow most
+/// others.
 const HIGHEST_NAMING_CLASS: u8 = 5;
 
 /// The operation that names a COMPOUND.

@@ -6,8 +6,9 @@
 //! DELEGRETURN is replaced by its CLOSE. If the captured client had no stateid of the open but the live server returns
 //! one, no step would close it, so this program does.
 //!
-//! A delegation that the live server grants and the captured one did not is returned at once (RFC 7530 section 10.4, RFC
-//! 8881 section 10.4): no step returns it, other users of the file would wait for it, and DESTROY_CLIENTID would fail.
+//! A delegation that the live server grants and the captured one did not is returned at once (RFC 7530 section 10.4,
+//! RFC 8881 section 10.4): no step returns it, other users of the file would wait for it, and DESTROY_CLIENTID would
+//! fail.
 //!
 //! An NFSv4.0 server asks for OPEN_CONFIRM of an unknown open-owner (RFC 7530 section 16.18), for example after a
 //! restart. If the trace has none, this program sends it.

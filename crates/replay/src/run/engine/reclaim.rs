@@ -178,8 +178,8 @@ impl CallIssuer {
         }
     }
 
-    /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program, which
-    /// can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
+    /// Replaces the delegations of a client that the server has forgotten: those of files by opens of this program,
+    /// which can be reclaimed; those of directories, which cannot (RFC 8881 section 10.9.5), by nothing.
     fn replace_delegations(&mut self, restart: &mut ClientReclaim) {
         let client = restart.client;
         for (other, delegation) in self.client_state.take_delegations_of(client) {

@@ -608,8 +608,8 @@ fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
     ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }
 
-/// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`] returns; `content`
-/// returns the bytes of each by index.
+/// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`]
+/// returns; `content` returns the bytes of each by index.
 pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
     content: impl Fn(usize) -> Option<&'s [u8]>,

@@ -27,8 +27,8 @@ pub(super) const RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of captured steps in flight that are counted.
 const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 
-/// The steps of a run that are not finished, in the order and at the pace in which they are to be sent. It neither sends
-/// Calls nor reads Replies.
+/// The steps of a run that are not finished, in the order and at the pace in which they are to be sent. It neither
+/// sends Calls nor reads Replies.
 pub(super) struct StepScheduler<'r, R> {
     pub(super) steps: &'r mut TraceReader<R>,
     /// `true` once all steps were read.
@@ -95,8 +95,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         self.is_exhausted && self.window.count() == 0
     }
 
-    /// Reads steps ahead until `most` are in the window. Calls `notice` for each, with the reason of the plan in it; those
-    /// that the plan does not send are not admitted.
+    /// Reads steps ahead until `most` are in the window. Calls `notice` for each, with the reason of the plan in it;
+    /// those that the plan does not send are not admitted.
     pub(super) fn admit(
         &mut self,
         most: usize,

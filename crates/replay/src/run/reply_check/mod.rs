@@ -184,8 +184,8 @@ impl ReplyChecker {
         self.relations.clear();
     }
 
-    /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does not
-    /// reveal, and verifiers of WRITE and COMMIT then change (RFC 1813 section 3.3.21, RFC 8881 section 18.3.3).
+    /// Records that a connection was lost and replaced: the server may have restarted, which a Call without state does
+    /// not reveal, and verifiers of WRITE and COMMIT then change (RFC 1813 section 3.3.21, RFC 8881 section 18.3.3).
     pub fn record_reconnection(&mut self) {
         self.may_have_restarted = true;
         self.patterns.clear();
@@ -254,8 +254,8 @@ impl ReplyChecker {
     ) -> Vec<(&'static str, [String; 2])> {
         let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
-        if self.relations.has_unknown_file_system(marks) {
-            first.push(("fsid (one)", ["a known file system".to_owned(), "another".to_owned()]));
+        if let Some(fsid) = self.relations.unknown_file_system(marks) {
+            first.push(("fsid (one)", ["a known file system".to_owned(), format!("another, {fsid:#x}")]));
         }
         first
     }

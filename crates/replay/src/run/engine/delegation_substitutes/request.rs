@@ -138,8 +138,8 @@ impl SubstituteOpenRequest {
         stages
     }
 
-    /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation that the live Reply
-    /// lacks: its variable and operation.
+    /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation
+    /// that the live Reply lacks: its variable and operation.
     pub(super) fn of(
         held: &WindowStep,
         step: &TraceStep<'_>,

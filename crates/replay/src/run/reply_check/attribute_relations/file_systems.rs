@@ -19,7 +19,7 @@ impl FileSystemPairs {
         self.live_by_recorded.clear();
     }
 
-    /// Adds a pair. Returns the live fsid that corresponded to the recorded one before.
+    /// Adds a pair, unless the recorded fsid has one. Returns the live fsid of its pair.
     pub(super) fn insert(&mut self, recorded: u128, live: u128) -> u128 {
         if self.live_by_recorded.len() >= MAX_ENTRIES {
             self.clear();

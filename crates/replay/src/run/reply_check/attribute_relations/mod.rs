@@ -14,7 +14,8 @@
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
 //! ([`server_clock`]).
 //!
-//! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated relations;
+//! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated
+//!   relations;
 //! - [`server_clock`]: properties of the server's times and change attributes.
 
 pub(super) mod attributes;
@@ -180,8 +181,8 @@ impl AttributeRelations {
         self.record_root_handles(done, &names);
         let mut name = None;
         for (index, act) in done.acts.iter().enumerate().take(sections) {
-            // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881 section
-            // 18.16.4.
+            // The change_info of an OPEN without a name (CLAIM_FH, CLAIM_PREVIOUS) describes no directory. RFC 8881
+            // section 18.16.4.
             let has_parent = !matches!(act, OperationEffect::Open(None, _));
             let of = |is_before: bool| {
                 facts.iter().filter(move |both| {
@@ -319,9 +320,9 @@ impl AttributeRelations {
         differing.collect()
     }
 
-    /// Returns `true` if file systems are known, and this one is not among them.
-    pub(super) fn has_unknown_file_system(&self, marks: &ObjectVersion) -> bool {
-        marks.file_system.is_some_and(|live| self.file_systems.is_unknown(live))
+    /// Returns the fsid if file systems are known, and this one is not among them.
+    pub(super) fn unknown_file_system(&self, marks: &ObjectVersion) -> Option<u128> {
+        marks.file_system.filter(|live| self.file_systems.is_unknown(*live))
     }
 
     /// Checks a value against earlier ones.
