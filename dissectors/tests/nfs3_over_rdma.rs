@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaEvidence, recognize};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Ddp, Encoder, Xdr};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Ddp, Encoder, Xdr};
 
 /// WRITE of 12345 bytes in a Read chunk at Position 112.
 const WRITE_CALL: &str = "\
@@ -43,7 +43,11 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
         .unwrap()
         .rdma_reads
         .iter()
-        .map(|read| ChunkItem { position: Some(read.position), length: read.target.length, bytes: None })
+        .map(|read| ChunkedDataItem {
+            position: Some(read.position),
+            length: read.target.length,
+            bytes: None,
+        })
         .collect();
 
     let payload = cursor.rest();
@@ -76,7 +80,7 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
         .unwrap()
         .rdma_writes
         .iter()
-        .map(|chunk| ChunkItem { position: None, length: chunk.length() as u32, bytes: None })
+        .map(|chunk| ChunkedDataItem { position: None, length: chunk.length() as u32, bytes: None })
         .collect();
 
     let payload = cursor.rest();

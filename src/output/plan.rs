@@ -8,8 +8,8 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
-use nfsrdma_replay::plan::reason::{PlanReason, PlannedStepState};
-use nfsrdma_replay::plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
+use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepState};
+use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
 use nfsrdma_replay::trace::file_format::{ContentRetention, FileType, TraceTransport};
 
 /// Report on a plan.

@@ -23,7 +23,7 @@ use nfsrdma_replay::run::report::{
     ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
 };
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
-use nfsrdma_replay::run::{StepCounts, StepState};
+use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
 
 /// View of a replay report.
@@ -50,8 +50,12 @@ const MAX_SHOWN_DIFFERENCES: usize = 4;
 /// Maximum number of steps named that have the same differences as another.
 const MAX_NAMED_STEPS: usize = 5;
 /// States whose reasons are shown: the step was not compared, or a difference was tolerated.
-const STATES_WITH_REASONS: [StepState; 4] =
-    [StepState::Unreplayable, StepState::Skipped, StepState::Substituted, StepState::Tolerated];
+const STATES_WITH_REASONS: [FinalStepState; 4] = [
+    FinalStepState::Unreplayable,
+    FinalStepState::Skipped,
+    FinalStepState::Substituted,
+    FinalStepState::Tolerated,
+];
 
 fn frames(step: &StepId) -> String {
     match step.frames {
@@ -95,8 +99,8 @@ fn first_frames(because: &StepOutcomeReasonCount) -> String {
 }
 
 /// Returns a reason; for a tolerance rule, with its explanation.
-fn reason_text(report: &ReplayReport, state: StepState, reason: &str) -> String {
-    let why = report.steps.rules.get(reason).filter(|_| state == StepState::Tolerated);
+fn reason_text(report: &ReplayReport, state: FinalStepState, reason: &str) -> String {
+    let why = report.steps.rules.get(reason).filter(|_| state == FinalStepState::Tolerated);
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 

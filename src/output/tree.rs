@@ -13,7 +13,7 @@ mod value;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
@@ -223,7 +223,7 @@ impl FieldTree {
     /// Returns `true` for an operation of a COMPOUND: a group whose first field is the operation's number.
     fn is_operation(&self, at: usize) -> bool {
         let first = self.nodes[at].children.first().map(|first| self.nodes[*first].field.name);
-        matches!(first, Some("nfs.opcode" | "nfs.cb.operation"))
+        matches!(first, Some(field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION))
     }
 
     fn collapse(&mut self, at: usize) {
@@ -389,7 +389,7 @@ impl FieldTree {
     /// Returns `true` if the heading is the name of an operation: it begins with the name of the group, or the
     /// operation is unknown.
     fn is_operation_heading(&self, node: &FieldTreeNode) -> bool {
-        node.text.starts_with(node.field.label) || node.field.name == "nfs.unknown_operation"
+        node.text.starts_with(node.field.label) || node.field.name == field_name::NFS_UNKNOWN_OPERATION
     }
 }
 

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_replay::compile::TraceCompiler;
-use nfsrdma_replay::plan::ReplayPlan;
-use nfsrdma_replay::plan::reason::PlanReason;
+use nfsrdma_replay::run_plan::ReplayPlan;
+use nfsrdma_replay::run_plan::reason::PlanReason;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 use nfsrdma_replay::trace::{MessageSlotKind, TraceReader};
 

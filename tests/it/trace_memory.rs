@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_replay::compile::TraceCompiler;
-use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 

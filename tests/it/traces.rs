@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr;
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
-use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::trace::file_format::ContentRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{

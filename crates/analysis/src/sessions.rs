@@ -9,7 +9,8 @@ use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMes
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Results,
+    Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Operation,
+    Results,
 };
 
 use super::session_slots::{self, SessionId};
@@ -124,14 +125,17 @@ impl SessionRegistry {
     ) {
         let number = transaction.connection.number;
         let operation = match facts.operation {
-            Some(CallOperation::Named(name)) => name,
-            _ => "",
+            Some(CallOperation::Named(name)) => Operation::from_name(name),
+            _ => None,
         };
-        if let "CREATE_SESSION" | "BIND_CONN_TO_SESSION" | "DESTROY_SESSION" = operation {
+        if let Some(
+            Operation::CREATE_SESSION | Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION,
+        ) = operation
+        {
             self.record_change(number, reading);
         }
         // The Call that binds a connection to the backchannel uses no channel.
-        if operation != "BIND_CONN_TO_SESSION"
+        if operation != Some(Operation::BIND_CONN_TO_SESSION)
             && let Some(id) = session_slots::session(reading, facts)
             && let Some(binding) = self.bind(id, number)
         {

@@ -27,7 +27,7 @@ use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
-use crate::unanswered_result_chunks::UnansweredResultChunks;
+use crate::unanswered_call_chunks::UnansweredResultChunks;
 
 /// Maximum number of Transactions with findings from events before they are emitted.
 const MAX_PENDING: usize = 1 << 14;

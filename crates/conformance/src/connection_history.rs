@@ -6,6 +6,7 @@ use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
@@ -75,7 +76,8 @@ impl Backchannel {
         if view.transaction.direction == CallDirection::Reverse {
             return;
         }
-        let is_compound = view.summary.program.is_none() || view.summary.procedure_name == Some("COMPOUND");
+        let is_compound =
+            view.summary.program.is_none() || view.summary.described_procedure() == Some(Procedure::Compound);
         let is_read = view.operations.has_all_arguments && (view.operations.has_all_results || self.is_bound);
         self.is_uncertain |= is_compound && !is_read;
         if !view.operations.has_any(BINDING_OPERATIONS) {

@@ -27,7 +27,7 @@ pub mod rules;
 mod sequence_operations;
 mod session_table;
 mod transaction_view;
-mod unanswered_result_chunks;
+mod unanswered_call_chunks;
 mod violation_values;
 mod waiting_calls;
 

@@ -24,7 +24,7 @@ use crate::read_write_operations::FileAccess;
 use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{EndedSessionCopies, LastSessionSlotUse, SessionTable, SlotHistory};
-use crate::unanswered_result_chunks::ResultChunkSegments;
+use crate::unanswered_call_chunks::ResultChunkSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, VERSION, Versions, WriteChunk,
 };
-use nfsrdma_dissectors::xdr::{Chain, ChunkItem, Cursor, Encoder, List, Xdr};
+use nfsrdma_dissectors::xdr::{Chain, ChunkedDataItem, Cursor, Encoder, List, Xdr};
 
 use super::MockConnectionSettings;
 use super::device::{MockRdmaDevice, MockRemoteAccessError};
@@ -76,12 +76,12 @@ impl MockResponder {
         let mut cursor = Cursor::new(call);
         let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
         let RdmaBody::Msg(lists) = &header.rdma_body else { return None };
-        let mut chunks: Vec<ChunkItem<'_>> = Vec::new();
+        let mut chunks: Vec<ChunkedDataItem<'_>> = Vec::new();
         for read in lists.rdma_reads.iter().take(CHUNKS) {
             let (position, length) = (Some(read.position), read.target.length);
             match chunks.last_mut().filter(|chunk| chunk.position == position) {
                 Some(chunk) => chunk.length = chunk.length.saturating_add(length),
-                None => chunks.push(ChunkItem { position, length, bytes: None }),
+                None => chunks.push(ChunkedDataItem { position, length, bytes: None }),
             }
         }
         let has_write_chunk = lists.rdma_writes.iter().any(|chunk| chunk.length() > 0);
@@ -182,7 +182,7 @@ impl MockResponder {
         }
         let chunks: Vec<_> = contents
             .iter()
-            .map(|(position, bytes)| ChunkItem {
+            .map(|(position, bytes)| ChunkedDataItem {
                 position: Some(*position),
                 length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
                 bytes: Some(bytes),

@@ -1,16 +1,16 @@
 //! Replay of captured traffic against a live server, and server capability probes.
 //!
-//! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`plan`] lists what a
+//! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`run_plan`] lists what a
 //! run will do. [`reply_size`] bounds the size of a Reply, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper,
 //! and [`probe`] queries the capabilities of a server. The RPC client with its transports is [`nfsrdma_rpc`].
 
 pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
-pub mod plan;
 pub mod probe;
 pub mod reply_size;
 pub mod run;
+pub mod run_plan;
 pub mod seed;
 pub mod trace;
 pub mod tree;

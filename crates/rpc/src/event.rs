@@ -5,7 +5,7 @@ use std::fmt;
 use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 use super::{CallTag, ConnectionId, MessageForm};
 
@@ -107,14 +107,14 @@ pub enum ReplyPayloads<'a> {
     #[default]
     None,
     /// The Call offered one.
-    One([ChunkItem<'a>; 1]),
+    One([ChunkedDataItem<'a>; 1]),
     /// The Call offered more than one.
-    Many(Vec<ChunkItem<'a>>),
+    Many(Vec<ChunkedDataItem<'a>>),
 }
 
 impl<'a> ReplyPayloads<'a> {
     /// Returns the contents in the form that the decoder takes.
-    pub fn items(&self) -> &[ChunkItem<'a>] {
+    pub fn items(&self) -> &[ChunkedDataItem<'a>] {
         match self {
             Self::None => &[],
             Self::One(item) => item,
@@ -126,7 +126,7 @@ impl<'a> ReplyPayloads<'a> {
 /// Collects the contents of Write chunks, in order.
 impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
     fn from_iter<T: IntoIterator<Item = &'a [u8]>>(contents: T) -> Self {
-        let mut items = contents.into_iter().map(|bytes| ChunkItem {
+        let mut items = contents.into_iter().map(|bytes| ChunkedDataItem {
             position: None,
             length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
             bytes: Some(bytes),
@@ -305,7 +305,7 @@ mod tests {
     fn payloads_are_found_in_the_order_of_the_write_chunks() {
         assert!(ReplyPayloads::from_iter([]).items().is_empty());
         let one = ReplyPayloads::from_iter([&b"abc"[..]]);
-        assert_eq!(one.items(), [ChunkItem { position: None, length: 3, bytes: Some(b"abc") }]);
+        assert_eq!(one.items(), [ChunkedDataItem { position: None, length: 3, bytes: Some(b"abc") }]);
         let many = ReplyPayloads::from_iter([&b"abc"[..], b"", b"de"]);
         assert_eq!(many.items().iter().map(|item| item.length).collect::<Vec<_>>(), [3, 0, 2]);
     }

@@ -23,7 +23,7 @@ use crate::rpcrdma::version2::PeerProperties;
 use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::conversation::{MessageCredits, RpcConversation};
 use super::duplicate_frames::IpIdVariation;
-use super::packet_order::PacketOrder;
+use super::packet_order::PacketOrderTracker;
 use super::reliable_connection::{ObservedPathMtu, RequestPackets};
 use super::reorder_buffer::ReorderBuffer;
 use super::slab_limit;
@@ -65,7 +65,7 @@ pub(super) struct ConnectionEndpointState {
     /// IPv4 identifications, which distinguish its packets.
     pub(super) ip_id_variation: IpIdVariation,
     /// Order of its packets; `None` unless transport events are recorded.
-    pub(super) packet_order: Option<Box<PacketOrder>>,
+    pub(super) packet_order: Option<Box<PacketOrderTracker>>,
 }
 
 impl ConnectionEndpointState {

@@ -9,13 +9,13 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, NullObserver, Observer, ObserverRef};
+use crate::field::{Field, FieldValue, NullObserver, Observer, ObserverRef, field_name};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
 use crate::rpc::{self, Program, RpcReplyStatus};
 use crate::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
-use crate::xdr::{ChunkItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
+use crate::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transaction};
@@ -139,7 +139,7 @@ struct RpcMessageContent<'t> {
     items: Vec<ChunkContent<'t>>,
 }
 
-/// Content of a chunk that holds a data item; a [`ChunkItem`] borrows it.
+/// Content of a chunk that holds a data item; a [`ChunkedDataItem`] borrows it.
 struct ChunkContent<'t> {
     position: Option<u32>,
     length: u32,
@@ -228,10 +228,10 @@ impl<'t> RpcMessageContent<'t> {
         Some(material)
     }
 
-    fn items(&self) -> Vec<ChunkItem<'_>> {
+    fn items(&self) -> Vec<ChunkedDataItem<'_>> {
         let items = self.items.iter();
         items
-            .map(|item| ChunkItem {
+            .map(|item| ChunkedDataItem {
                 position: item.position,
                 length: item.length,
                 bytes: item.content.as_deref(),
@@ -239,7 +239,7 @@ impl<'t> RpcMessageContent<'t> {
             .collect()
     }
 
-    fn cursor<'a>(&'a self, message: &'a CapturedMessage, items: &'a [ChunkItem<'a>]) -> Cursor<'a> {
+    fn cursor<'a>(&'a self, message: &'a CapturedMessage, items: &'a [ChunkedDataItem<'a>]) -> Cursor<'a> {
         let (bytes, base) = match &self.whole_message {
             Some(whole) => (&**whole, 0),
             None => (message.inline_bytes(), message.rpc_offset.unwrap_or(message.bytes.len())),
@@ -793,11 +793,11 @@ impl<'a> Observer<'a> for PartialCallHeader {
         let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
         let word = number as u32;
         match field.name {
-            "rpc.program" => self.program = Some(Program(word)),
-            "rpc.programversion" => self.version = Some(word),
-            "rpc.procedure" => self.procedure = Some(word),
+            field_name::RPC_PROGRAM => self.program = Some(Program(word)),
+            field_name::RPC_PROGRAMVERSION => self.version = Some(word),
+            field_name::RPC_PROCEDURE => self.procedure = Some(word),
             // The flavor of the verifier follows.
-            "rpc.auth.flavor" if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
+            field_name::RPC_AUTH_FLAVOR if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
             _ => {}
         }
     }

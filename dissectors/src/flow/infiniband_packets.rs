@@ -572,7 +572,7 @@ impl Flow {
             .chain(anomaly)
             .chain(mark)
             .chain(damage)
-            .chain(order.map(TransportEventKind::PacketOrder))
+            .chain(order.map(TransportEventKind::PacketOrderTracker))
         {
             events.record((at, sender), &packet_meta, None, kind);
         }

@@ -61,7 +61,7 @@ pub enum TransportEventKind {
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
-    PacketOrder(PacketOrderFault),
+    PacketOrderTracker(PacketOrderFault),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -260,7 +260,7 @@ pub enum MpaStartupFault {
         is_requested: bool,
     },
     /// A Reply that wants to have more RDMA Reads in flight than its Request permits. RFC 6581 section 9.1.
-    ReadDepth {
+    RdmaReadQueueDepth {
         /// Outbound RDMA Reads of the responder.
         outbound: u16,
         /// Inbound RDMA Reads of the initiator.

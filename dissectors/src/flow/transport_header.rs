@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, Observer};
+use crate::field::{Field, FieldValue, Observer, field_name};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
@@ -105,8 +105,8 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.depth += 1;
         match field.name {
-            "rpcordma.writes" => self.write_chunks.push(Chunk::default()),
-            "rpcordma.reply" => {
+            field_name::RPCORDMA_WRITES => self.write_chunks.push(Chunk::default()),
+            field_name::RPCORDMA_REPLY => {
                 self.current_list = ChunkListKind::Reply;
                 self.reply_chunk = Some(Chunk::default());
             }
@@ -121,7 +121,7 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
     }
 
     fn list(&mut self, field: &'static Field, _: usize) {
-        if field.name == "rpcordma.writes" {
+        if field.name == field_name::RPCORDMA_WRITES {
             self.current_list = ChunkListKind::Write;
         }
     }
@@ -130,17 +130,19 @@ impl<'a> Observer<'a> for TransportHeaderCollector {
         let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
         let word = number as u32;
         match field.name {
-            "rpcordma.xid" => self.xid = Some(Xid(word)),
-            "rpcordma.version" => self.version = word,
-            "rpcordma.flow_control" => self.credits = word,
-            "rpcordma.msg_type" | "rpcordma.htype" | "rpcordma.prototype_proc" => {
+            field_name::RPCORDMA_XID => self.xid = Some(Xid(word)),
+            field_name::RPCORDMA_VERSION => self.version = word,
+            field_name::RPCORDMA_FLOW_CONTROL => self.credits = word,
+            field_name::RPCORDMA_MSG_TYPE
+            | field_name::RPCORDMA_HTYPE
+            | field_name::RPCORDMA_PROTOTYPE_PROC => {
                 self.message_type = Some(word);
             }
-            "rpcordma.remaining" => self.remaining_bytes = word,
-            "rpcordma.position" => self.position = word,
-            "rpcordma.rdma_handle" => self.segment.handle = Handle(word),
-            "rpcordma.rdma_length" => self.segment.length = word,
-            "rpcordma.rdma_offset" => {
+            field_name::RPCORDMA_REMAINING => self.remaining_bytes = word,
+            field_name::RPCORDMA_POSITION => self.position = word,
+            field_name::RPCORDMA_RDMA_HANDLE => self.segment.handle = Handle(word),
+            field_name::RPCORDMA_RDMA_LENGTH => self.segment.length = word,
+            field_name::RPCORDMA_RDMA_OFFSET => {
                 self.segment.offset = number;
                 self.finish_segment();
             }

@@ -21,7 +21,7 @@ pub const MARKER_INTERVAL: u64 = 512;
 
 crate::number! {
     /// Depth of an RDMA Read queue, 14 bits; 0x3fff leaves it to the layer above. RFC 6581 section 9.1.
-    pub struct ReadDepth(u16) as Unsigned;
+    pub struct RdmaReadQueueDepth(u16) as Unsigned;
 
     /// A CRC32C, the four bytes on the wire in big-endian order.
     pub struct CrcField(u32) as Hex(8);
@@ -95,13 +95,13 @@ crate::header! {
         /// B: the RTR indication may be a zero-length Send.
         1..2 send_rtr: bool => "iwarp_mpa.enhanced.b",
         /// Inbound RDMA Read Queue Depth.
-        2..16 ird: ReadDepth => "iwarp_mpa.enhanced.ird",
+        2..16 ird: RdmaReadQueueDepth => "iwarp_mpa.enhanced.ird",
         /// C: the RTR indication may be a zero-length RDMA Write.
         16..17 write_rtr: bool => "iwarp_mpa.enhanced.c",
         /// D: the RTR indication may be a zero-length RDMA Read.
         17..18 read_rtr: bool => "iwarp_mpa.enhanced.D",
         /// Outbound RDMA Read Queue Depth.
-        18..32 ord: ReadDepth => "iwarp_mpa.enhanced.ord",
+        18..32 ord: RdmaReadQueueDepth => "iwarp_mpa.enhanced.ord",
     }
 
     /// Marker. RFC 5044 section 4.2.
@@ -293,7 +293,7 @@ mod tests {
         let enhanced = startup.enhanced.unwrap();
         assert_eq!(
             (enhanced.ird, enhanced.ord, enhanced.peer_to_peer),
-            (ReadDepth(128), ReadDepth(0), false)
+            (RdmaReadQueueDepth(128), RdmaReadQueueDepth(0), false)
         );
         assert_eq!(enhanced.encode(), REQUEST[20..24]);
         assert_eq!(startup.rpcrdma.present().unwrap().receive_threshold_bytes(), 4096);
@@ -303,7 +303,7 @@ mod tests {
     fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
         let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullObserver).unwrap();
         assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
-        assert_eq!((enhanced.ird, enhanced.ord), (ReadDepth(1), ReadDepth(0x3fff)));
+        assert_eq!((enhanced.ird, enhanced.ord), (RdmaReadQueueDepth(1), RdmaReadQueueDepth(0x3fff)));
     }
 
     #[test]

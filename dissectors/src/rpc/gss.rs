@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::field::NullObserver;
     use crate::rpc::auth::{Credential, EnclosedAuthBody};
-    use crate::xdr::{ChunkItem, Ddp, Encoder};
+    use crate::xdr::{ChunkedDataItem, Ddp, Encoder};
 
     static FIELD: Field = Field::group("test", "test", "");
 
@@ -239,7 +239,7 @@ mod tests {
         });
         GssIntegrityChecksum { checksum: Opaque(b"mic!") }.encode(&mut encoder);
         assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
-        let chunks = [ChunkItem { position: Some(12), length: 5, bytes: None }];
+        let chunks = [ChunkedDataItem { position: Some(12), length: 5, bytes: None }];
         let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
         let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
         let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver).unwrap();
@@ -259,7 +259,7 @@ mod tests {
             bytes: Vec<u8>, length: u16, inner in 0u32..64, position: u8, chunk: u32,
         ) {
             let bytes = [&inner.to_be_bytes()[..], &bytes].concat();
-            let chunks = [ChunkItem { position: Some(position.into()), length: chunk, bytes: None }];
+            let chunks = [ChunkedDataItem { position: Some(position.into()), length: chunk, bytes: None }];
             let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
             if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullObserver) {
                 let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver);

@@ -161,7 +161,7 @@ impl std::error::Error for XdrError {}
 
 /// A data item that was sent in a chunk instead of inline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChunkItem<'a> {
+pub struct ChunkedDataItem<'a> {
     /// Read chunks: the byte offset of the content in the unreduced message (RFC 8166 section 3.4.5). `None` for Write
     /// chunks: each matches an operation (RFC 8267 section 6.4.1).
     pub position: Option<u32>,
@@ -199,7 +199,7 @@ pub struct Cursor<'a> {
     /// Position of the message's first byte for the observer.
     base_position: usize,
     /// Remaining Read chunks, or all Write chunks.
-    chunks: &'a [ChunkItem<'a>],
+    chunks: &'a [ChunkedDataItem<'a>],
     pairing: WriteChunkPairing,
     /// Total size of chunks before `at` in the unreduced message in bytes, roundup included.
     spliced_bytes: usize,
@@ -263,7 +263,7 @@ impl<'a> Cursor<'a> {
     /// Sets the items of a reduced message that were sent in chunks. Write chunks include all that the Call offered, in
     /// order; those that returned nothing have length 0.
     #[must_use]
-    pub fn with_chunks(mut self, chunks: &'a [ChunkItem<'a>]) -> Self {
+    pub fn with_chunks(mut self, chunks: &'a [ChunkedDataItem<'a>]) -> Self {
         self.chunks = chunks;
         self
     }
@@ -423,7 +423,7 @@ impl<'a> Cursor<'a> {
         let content = length as usize;
         let end = self.unreduced_position() + content;
         let belongs =
-            |chunk: &ChunkItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
+            |chunk: &ChunkedDataItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
         let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
         let (inside, after) = self.chunks.split_at(count);
         let mut spliced = 0;
@@ -455,14 +455,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the Read chunk at this position without taking it.
-    pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkItem<'a>> {
+    pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkedDataItem<'a>> {
         let item = self.chunks.first()?;
         (item.position.is_some_and(|position| position as usize == self.unreduced_position())).then_some(item)
     }
 
     /// Takes the chunk of a DDP-eligible item, whose length precedes this position: the Read chunk at this position, or
     /// the Write chunk of the operation (RFC 8267 section 6.4.1). Returns `None` if the item is inline.
-    pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
+    pub(super) fn take_chunk(&mut self, length: u32) -> Option<&'a ChunkedDataItem<'a>> {
         let item = match self.chunks.first()?.position {
             Some(_) => {
                 let item = self.read_chunk_here()?;
@@ -486,7 +486,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[cold]
-    fn record_chunk_error(&mut self, chunk: &ChunkItem<'_>, item: u32) {
+    fn record_chunk_error(&mut self, chunk: &ChunkedDataItem<'_>, item: u32) {
         let index = u32::try_from(self.pairing.taken_chunks().saturating_sub(1)).ok();
         self.chunk_error.get_or_insert(ChunkLengthError {
             at: u32::try_from(self.at.saturating_sub(4)).unwrap_or(u32::MAX),
@@ -498,7 +498,7 @@ impl<'a> Cursor<'a> {
 
     /// Takes the Write chunk of an item of this length that is not DDP-eligible. Returns `None` if the message can hold
     /// the item inline, or if the next chunk with data has another length.
-    pub(super) fn take_ineligible_chunk(&mut self, length: u32) -> Option<&'a ChunkItem<'a>> {
+    pub(super) fn take_ineligible_chunk(&mut self, length: u32) -> Option<&'a ChunkedDataItem<'a>> {
         let with_roundup = length as usize + roundup(length as usize);
         if self.chunks.first()?.position.is_some() || with_roundup <= self.remaining() {
             return None;
@@ -512,7 +512,7 @@ impl<'a> Cursor<'a> {
 
     /// Returns the place of an item whose chunk was taken last.
     #[inline]
-    pub(super) fn placement(&self, chunk: &ChunkItem<'_>) -> DataItemPlacement {
+    pub(super) fn placement(&self, chunk: &ChunkedDataItem<'_>) -> DataItemPlacement {
         match chunk.position {
             Some(_) => DataItemPlacement::ReadChunk,
             None => DataItemPlacement::WriteChunk(self.pairing.taken_chunks().saturating_sub(1)),
@@ -550,7 +550,8 @@ mod tests {
 
     #[test]
     fn an_enclosed_item_counts_the_chunks_that_belong_in_it() {
-        let chunks = [4, 12].map(|position| ChunkItem { position: Some(position), length: 3, bytes: None });
+        let chunks =
+            [4, 12].map(|position| ChunkedDataItem { position: Some(position), length: 3, bytes: None });
         let mut cursor = Cursor::new(b"\0\0\0\x08tailnext").with_chunks(&chunks);
         let length = cursor.word().unwrap();
         let mut inner = cursor.take_enclosed(length).unwrap();

@@ -87,7 +87,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::ChunkItem;
+    use crate::xdr::ChunkedDataItem;
 
     static FIELD: Field = Field::group("test", "test", "");
 
@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn a_chunk_inside_the_item_is_named() {
-        static CHUNKS: [ChunkItem<'static>; 1] = [ChunkItem { position: Some(8), length: 4, bytes: None }];
+        static CHUNKS: [ChunkedDataItem<'static>; 1] =
+            [ChunkedDataItem { position: Some(8), length: 4, bytes: None }];
         let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0").with_chunks(&CHUNKS);
         assert_eq!(decode(&mut cursor), Err(XdrError::NotEligible { at: 0 }));
     }

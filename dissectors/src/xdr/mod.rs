@@ -13,7 +13,7 @@ mod msgp_padding;
 mod types;
 mod write_chunk_pairing;
 
-pub use cursor::{ChunkItem, Cursor, XdrError};
+pub use cursor::{ChunkedDataItem, Cursor, XdrError};
 pub use enclosed_structure::EnclosedStructure;
 pub use encoder::{Encoder, ReducedDataItem};
 pub use list::{Chain, List, ListItems};

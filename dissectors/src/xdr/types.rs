@@ -393,7 +393,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ChunkItem, roundup};
+    use super::super::{ChunkedDataItem, roundup};
     use super::*;
     use crate::field::NullObserver;
 
@@ -436,8 +436,8 @@ mod tests {
     #[test]
     fn a_read_chunk_stands_in_for_the_item_at_its_position() {
         let chunks = [
-            ChunkItem { position: Some(4), length: 5, bytes: Some(b"hello") },
-            ChunkItem { position: Some(20), length: 3, bytes: None },
+            ChunkedDataItem { position: Some(4), length: 5, bytes: Some(b"hello") },
+            ChunkedDataItem { position: Some(20), length: 3, bytes: None },
         ];
         let mut cursor = Cursor::new(b"\0\0\0\x05\0\0\0\x07\0\0\0\x03\0\0\0\x09").with_chunks(&chunks);
         assert_eq!(decode(&mut cursor), Ok(Ddp::Chunk { length: 5, bytes: Some(b"hello") }));
@@ -457,8 +457,8 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    fn returned<const N: usize>(lengths: [u32; N]) -> [ChunkItem<'static>; N] {
-        lengths.map(|length| ChunkItem { position: None, length, bytes: None })
+    fn returned<const N: usize>(lengths: [u32; N]) -> [ChunkedDataItem<'static>; N] {
+        lengths.map(|length| ChunkedDataItem { position: None, length, bytes: None })
     }
 
     const fn in_chunk(length: u32) -> Result<Ddp<'static>, XdrError> {
@@ -511,7 +511,7 @@ mod tests {
 
     #[test]
     fn a_chunk_in_the_place_of_another_item_is_named() {
-        let chunks = [ChunkItem { position: Some(4), length: 4, bytes: None }];
+        let chunks = [ChunkedDataItem { position: Some(4), length: 4, bytes: None }];
         let mut cursor = Cursor::new(b"\0\0\0\x04").with_chunks(&chunks);
         assert_eq!(decode::<Opaque>(&mut cursor), Err(XdrError::NotEligible { at: 0 }));
     }

@@ -12,7 +12,7 @@ use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
-use nfsrdma_replay::plan::ReplayPlan;
+use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::trace::TraceReader;
 
 /// Examples for the help.

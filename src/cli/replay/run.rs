@@ -21,12 +21,12 @@ use crate::output::ReportFormat;
 use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
-use nfsrdma_replay::plan::planner::GssPolicy;
 use nfsrdma_replay::run::recording::ReplayRecorder;
 use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, run_all as drive, tolerance_rules,
 };
+use nfsrdma_replay::run_plan::planner::GssPolicy;
 use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
 /// Examples for the help.

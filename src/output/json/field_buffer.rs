@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
 
 /// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
@@ -249,6 +249,6 @@ impl<'a> Observer<'a> for MessageFieldBuffer<'a> {
 
 /// Returns `true` if a field is the number of an operation or its status.
 fn is_operation_header(field: &Field) -> bool {
-    matches!(field.name, "nfs.opcode" | "nfs.cb.operation" | "nfs.nfsstat4")
+    matches!(field.name, field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION | field_name::NFS_NFSSTAT4)
         && matches!(field.label, "op" | "status")
 }

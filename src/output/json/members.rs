@@ -2,7 +2,7 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, field_name};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::field_buffer::{BufferedField, BufferedFieldContent};
@@ -142,18 +142,24 @@ fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Resul
     };
     let name = fields.item().map_or("", |item| item.field.name);
     match (name, values(fields.at), values(fields.at + 1)) {
-        ("nfs.stateid.seqid", Some(FieldValue::Unsigned(seqid)), Some(FieldValue::Bytes(other))) => {
+        (
+            field_name::NFS_STATEID_SEQID,
+            Some(FieldValue::Unsigned(seqid)),
+            Some(FieldValue::Bytes(other)),
+        ) => {
             let mut buffer = [0; 64];
             match hex(other, &mut buffer) {
                 Some(other) => serializer.collect_str(&format_args!("{other}:{seqid}")),
                 None => serializer.serialize_none(),
             }
         }
-        ("nfs.nfstime4.seconds", Some(FieldValue::Signed(seconds)), Some(FieldValue::Unsigned(nseconds))) => {
-            time(i128::from(seconds), nseconds, serializer)
-        }
         (
-            "nfs.nfstime3.seconds",
+            field_name::NFS_NFSTIME4_SECONDS,
+            Some(FieldValue::Signed(seconds)),
+            Some(FieldValue::Unsigned(nseconds)),
+        ) => time(i128::from(seconds), nseconds, serializer),
+        (
+            field_name::NFS_NFSTIME3_SECONDS,
             Some(FieldValue::Unsigned(seconds)),
             Some(FieldValue::Unsigned(nseconds)),
         ) => time(i128::from(seconds), nseconds, serializer),
@@ -253,7 +259,7 @@ fn is_length_only(item: &BufferedField<'_>) -> bool {
 
 /// Returns `true` for modes, which are written in octal digits instead of bit names.
 fn is_mode(item: &BufferedField<'_>) -> bool {
-    matches!(item.field.name, "nfs.mode" | "nfs.mode3" | "nfs.fattr4.umask")
+    matches!(item.field.name, field_name::NFS_MODE | field_name::NFS_MODE3 | field_name::NFS_FATTR4_UMASK)
         || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
 }
 

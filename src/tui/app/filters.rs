@@ -2,6 +2,7 @@
 
 use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
+use nfsrdma_dissectors::field::field_name;
 
 use super::{App, FocusPane, ReadPassResults, TableViewState};
 
@@ -36,14 +37,16 @@ impl App {
 
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
-        let value = self.tree.literal("nfs.fhandle").ok_or("the chosen Transaction names no file")?;
+        let value =
+            self.tree.literal(field_name::NFS_FHANDLE).ok_or("the chosen Transaction names no file")?;
         Ok(format!("nfs.fhandle == {value}"))
     }
 
     /// Returns the filter for its session and slot.
     pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
         let value = |name| self.tree.literal(name);
-        let (Some(session), Some(slot)) = (value("nfs.session_id4"), value("nfs.slotid")) else {
+        let (Some(session), Some(slot)) = (value(field_name::NFS_SESSION_ID4), value(field_name::NFS_SLOTID))
+        else {
             return Err("the chosen Transaction has no session: NFSv4.1 and later have");
         };
         Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))

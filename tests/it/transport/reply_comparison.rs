@@ -10,7 +10,7 @@ use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
 use nfsrdma_replay::trace::{GssProtection, MessageCaptureCompleteness, TraceReader, TraceStep};
 
@@ -69,10 +69,10 @@ fn contents(step: &TraceStep<'_>, trace: &mut TraceReader<Bytes<Vec<u8>>>) -> Op
     Some(contents)
 }
 
-fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
+fn items(contents: &[Vec<u8>]) -> Vec<ChunkedDataItem<'_>> {
     contents
         .iter()
-        .map(|content| ChunkItem { position: None, length: content.len() as u32, bytes: Some(content) })
+        .map(|content| ChunkedDataItem { position: None, length: content.len() as u32, bytes: Some(content) })
         .collect()
 }
 
@@ -80,7 +80,7 @@ fn items(contents: &[Vec<u8>]) -> Vec<ChunkItem<'_>> {
 fn hold(
     judge: &mut ReplyChecker,
     step: &TraceStep<'_>,
-    (recorded, beside): (&[u8], &[ChunkItem<'_>]),
+    (recorded, beside): (&[u8], &[ChunkedDataItem<'_>]),
     known: &[(u32, Option<u128>)],
     (message, live): (&[u8], &[Vec<u8>]),
 ) -> ReplyCheckResult {
@@ -189,7 +189,7 @@ fn held(
     known: &[(u32, Option<u128>)],
     live: &[Vec<u8>],
 ) -> ReplyCheckResult {
-    let unknown: Vec<_> = items(live).iter().map(|item| ChunkItem { bytes: None, ..*item }).collect();
+    let unknown: Vec<_> = items(live).iter().map(|item| ChunkedDataItem { bytes: None, ..*item }).collect();
     let [recorded, message] = sides;
     hold(judge, step, (recorded, &unknown), known, (message, live))
 }

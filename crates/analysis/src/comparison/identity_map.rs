@@ -19,8 +19,8 @@ const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
 /// Memory of a pair of identities in bytes.
-const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityName, IdentityPair>::ENTRY_BYTES
-    + SecondChanceMap::<IdentityName, IdentityName>::ENTRY_BYTES
+const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityHash, IdentityPair>::ENTRY_BYTES
+    + SecondChanceMap::<IdentityHash, IdentityHash>::ENTRY_BYTES
     + allocated::<FirstIdentityPairing>(1)
     + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
@@ -28,9 +28,9 @@ const DISPUTE_PART: usize = 8;
 
 /// A name of an identity on one side: a hash of its type and value, and of its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdentityName([u64; 2]);
+pub struct IdentityHash([u64; 2]);
 
-impl IdentityName {
+impl IdentityHash {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
     pub fn from_value(identity: IdentityType, datum: &ComparedValue, scope: Option<Self>) -> Option<Self> {
@@ -87,7 +87,7 @@ struct IdentityLink {
 /// A name of A with its name of B.
 #[derive(Debug)]
 struct IdentityPair {
-    other: IdentityName,
+    other: IdentityHash,
     number: u64,
     link: IdentityLink,
 }
@@ -96,11 +96,11 @@ struct IdentityPair {
 #[derive(Debug)]
 pub struct IdentityMap {
     /// By the name of A.
-    pairs: SecondChanceMap<IdentityName, IdentityPair>,
+    pairs: SecondChanceMap<IdentityHash, IdentityPair>,
     /// The name of A, by the name of B.
-    a_by_b: SecondChanceMap<IdentityName, IdentityName>,
+    a_by_b: SecondChanceMap<IdentityHash, IdentityHash>,
     /// Pairs that contradict them.
-    disputes: HashMap<(IdentityName, IdentityName), IdentityLink>,
+    disputes: HashMap<(IdentityHash, IdentityHash), IdentityLink>,
     max_disputes: usize,
     count: u64,
     differences: Vec<Difference>,
@@ -142,7 +142,7 @@ impl IdentityMap {
     }
 
     /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
-    pub fn number(&mut self, side: usize, name: IdentityName) -> u64 {
+    pub fn number(&mut self, side: usize, name: IdentityHash) -> u64 {
         let of_a = if side == 0 { Some(name) } else { self.a_by_b.get(name).copied() };
         of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
@@ -150,8 +150,8 @@ impl IdentityMap {
     /// Records two names at the same position.
     pub fn record_pair(
         &mut self,
-        a: IdentityName,
-        b: IdentityName,
+        a: IdentityHash,
+        b: IdentityHash,
         sighting: impl FnOnce() -> FirstIdentityPairing,
     ) {
         if let Some(pair) = self.pairs.get(a)
@@ -187,20 +187,20 @@ impl IdentityMap {
     }
 
     /// Returns the larger count of the pairs that contain one of these names.
-    fn count_of(&mut self, a: IdentityName, b: IdentityName) -> u64 {
+    fn count_of(&mut self, a: IdentityHash, b: IdentityHash) -> u64 {
         let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
         let other = self.a_by_b.get(b).copied();
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
-    fn insert_pair(&mut self, a: IdentityName, b: IdentityName, link: IdentityLink) {
+    fn insert_pair(&mut self, a: IdentityHash, b: IdentityHash, link: IdentityLink) {
         self.count += 1;
         self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
         self.a_by_b.insert(b, a);
     }
 
     /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
-    fn dissolve_pairs(&mut self, a: IdentityName, b: IdentityName) {
+    fn dissolve_pairs(&mut self, a: IdentityHash, b: IdentityHash) {
         let other = self.a_by_b.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
             if let Some(pair) = self.pairs.remove(name) {
@@ -273,8 +273,8 @@ mod tests {
     use super::super::compare_class::CompareClass;
     use super::*;
 
-    fn name(text: &str) -> IdentityName {
-        IdentityName::from_value(IdentityType::Filehandle, &ComparedValue::Text(text.as_bytes().into()), None)
+    fn name(text: &str) -> IdentityHash {
+        IdentityHash::from_value(IdentityType::Filehandle, &ComparedValue::Text(text.as_bytes().into()), None)
             .unwrap()
     }
 
@@ -354,23 +354,23 @@ mod tests {
     #[test]
     fn what_is_the_same_everywhere_has_no_name_of_its_own() {
         assert_eq!(
-            IdentityName::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0; 12].into()), None),
+            IdentityHash::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0; 12].into()), None),
             None
         );
         assert_eq!(
-            IdentityName::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0xff; 12].into()), None),
+            IdentityHash::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0xff; 12].into()), None),
             None
         );
-        assert_eq!(IdentityName::from_value(IdentityType::Cookie, &ComparedValue::Number(0), None), None);
+        assert_eq!(IdentityHash::from_value(IdentityType::Cookie, &ComparedValue::Number(0), None), None);
         assert!(
-            IdentityName::from_value(IdentityType::MinorVersion, &ComparedValue::Number(0), None).is_some()
+            IdentityHash::from_value(IdentityType::MinorVersion, &ComparedValue::Number(0), None).is_some()
         );
     }
 
     #[test]
     fn a_cookie_is_a_place_in_one_directory() {
         let cookie = |directory| {
-            IdentityName::from_value(IdentityType::Cookie, &ComparedValue::Number(7), Some(name(directory)))
+            IdentityHash::from_value(IdentityType::Cookie, &ComparedValue::Number(7), Some(name(directory)))
         };
         assert_ne!(cookie("a"), cookie("b"));
     }

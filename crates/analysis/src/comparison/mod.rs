@@ -9,7 +9,7 @@
 //! - [`identity_map`]: mapping between the identities of both sides;
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
 //!   first;
-//! - [`record_amendments`]: extra knowledge about Transactions that come from a trace;
+//! - [`record_context`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors;
 //! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
 //!
@@ -33,8 +33,8 @@ pub mod options;
 mod pairing_queue;
 mod queue_matching;
 pub mod record;
-pub mod record_amendments;
 pub mod record_comparison;
+pub mod record_context;
 pub mod recorder;
 mod same_capture_comparison;
 pub mod tally;

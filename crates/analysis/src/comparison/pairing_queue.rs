@@ -8,7 +8,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use super::DifferenceKind;
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceLocation;
-use super::identity_map::{IdentityMap, IdentityName};
+use super::identity_map::{IdentityHash, IdentityMap};
 use super::record::{ComparedMessage, ComparedValue, ComparisonRecord, allocated, hash};
 use super::recorder::{CallHashScope, arguments};
 use crate::second_chance_map::SecondChanceMap;
@@ -203,16 +203,16 @@ pub(super) struct ComparisonPairingKey {
 /// A filehandle by its name and its origin: names differ between runs, and origins do not.
 #[derive(Clone, Copy, Debug)]
 struct Filehandle {
-    name: IdentityName,
+    name: IdentityHash,
     origin: u64,
 }
 
 /// Memory of the origin of a filehandle in bytes.
-pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityName, u64>::ENTRY_BYTES;
+pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityHash, u64>::ENTRY_BYTES;
 
 /// Origins of the filehandles of one side.
 #[derive(Debug)]
-pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityName, u64>);
+pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityHash, u64>);
 
 impl FilehandleOrigins {
     /// Creates origins of at most `capacity` filehandles.
@@ -251,7 +251,7 @@ impl FilehandleOrigins {
                 }
                 _ => continue,
             }
-            let Some(name) = IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None) else {
+            let Some(name) = IdentityHash::from_value(IdentityType::Filehandle, &entry.datum, None) else {
                 continue;
             };
             let origin = match self.0.get(name) {

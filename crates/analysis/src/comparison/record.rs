@@ -9,9 +9,10 @@ use twox_hash::XxHash3_128;
 
 use super::compare_class::{CompareClass, IdentityType};
 use super::difference::{DifferenceKind, DifferenceLocation};
-use super::identity_map::IdentityName;
+use super::identity_map::IdentityHash;
 
 use nfsrdma_dissectors::escape;
+use nfsrdma_dissectors::nfs::v4::Operation;
 
 /// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
 pub(super) const MAX_VALUE_BYTES: usize = 64;
@@ -232,6 +233,13 @@ pub struct ComparedSection {
     pub entries: Vec<ComparedField>,
 }
 
+impl ComparedSection {
+    /// Returns whether this is the operation, or the procedure of NFSv3 with the same name.
+    pub fn is_operation(&self, operation: Operation) -> bool {
+        operation.name() == Some(&*self.name)
+    }
+}
+
 /// Extent to which a message could be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MessageCompleteness {
@@ -361,7 +369,8 @@ pub struct ComparisonRecord {
     pub chunks: Vec<ComparedChunk>,
     /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
-    /// Conformance findings of severity error or warning, in the alphabetical order of their rules. Only in records of `check`.
+    /// Conformance findings of severity error or warning, in the alphabetical order of their rules.
+    /// Only in records of `check`.
     pub findings: Vec<ComparedFinding>,
     /// The status as one word.
     pub status: Rc<str>,
@@ -379,13 +388,13 @@ impl ComparisonRecord {
     }
 
     /// Returns the filehandle whose directory the cookies belong to.
-    pub fn scope(&self) -> Option<IdentityName> {
+    pub fn scope(&self) -> Option<IdentityHash> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle =
             |entry: &&ComparedField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
         entries
             .filter(is_filehandle)
-            .find_map(|entry| IdentityName::from_value(IdentityType::Filehandle, &entry.datum, None))
+            .find_map(|entry| IdentityHash::from_value(IdentityType::Filehandle, &entry.datum, None))
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
@@ -396,7 +405,7 @@ impl ComparisonRecord {
                 entry.path.class,
                 CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
             );
-            is_main && entry.path.field != "nfs.ops.count"
+            is_main && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
         };
         let mut words: Vec<_> = entries
             .filter(main)

@@ -4,12 +4,13 @@ use std::ops::AddAssign;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
+use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_class::{CompareClass, IdentityType};
 use super::compare_policy::{ComparePolicy, FieldComparisonTreatment};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
-use super::identity_map::{FirstIdentityPairing, IdentityMap, IdentityName};
+use super::identity_map::{FirstIdentityPairing, IdentityHash, IdentityMap};
 use super::options::ComparisonOptions;
 use super::record::{
     AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,
@@ -73,7 +74,7 @@ pub(super) struct PairComparison<'r> {
     pub(super) b: &'r ComparisonRecord,
     pub(super) policy: ComparePolicy,
     /// Filehandles of the directories that the cookies belong to.
-    scopes: [Option<IdentityName>; 2],
+    scopes: [Option<IdentityHash>; 2],
     /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
@@ -387,7 +388,7 @@ impl RecordComparer<'_> {
     fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: OperationPair<'_>) {
         let OperationPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
-        let is_both_plus = a.name == b.name && &*a.name == "READ_PLUS";
+        let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
         let is_skipped = |entry: &&ComparedField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
                 || is_both_plus && &*entry.path.text == "data"
@@ -603,8 +604,8 @@ impl RecordComparer<'_> {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
         let names = (
-            IdentityName::from_value(identity, &a.datum, scope_a),
-            IdentityName::from_value(identity, &b.datum, scope_b),
+            IdentityHash::from_value(identity, &a.datum, scope_a),
+            IdentityHash::from_value(identity, &b.datum, scope_b),
         );
         let path = &a.path;
         match names {
@@ -661,10 +662,15 @@ fn report_unpaired_sections(
     b: &[ComparedSection],
 ) {
     // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-    let is_version = |name: &str| name == "SEQUENCE" && found.policy.differs_in_minor_version;
+    let is_version = |section: &ComparedSection| {
+        section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version
+    };
     let alone = |sections: &'_ [ComparedSection], at: usize| -> Vec<(usize, Rc<str>)> {
-        let names = sections.iter().map(|section| Rc::clone(&section.name));
-        (at..).zip(names).filter(|(_, name)| !is_version(name)).collect()
+        let sections = (at..).zip(sections);
+        sections
+            .filter(|(_, section)| !is_version(section))
+            .map(|(at, section)| (at, Rc::clone(&section.name)))
+            .collect()
     };
     let (of_a, of_b) = (alone(a, at.0), alone(b, at.1));
     for (section, name) in of_a {
@@ -680,9 +686,10 @@ fn report_unpaired_sections(
 /// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
 fn pair_sections(a: &[ComparedSection], b: &[ComparedSection], is_across: bool) -> Vec<(usize, usize)> {
     let is_same = |a: &ComparedSection, b: &ComparedSection| {
-        let plain =
-            |name: &str| if is_across && name == "READ_PLUS" { "READ".to_owned() } else { name.to_owned() };
-        a.name == b.name || plain(&a.name) == plain(&b.name)
+        let is_read = |section: &ComparedSection| {
+            section.is_operation(Operation::READ) || section.is_operation(Operation::READ_PLUS)
+        };
+        a.name == b.name || is_across && is_read(a) && is_read(b)
     };
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)) {
         return (0..a.len()).map(|at| (at, at)).collect();

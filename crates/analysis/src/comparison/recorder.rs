@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer, field_name};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
@@ -12,6 +12,7 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
@@ -64,10 +65,14 @@ const ROOT_PATHS: [u32; 2] = [0, 1];
 impl Default for ComparisonRecorder {
     fn default() -> Self {
         let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
-        let data = Rc::new(FieldPath::new("data", "nfs.data", CompareClass::Equal(DifferenceKind::Data)));
+        let data =
+            Rc::new(FieldPath::new("data", field_name::NFS_DATA, CompareClass::Equal(DifferenceKind::Data)));
         let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(PADDING_REASON)));
-        let other_xid =
-            Rc::new(FieldPath::new("rdma_xid", "rpcordma.xid", CompareClass::Equal(DifferenceKind::Header)));
+        let other_xid = Rc::new(FieldPath::new(
+            "rdma_xid",
+            field_name::RPCORDMA_XID,
+            CompareClass::Equal(DifferenceKind::Header),
+        ));
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
@@ -389,7 +394,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
     }
 
     fn visit_read_plus(&mut self, field: &'static Field, value: FieldValue<'_>) {
-        if self.sections.last().is_none_or(|section| &*section.name != "READ_PLUS") {
+        if self.sections.last().is_none_or(|section| !section.is_operation(Operation::READ_PLUS)) {
             return;
         }
         let plus = self.plus.get_or_insert_with(|| ReadPlusDataHasher {
@@ -398,12 +403,12 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
             is_hole: false,
         });
         match (field.name, value) {
-            ("nfs.content.type", FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
-            ("nfs.data", FieldValue::Bytes(bytes)) => {
+            (field_name::NFS_CONTENT_TYPE, FieldValue::Enum(what, _)) => plus.is_hole = what == 1,
+            (field_name::NFS_DATA, FieldValue::Bytes(bytes)) => {
                 plus.hasher.write(bytes);
                 plus.length += bytes.len() as u64;
             }
-            ("nfs.length4", FieldValue::Unsigned(length)) if plus.is_hole => {
+            (field_name::NFS_LENGTH4, FieldValue::Unsigned(length)) if plus.is_hole => {
                 plus.length = plus.length.saturating_add(length);
                 if length <= MAX_HASHED_HOLE_BYTES {
                     let zeros = [0; 4096];
@@ -478,7 +483,7 @@ impl<'a> Observer<'a> for ComparableFieldObserver<'_, 'a> {
 impl<'a> ComparableFieldObserver<'_, 'a> {
     /// Records the varying fields of the RPC-over-RDMA header; the others are compared as chunks.
     fn visit_rpcrdma(&mut self, field: &'static Field, value: FieldValue<'a>) {
-        if let ("rpcordma.xid", FieldValue::Unsigned(xid)) = (field.name, value) {
+        if let (field_name::RPCORDMA_XID, FieldValue::Unsigned(xid)) = (field.name, value) {
             self.rdma_xid = Some(xid);
         }
         let place = self.recorder.child(self.above, field, self.is_call);
@@ -501,7 +506,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
 
     fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         // The operation number is the name of the section.
-        if field.name == "nfs.opcode" && matches!(value, FieldValue::Enum(_, Some(_))) {
+        if field.name == field_name::NFS_OPCODE && matches!(value, FieldValue::Enum(_, Some(_))) {
             return;
         }
         if !self.is_call {
@@ -533,7 +538,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
             _ => None,
         };
         // RFC 8166 section 4.2.1: both headers have one XID.
-        let other_xid = self.rdma_xid.filter(|_| field.name == "rpc.xid");
+        let other_xid = self.rdma_xid.filter(|_| field.name == field_name::RPC_XID);
         let is_other = |xid: &u64| !matches!(value, FieldValue::Unsigned(own) if own == *xid);
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };

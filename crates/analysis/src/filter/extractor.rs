@@ -3,7 +3,7 @@
 mod listener;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{Field, FieldKind};
+use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
 
 use super::catalog::{COMBINED_PROTOCOL, FieldOrigin, FilterFieldCatalog};
 use super::compile::FilterField;
@@ -269,7 +269,7 @@ impl FieldExtractor {
 }
 
 /// The field with the length of a UDP datagram.
-const UDP_LENGTH: &str = "udp.length";
+const UDP_LENGTH: &str = field_name::UDP_LENGTH;
 
 /// The fields with the type of the payload of a link-layer header.
 const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];

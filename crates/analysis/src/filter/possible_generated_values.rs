@@ -1,7 +1,7 @@
 //! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
 use nfsrdma_conformance::{RULES, SeverityLevel};
-use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::field::{FlagName, field_name};
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
@@ -13,8 +13,14 @@ use super::generated_fields::GeneratedField;
 use super::procedures;
 
 /// The status fields of each protocol.
-const STATUSES: [&str; 6] =
-    ["nfs.status", "mount.status", "nlm.stat", "nlm.test_stat.stat", "rquota.status", "stat.stat_res.res"];
+const STATUSES: [&str; 6] = [
+    field_name::NFS_STATUS,
+    field_name::MOUNT_STATUS,
+    field_name::NLM_STAT,
+    field_name::NLM_TEST_STAT_STAT,
+    field_name::RQUOTA_STATUS,
+    field_name::STAT_STAT_RES_RES,
+];
 
 fn names(of: &[FlagName]) -> impl Iterator<Item = String> {
     of.iter().map(|(_, name)| (*name).to_owned())

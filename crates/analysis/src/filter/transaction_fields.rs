@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::{self, Field, Observer};
+use nfsrdma_dissectors::field::{self, Field, Observer, field_name};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
@@ -138,7 +138,11 @@ pub(super) fn rpc_message(
     }
     if which == RpcMessageKind::Reply {
         // The procedure of a Reply is in its Call.
-        if let Some(mut listener) = to.listen_for(&["rpc.program", "rpc.programversion", "rpc.procedure"]) {
+        if let Some(mut listener) = to.listen_for(&[
+            field_name::RPC_PROGRAM,
+            field_name::RPC_PROGRAMVERSION,
+            field_name::RPC_PROCEDURE,
+        ]) {
             let _ = reading.observe_rpc_header(RpcMessageKind::Call, &mut listener);
         }
     }
@@ -208,9 +212,9 @@ impl<'a> Observer<'a> for FilterCallProcedure {
             return;
         };
         match field.name {
-            "rpc.program" => self.program = Some(number),
-            "rpc.programversion" => self.version = Some(number),
-            "rpc.procedure" => self.procedure = Some(number),
+            field_name::RPC_PROGRAM => self.program = Some(number),
+            field_name::RPC_PROGRAMVERSION => self.version = Some(number),
+            field_name::RPC_PROCEDURE => self.procedure = Some(number),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldValue, Observer, field_name};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
@@ -82,7 +82,7 @@ impl PathInferenceTokens {
 impl<'a> Observer<'a> for PathInferenceTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
-        values.name == "nfs.attr_vals" && has(Attributes::FILEHANDLE)
+        values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
     }
 
     fn enter(&mut self, field: &'static Field, _: usize) {
@@ -95,21 +95,21 @@ impl<'a> Observer<'a> for PathInferenceTokens {
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
-            ("nfs.opcode" | "nfs.cb.operation", FieldValue::Enum(number, _)) => {
+            (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 self.push(PathInferenceToken::Operation(number as u32));
             }
-            ("nfs.nfsstat4", FieldValue::Enum(number, _)) if field.label == "status" => {
+            (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
                 self.push(PathInferenceToken::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
                 self.push_bytes(bytes, PathInferenceToken::Handle)
             }
             (
-                "nfs.name"
-                | "nfs.pathname.component"
-                | "nfs.entry_name"
-                | "nfs.readdirplus.entry.name"
-                | "mount.path",
+                field_name::NFS_NAME
+                | field_name::NFS_PATHNAME_COMPONENT
+                | field_name::NFS_ENTRY_NAME
+                | field_name::NFS_READDIRPLUS_ENTRY_NAME
+                | field_name::MOUNT_PATH,
                 FieldValue::Text(bytes),
             ) => self.push_bytes(bytes, PathInferenceToken::Name),
             _ => {}

@@ -1,10 +1,11 @@
 //! The rules, one module per group. Each module is a list: adding a rule touches one file.
 
-mod access;
 mod callbacks;
 mod credits;
 mod gss;
 mod header;
+mod loss_and_congestion;
+mod memory_access;
 mod nfs;
 mod perf;
 mod private_data;
@@ -14,12 +15,11 @@ mod reply_chunk;
 mod rpc;
 mod session_limits;
 mod sessions;
-mod transport;
 mod write_chunks;
 
 use crate::rule::Rule;
-pub(crate) use access::ACCESS_RULES;
-pub(crate) use transport::ENDS_CONNECTION;
+pub(crate) use loss_and_congestion::ENDS_CONNECTION;
+pub(crate) use memory_access::ACCESS_RULES;
 pub(crate) use write_chunks::REFUSED;
 
 const GROUPS: [&[Rule]; 16] = [
@@ -30,8 +30,8 @@ const GROUPS: [&[Rule]; 16] = [
     write_chunks::RULES,
     reply_chunk::RULES,
     callbacks::RULES,
-    access::RULES,
-    transport::RULES,
+    memory_access::RULES,
+    loss_and_congestion::RULES,
     rdmap::RULES,
     rpc::RULES,
     gss::RULES,

@@ -263,7 +263,7 @@ pub(crate) const RULES: &[Rule] = &[
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))
             },
-            super::access::was_read,
+            super::memory_access::was_read,
         ),
     },
 ];

@@ -51,7 +51,7 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::PeerToPeer { is_requested: false } => {
             "peer-to-peer model confirmed, not requested".to_owned()
         }
-        MpaStartupFault::ReadDepth { outbound, inbound } => {
+        MpaStartupFault::RdmaReadQueueDepth { outbound, inbound } => {
             format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
         }
     }

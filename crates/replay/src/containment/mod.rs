@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
-use nfsrdma_dissectors::xdr::{self, ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::rpc_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
@@ -245,7 +245,7 @@ impl Containment {
     /// # Errors
     /// Returns the reason that the Call must not be sent.
     pub fn check_call<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
-        let mut items = [ChunkItem::default(); TransportCall::MAX_PAYLOADS];
+        let mut items = [ChunkedDataItem::default(); TransportCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload whose length differs from that in the message would shift the bytes after it.
         let mut beside = 0;
@@ -258,7 +258,7 @@ impl Containment {
                 return Err(ContainmentViolation::Unreadable);
             }
             beside += payload.padded();
-            *item = ChunkItem { position: Some(payload.position), length, bytes: None };
+            *item = ChunkedDataItem { position: Some(payload.position), length, bytes: None };
         }
         let gives = self.message(Cursor::new(call.message).with_chunks(items))?;
         Ok(ContainedCall { call, reply_identifiers: gives })
@@ -316,10 +316,10 @@ impl Containment {
 
     /// Records the identifiers in the Reply of a Call. The cursor is at the beginning of the Reply message.
     pub fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
-        let items: Vec<ChunkItem<'_>> = call
+        let items: Vec<ChunkedDataItem<'_>> = call
             .payloads
             .iter()
-            .map(|payload| ChunkItem {
+            .map(|payload| ChunkedDataItem {
                 position: Some(payload.position),
                 length: payload.length() as u32,
                 bytes: None,

@@ -54,7 +54,7 @@ const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 
 /// Replacement for an operation or its arguments.
 enum OperationReplacement {
-    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, DelegationClaimFlag),
+    Open(ShareAccess, Option<(Vec<u32>, Vec<u8>)>, ClaimsReplacedDelegation),
     /// CLOSE instead of DELEGRETURN, with the next seqid of the open-owner.
     Close(u32),
     Root,
@@ -68,7 +68,7 @@ enum OperationReplacement {
 }
 
 /// `true` if OPEN claims a delegation that was replaced by an open; it then opens by name or filehandle.
-type DelegationClaimFlag = bool;
+type ClaimsReplacedDelegation = bool;
 
 impl CompoundRewriteContext<'_> {
     fn borrowed(&self, at: usize) -> Option<&SubstitutedStateid> {

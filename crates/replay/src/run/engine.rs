@@ -2,7 +2,7 @@
 //!
 //! It has five parts. None of them knows another; [`ReplayEngine`] calls them and passes results on:
 //!
-//! - [`scheduler`]: steps that are not finished, in a [`window`]; their order ([`ready_queue`],
+//! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
 //! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
@@ -40,10 +40,10 @@ mod reply_timeout;
 mod rpcsec_gss;
 mod scheduler;
 mod send;
+mod step_window;
 mod think_time;
 mod uncaptured_clients;
 mod verification;
-mod window;
 
 use std::fmt;
 use std::io::{Read, Seek};
@@ -70,8 +70,8 @@ use super::step_outcome::StepOutcome;
 use super::tree_check::{LiveServerIdentifiers, TreeCheckReport};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
-use crate::plan;
-use crate::plan::planner::GssPolicy;
+use crate::run_plan;
+use crate::run_plan::planner::GssPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
@@ -81,8 +81,8 @@ use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
+use step_window::WindowStep;
 use verification::RunVerification;
-use window::WindowStep;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const REPLY_HEADROOM_BYTES: u32 = 1024;
@@ -278,7 +278,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         callbacks: &'r CallbackServer,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = party;
-        let plan = plan::planner::StepPlanner::new(steps)?
+        let plan = run_plan::planner::StepPlanner::new(steps)?
             .with_selection(options.selected_steps.clone(), options.gss);
         let names = DirectoryEntryTargetTable::new(steps)?;
         steps.rewind();

@@ -2,7 +2,7 @@
 //! recorded Reply, and dropped.
 //!
 //! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
-//!   of steps; [`issue_delay`]: accuracy of send
+//!   of steps; [`send_delay`]: accuracy of send
 //!   times; [`report_merge`]: merged reports of several copies;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`live_values`]: identifiers given by the live server and this run;
@@ -26,7 +26,6 @@ mod compound_rewrite;
 mod dependencies;
 mod engine;
 mod file_divergence;
-pub mod issue_delay;
 pub mod live_values;
 pub mod options;
 mod preexisting_client_state;
@@ -36,6 +35,7 @@ pub mod reply_check;
 mod reply_outcome;
 pub mod report;
 mod report_merge;
+pub mod send_delay;
 mod step_outcome;
 pub mod tolerance_rules;
 pub mod tree_check;
@@ -43,4 +43,4 @@ pub mod tree_check;
 pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};
 pub use report::ReplayReport;
-pub use step_outcome::{StepCounts, StepOutcome, StepState};
+pub use step_outcome::{FinalStepState, StepCounts, StepOutcome};

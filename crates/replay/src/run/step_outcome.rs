@@ -7,7 +7,7 @@ use nfsrdma_analysis::comparison::difference::Difference;
 
 /// Final state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StepState {
+pub enum FinalStepState {
     /// The live Reply equals the recorded one.
     Matched,
     /// The live Reply differs as a rule tolerates.
@@ -22,7 +22,7 @@ pub enum StepState {
     Unreplayable,
 }
 
-impl StepState {
+impl FinalStepState {
     /// All states, in report order.
     pub const ALL: [Self; 6] = [
         Self::Matched,
@@ -66,14 +66,14 @@ pub enum StepOutcome {
 
 impl StepOutcome {
     /// Returns the state without its reason.
-    pub fn state(&self) -> StepState {
+    pub fn state(&self) -> FinalStepState {
         match self {
-            Self::Matched => StepState::Matched,
-            Self::Tolerated(_) => StepState::Tolerated,
-            Self::Mismatched(_) => StepState::Mismatched,
-            Self::Substituted(_) => StepState::Substituted,
-            Self::Skipped(_) => StepState::Skipped,
-            Self::Unreplayable(_) => StepState::Unreplayable,
+            Self::Matched => FinalStepState::Matched,
+            Self::Tolerated(_) => FinalStepState::Tolerated,
+            Self::Mismatched(_) => FinalStepState::Mismatched,
+            Self::Substituted(_) => FinalStepState::Substituted,
+            Self::Skipped(_) => FinalStepState::Skipped,
+            Self::Unreplayable(_) => FinalStepState::Unreplayable,
         }
     }
 
@@ -102,25 +102,25 @@ pub struct StepCounts {
 
 impl StepCounts {
     /// Returns the number of steps in a state.
-    pub fn get(mut self, state: StepState) -> u64 {
+    pub fn get(mut self, state: FinalStepState) -> u64 {
         *self.get_mut(state)
     }
 
     /// Returns the number of steps in a state, to be changed.
-    pub fn get_mut(&mut self, state: StepState) -> &mut u64 {
+    pub fn get_mut(&mut self, state: FinalStepState) -> &mut u64 {
         match state {
-            StepState::Matched => &mut self.matched,
-            StepState::Tolerated => &mut self.tolerated,
-            StepState::Mismatched => &mut self.mismatched,
-            StepState::Substituted => &mut self.substituted,
-            StepState::Skipped => &mut self.skipped,
-            StepState::Unreplayable => &mut self.unreplayable,
+            FinalStepState::Matched => &mut self.matched,
+            FinalStepState::Tolerated => &mut self.tolerated,
+            FinalStepState::Mismatched => &mut self.mismatched,
+            FinalStepState::Substituted => &mut self.substituted,
+            FinalStepState::Skipped => &mut self.skipped,
+            FinalStepState::Unreplayable => &mut self.unreplayable,
         }
     }
 
     /// Returns the states with their numbers, in report order.
-    pub fn iter(&self) -> impl Iterator<Item = (StepState, u64)> + '_ {
-        StepState::ALL.into_iter().map(|state| (state, self.get(state)))
+    pub fn iter(&self) -> impl Iterator<Item = (FinalStepState, u64)> + '_ {
+        FinalStepState::ALL.into_iter().map(|state| (state, self.get(state)))
     }
 
     /// Returns the number of steps.

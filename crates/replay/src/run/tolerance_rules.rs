@@ -7,6 +7,7 @@
 pub mod file;
 pub mod inference;
 
+use nfsrdma_dissectors::field::field_name;
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
 /// Rule that tolerates a difference.
@@ -153,12 +154,12 @@ fn rule_of_attribute(path: &str, field: &str) -> Option<ToleranceRule> {
         return Some(ACL);
     }
     // NFSACL, the companion protocol of NFSv3.
-    if field.starts_with("nfsacl.acl") || field.starts_with("nfsacl.dfacl") {
+    if field.starts_with(field_name::NFSACL_ACL) || field == field_name::NFSACL_DFACLCNT {
         return Some(ACL);
     }
     match field {
-        "nfs.specdata1" | "nfs.specdata2" => return Some(RAWDEV),
-        "nfs.fattr4_owner" | "nfs.fattr4_owner_group" => return Some(OWNER),
+        field_name::NFS_SPECDATA1 | field_name::NFS_SPECDATA2 => return Some(RAWDEV),
+        field_name::NFS_FATTR4_OWNER | field_name::NFS_FATTR4_OWNER_GROUP => return Some(OWNER),
         _ => {}
     }
     CAPABILITY_ATTRIBUTES.contains(&leaf).then_some(CAPABILITIES)

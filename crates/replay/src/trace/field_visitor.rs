@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
@@ -167,12 +167,12 @@ fn count_kind(field: &str, label: &str, operation: VisitedOperationNumber) -> Op
         (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => MessageSlotKind::SLOT_ID,
         (_, "sa_highest_slotid" | "csa_highest_slotid") => MessageSlotKind::HIGHEST_SLOT_ID,
         (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => MessageSlotKind::CREATE_SEQUENCE,
-        ("nfs.lock_seqid", _) => MessageSlotKind::LOCK_SEQID,
-        ("nfs.seqid", "seqid") if operation == VisitedOperationNumber::Fore(Operation::LOCKU) => {
+        (field_name::NFS_LOCK_SEQID, _) => MessageSlotKind::LOCK_SEQID,
+        (field_name::NFS_SEQID, "seqid") if operation == VisitedOperationNumber::Fore(Operation::LOCKU) => {
             MessageSlotKind::LOCK_SEQID
         }
-        ("nfs.seqid", "seqid" | "open_seqid") => MessageSlotKind::OPEN_SEQID,
-        ("nfs.stateid.seqid", _) => MessageSlotKind::STATEID_SEQID,
+        (field_name::NFS_SEQID, "seqid" | "open_seqid") => MessageSlotKind::OPEN_SEQID,
+        (field_name::NFS_STATEID_SEQID, _) => MessageSlotKind::STATEID_SEQID,
         _ => return None,
     })
 }
@@ -295,7 +295,10 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
         }
         let operation = self.operation_index();
         let offset = self.operations.last().and_then(|operation| operation.offset);
-        let is_text = matches!(field.name, "nfs.symlink.to" | "nfs.symlink.linktext" | "nfs.readlink.data");
+        let is_text = matches!(
+            field.name,
+            field_name::NFS_SYMLINK_TO | field_name::NFS_SYMLINK_LINKTEXT | field_name::NFS_READLINK_DATA
+        );
         if let FieldValue::Chunk(length, content) = value {
             let (is_inline, is_eligible, at) = (false, true, bytes.end);
             let offset = if is_text { None } else { offset };
@@ -318,17 +321,19 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
         }
         match (field.name, value) {
             // The first field of an operation.
-            ("nfs.opcode", FieldValue::Enum(number, _)) => {
+            (field_name::NFS_OPCODE, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.number = VisitedOperationNumber::Fore(Operation(number as u32));
                 }
             }
-            ("nfs.cb.operation", FieldValue::Enum(number, _)) => {
+            (field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.number = VisitedOperationNumber::Callback(CbOperation(number as u32));
                 }
             }
-            ("nfs.data", FieldValue::Bytes(content)) if matches!(field.label, "data" | "d_data") => {
+            (field_name::NFS_DATA, FieldValue::Bytes(content))
+                if matches!(field.label, "data" | "d_data") =>
+            {
                 self.data.push(MessageDataItem {
                     at: bytes.start + 4,
                     padding_bytes: bytes.len().saturating_sub(4 + content.len()),
@@ -343,7 +348,10 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
                 return;
             }
             (
-                "nfs.offset3" | "nfs.offset4" | "nfs.read.offset" | "nfs.write.offset",
+                field_name::NFS_OFFSET3
+                | field_name::NFS_OFFSET4
+                | field_name::NFS_READ_OFFSET
+                | field_name::NFS_WRITE_OFFSET,
                 FieldValue::Unsigned(at),
             ) => {
                 if let Some(operation) = self.operations.last_mut() {
@@ -366,7 +374,9 @@ impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
             (_, FieldValue::Text(name)) if self.is_in_entry && field.label == "name" => {
                 self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
             }
-            ("nfs.changeid4" | "nfs.changeid4.after", FieldValue::Unsigned(_)) if !self.is_in_entry => {
+            (field_name::NFS_CHANGEID4 | field_name::NFS_CHANGEID4_AFTER, FieldValue::Unsigned(_))
+                if !self.is_in_entry =>
+            {
                 self.add_slot_field(bytes, MessageSlotKind::CHANGE, None, field.label);
                 return;
             }

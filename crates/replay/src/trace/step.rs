@@ -2,7 +2,7 @@
 //! (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;
-use nfsrdma_dissectors::xdr::{ChunkItem, List, Opaque, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, List, Opaque, roundup};
 
 /// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
 pub const MAX_LIST_LENGTH: u32 = 1 << 17;
@@ -326,7 +326,7 @@ impl TraceMessage<'_> {
     }
 
     /// Returns the DDP-eligible items outside the head, with Positions relative to the arguments or results.
-    pub fn items(&self) -> Vec<ChunkItem<'static>> {
+    pub fn items(&self) -> Vec<ChunkedDataItem<'static>> {
         let mut beside: u32 = 0;
         let payloads = self.payloads.iter().filter(|payload| !payload.is_inside);
         payloads
@@ -334,7 +334,7 @@ impl TraceMessage<'_> {
                 let position = payload.at.saturating_sub(self.body).saturating_add(beside);
                 let padded = payload.length.saturating_add(roundup(payload.length as usize) as u32);
                 beside = beside.saturating_add(padded);
-                ChunkItem { position: Some(position), length: payload.length, bytes: None }
+                ChunkedDataItem { position: Some(position), length: payload.length, bytes: None }
             })
             .collect()
     }

@@ -19,7 +19,7 @@ use super::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
     TraceMessageForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
 };
-use nfsrdma_analysis::comparison::record_amendments::{ComparisonRecordAmendments, KnownFileData};
+use nfsrdma_analysis::comparison::record_context::{ComparisonRecordContext, KnownFileData};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl StepTransactionConverter {
         &mut self,
         step: &TraceStep<'_>,
         contents: &mut TraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, ComparisonRecordAmendments), TraceError> {
+    ) -> Result<(Transaction, ComparisonRecordContext), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -113,9 +113,9 @@ impl StepTransactionConverter {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = AssembledTraceMessage::load(&step.call, contents)?;
         let reply = AssembledTraceMessage::load(&step.reply, contents)?;
-        let mut amended = ComparisonRecordAmendments {
+        let mut amended = ComparisonRecordContext {
             data: [call.known_data(), reply.known_data()],
-            ..ComparisonRecordAmendments::default()
+            ..ComparisonRecordContext::default()
         };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();

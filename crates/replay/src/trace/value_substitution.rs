@@ -1,7 +1,7 @@
 //! Writes a message with the values of a run in its slots.
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{ChunkItem, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, roundup};
 
 use super::{MessageSlot, TraceMessage, TracePayload};
 
@@ -43,8 +43,8 @@ pub struct RepositionedPayload {
 
 impl RepositionedPayload {
     /// Converts payloads to chunk items for the decoder of the message, without their contents.
-    pub fn items(placed: &[Self]) -> Vec<ChunkItem<'static>> {
-        let item = |placed: &Self| ChunkItem {
+    pub fn items(placed: &[Self]) -> Vec<ChunkedDataItem<'static>> {
+        let item = |placed: &Self| ChunkedDataItem {
             position: Some(placed.position),
             length: placed.payload.length,
             bytes: None,

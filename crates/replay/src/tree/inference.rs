@@ -1,7 +1,7 @@
 //! Infers facts about files from a step.
 
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, Text, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
@@ -99,7 +99,7 @@ fn items<'s>(
     message: &TraceMessage<'s>,
     is_call: bool,
     contents: &[&'s dyn Fn(usize) -> Option<&'s [u8]>; 2],
-) -> Vec<ChunkItem<'s>> {
+) -> Vec<ChunkedDataItem<'s>> {
     let [calls, replies] = contents;
     let content = if is_call { calls } else { replies };
     let mut beside = 0;
@@ -109,13 +109,13 @@ fn items<'s>(
         .map(|(at, TracePayload { at: place, length, .. })| {
             let position = place.saturating_sub(message.body).saturating_add(beside);
             beside = beside.saturating_add(length.saturating_add(roundup(length as usize) as u32));
-            ChunkItem { position: Some(position), length, bytes: content(at) }
+            ChunkedDataItem { position: Some(position), length, bytes: content(at) }
         })
         .collect()
 }
 
 /// Returns a cursor on the arguments or results of a message.
-fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkItem<'b>]) -> Cursor<'b> {
+fn body<'b>(message: &'b TraceMessage<'_>, items: &'b [ChunkedDataItem<'b>]) -> Cursor<'b> {
     let bytes = message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default();
     Cursor::new(bytes).with_chunks(items)
 }

@@ -51,7 +51,7 @@ pub(super) fn startup_fault(
     }
     let is_negotiated = ![offered.ird.0, chosen.ord.0].contains(&UNNEGOTIATED_DEPTH);
     (!frame.rejected && is_negotiated && chosen.ord.0 > offered.ird.0)
-        .then_some(MpaStartupFault::ReadDepth { outbound: chosen.ord.0, inbound: offered.ird.0 })
+        .then_some(MpaStartupFault::RdmaReadQueueDepth { outbound: chosen.ord.0, inbound: offered.ird.0 })
 }
 
 /// Returns the start-up frame in `bytes`, whose private data ends before the announced length, and this deviation.

@@ -4,7 +4,7 @@ use super::*;
 use crate::field::{Field, FieldValue, NullObserver, Observer};
 use crate::nfs::ResultStatus;
 use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
-use crate::xdr::{ChunkItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
+use crate::xdr::{ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
 
@@ -165,7 +165,8 @@ fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
 #[test]
 fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     let in_a_chunk = |bytes: &[u8], procedure| {
-        let chunks = [ChunkItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
+        let chunks =
+            [ChunkedDataItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
         let decoded = Args::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
@@ -176,7 +177,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
 
     let path = lay_out![FH, "file", 5];
     let symlink = lay_out![path.clone(), sattr()];
-    let chunks = [ChunkItem { position: Some(path.len() as u32), length: 5, bytes: Some(b"../to") }];
+    let chunks = [ChunkedDataItem { position: Some(path.len() as u32), length: 5, bytes: Some(b"../to") }];
     let mut cursor = Cursor::new(&symlink).with_chunks(&chunks);
     let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
     let Args::SYMLINK(args) = &decoded else { panic!() };
@@ -186,7 +187,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     for (procedure, bytes) in
         [(Procedure::READ, lay_out![0, fattr(), 5]), (Procedure::READLINK, lay_out![0, 5])]
     {
-        let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"hello") }];
+        let chunks = [ChunkedDataItem { position: None, length: 5, bytes: Some(b"hello") }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let decoded = Results::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
         assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes.clone(), vec![(bytes.len(), 5)]));
@@ -195,7 +196,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
 
 #[test]
 fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
-    let chunks = [ChunkItem { position: None, length: 0, bytes: None }];
+    let chunks = [ChunkedDataItem { position: None, length: 0, bytes: None }];
     for bytes in [lay_out![5], lay_out![0, fattr(), 0], lay_out![0, fattr(), "hello"]] {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
@@ -210,7 +211,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
 #[test]
 fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out![FH, 4];
-    let chunks = [ChunkItem { position: Some(36), length: 4, bytes: None }];
+    let chunks = [ChunkedDataItem { position: Some(36), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
     assert_eq!(result, Err(XdrError::NotEligible { at: 32 }));

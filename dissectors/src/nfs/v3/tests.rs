@@ -4,7 +4,7 @@ use super::*;
 use crate::field::NullObserver;
 use crate::nfs::ResultStatus;
 use crate::nfs::example_messages::{ValueOrderObserver, holds, lay_out};
-use crate::xdr::{Chain, ChunkItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
+use crate::xdr::{Chain, ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
 const VERF: Verifier3 = *b"verifier";
@@ -408,7 +408,7 @@ fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
 fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_position() {
     let bytes = lay_out!["handle7", 0u64, 8192, 0, 8192];
     let position = bytes.len() as u32;
-    let chunks = [ChunkItem { position: Some(position), length: 8192, bytes: None }];
+    let chunks = [ChunkedDataItem { position: Some(position), length: 8192, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut NullObserver).unwrap();
     let Args::WRITE(args) = &decoded else { panic!() };
@@ -422,7 +422,7 @@ fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_positio
 fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
     let bytes = lay_out![0, 1, fattr(), 2001, 0, 2001];
     let data = [7; 2001];
-    let chunks = [ChunkItem { position: None, length: 2001, bytes: Some(&data) }];
+    let chunks = [ChunkedDataItem { position: None, length: 2001, bytes: Some(&data) }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
     let Results::READ(StatusUnion::Ok(ok)) = &decoded else { panic!() };
@@ -435,7 +435,7 @@ fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
 #[test]
 fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     let position = lay_out!["handle7", "file", sattr(), 5].len() as u32;
-    let chunks = [ChunkItem { position: Some(position), length: 5, bytes: Some(b"../to") }];
+    let chunks = [ChunkedDataItem { position: Some(position), length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out!["handle7", "file", sattr(), 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
@@ -443,7 +443,7 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     assert_eq!(args.symlink.symlink_data.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(position as usize, 5)]));
 
-    let chunks = [ChunkItem { position: None, length: 5, bytes: Some(b"../to") }];
+    let chunks = [ChunkedDataItem { position: None, length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out![0, 0, 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut NullObserver).unwrap();
@@ -458,7 +458,7 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
 
 #[test]
 fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
-    let chunks = [0, 0].map(|length| ChunkItem { position: None, length, bytes: None });
+    let chunks = [0, 0].map(|length| ChunkedDataItem { position: None, length, bytes: None });
     // READ with NFS3ERR_IO, READ at the end of the file, and READ inline although a chunk was offered.
     for (bytes, splices) in [
         (lay_out![5, 0], 0),
@@ -478,7 +478,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
 #[test]
 fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out!["handle7", 4];
-    let chunks = [ChunkItem { position: Some(16), length: 4, bytes: None }];
+    let chunks = [ChunkedDataItem { position: Some(16), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
     let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
     assert_eq!(result, Err(XdrError::NotEligible { at: 12 }));
@@ -497,7 +497,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(procedure in 0u32..24, bytes: Vec<u8>, length: u16, position: u8) {
-        let chunks = [ChunkItem { position: Some(position.into()), length: length.into(), bytes: None }];
+        let chunks = [ChunkedDataItem { position: Some(position.into()), length: length.into(), bytes: None }];
         let procedure = Procedure(procedure);
         let cursor = Cursor::new(&bytes).with_length(length.into());
         let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut ValueOrderObserver::default());

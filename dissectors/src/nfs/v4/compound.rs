@@ -495,7 +495,7 @@ mod tests {
     use super::super::*;
     use super::*;
     use crate::nfs::StatusUnion;
-    use crate::xdr::{ChunkItem, Ddp, DdpText, Opaque, Void};
+    use crate::xdr::{ChunkedDataItem, Ddp, DdpText, Opaque, Void};
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
@@ -527,7 +527,7 @@ mod tests {
     #[test]
     fn a_write_whose_data_is_in_a_read_chunk() {
         let bytes = bytes(WRITE_CALL);
-        let chunks = [ChunkItem { position: Some(112), length: 65536, bytes: None }];
+        let chunks = [ChunkedDataItem { position: Some(112), length: 65536, bytes: None }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
         assert_eq!((call.head.minorversion, call.count()), (2, 4));
@@ -552,7 +552,7 @@ mod tests {
     #[test]
     fn a_read_whose_data_is_in_a_write_chunk() {
         let bytes = bytes(READ_REPLY);
-        let chunks = [ChunkItem { position: None, length: 100, bytes: None }];
+        let chunks = [ChunkedDataItem { position: None, length: 100, bytes: None }];
         let reply =
             CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullObserver).unwrap();
         let data = Ddp::Chunk { length: 100, bytes: None };
@@ -582,7 +582,7 @@ mod tests {
     /// inline content of each, and the chunks assigned by the encoder. Asserts that the message encodes to the same
     /// bytes.
     fn results(bytes: &[u8], returned: [u32; 3]) -> (Vec<String>, Vec<(usize, u32)>) {
-        let chunks = returned.map(|length| ChunkItem { position: None, length, bytes: None });
+        let chunks = returned.map(|length| ChunkedDataItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
         let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
         let (mut operations, mut results) = (reply.operations(), Vec::new());
@@ -631,7 +631,7 @@ mod tests {
     fn rfc8267_section_6_4_1_an_operation_that_failed_has_its_write_chunk_all_the_same() {
         // READ with NFS4ERR_DELAY, READ of 100 bytes.
         let bytes = words(&[0, 0, 2, 25, 10008, 25, 0, 1, 100]);
-        let chunks = [0, 100].map(|length| ChunkItem { position: None, length, bytes: None });
+        let chunks = [0, 100].map(|length| ChunkedDataItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
         let read = Results::READ(StatusUnion::Ok(Read4Resok {

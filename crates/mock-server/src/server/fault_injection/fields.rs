@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::{self, Program};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, roundup};
 
 use super::super::MockReply;
 use super::{MockFieldMutation, MockServerFault};
@@ -34,7 +34,7 @@ pub(super) enum MockFieldPosition {
 
 impl MockCallOperations {
     /// Decodes a Call; `None` if it is not an NFS Call.
-    pub(super) fn from_call(message: &[u8], chunks: &[ChunkItem<'_>]) -> Option<Self> {
+    pub(super) fn from_call(message: &[u8], chunks: &[ChunkedDataItem<'_>]) -> Option<Self> {
         let mut cursor = Cursor::new(message).with_chunks(chunks);
         let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
         let call = header.call().filter(|call| call.prog == Program::NFS)?;
@@ -61,7 +61,7 @@ struct MockFieldFinder<'s, 'a> {
     operation: &'s str,
     field: &'s str,
     message: &'a [u8],
-    chunks: &'s [ChunkItem<'a>],
+    chunks: &'s [ChunkedDataItem<'a>],
     /// Labels of the enclosing structures from the operation on, with their start offsets.
     enclosing: Vec<(&'static str, usize)>,
     /// The depth of an object type that is not a directory.
@@ -130,8 +130,9 @@ impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
                 self.span(text).map(MockFieldPosition::Text)
             }
             FieldValue::Chunk(length, content) if length > 0 => {
-                let of =
-                    |chunk: &ChunkItem<'_>| chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr);
+                let of = |chunk: &ChunkedDataItem<'_>| {
+                    chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr)
+                };
                 self.chunks.iter().position(of).map(|at| MockFieldPosition::Item(at, bytes))
             }
             _ => None,
@@ -140,7 +141,7 @@ impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
 }
 
 impl<'s, 'a> MockFieldFinder<'s, 'a> {
-    fn new(operation: &'s str, field: &'s str, message: &'a [u8], chunks: &'s [ChunkItem<'a>]) -> Self {
+    fn new(operation: &'s str, field: &'s str, message: &'a [u8], chunks: &'s [ChunkedDataItem<'a>]) -> Self {
         Self {
             operation,
             field,
@@ -159,7 +160,7 @@ impl<'s, 'a> MockFieldFinder<'s, 'a> {
 pub(super) fn argument(
     asked: &MockCallOperations,
     message: &[u8],
-    chunks: &[ChunkItem<'_>],
+    chunks: &[ChunkedDataItem<'_>],
     operation: &str,
     field: &str,
 ) -> Option<MockFieldPosition> {
@@ -190,11 +191,11 @@ pub(super) fn result(
 }
 
 /// Returns the data items of a reply, with their positions.
-fn items(answer: &MockReply) -> Vec<ChunkItem<'_>> {
+fn items(answer: &MockReply) -> Vec<ChunkedDataItem<'_>> {
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let items = answer.splices.iter().zip(&answer.data);
     items
-        .map(|(splice, data)| ChunkItem {
+        .map(|(splice, data)| ChunkedDataItem {
             position: Some(number(splice.position)),
             length: number(data.len()),
             bytes: Some(data),

@@ -12,7 +12,7 @@ mod table;
 use std::fmt;
 
 use nfsrdma_dissectors::rpc::AcceptStat;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 use super::super::transport_faults::MockTransportFault;
 use super::file_tree::MockFileTree;
@@ -175,7 +175,7 @@ impl MockFaultInjector {
     pub(in super::super) fn fault(
         &mut self,
         message: &[u8],
-        chunks: &[ChunkItem<'_>],
+        chunks: &[ChunkedDataItem<'_>],
         has_write_chunk: bool,
     ) -> Option<MockTransportFault> {
         let MockServerFaultKind::WrongTransport(fault) = self.fault.what else { return None };
@@ -195,7 +195,7 @@ impl MockFaultInjector {
         &mut self,
         server: &mut MockServer,
         message: &[u8],
-        chunks: &[ChunkItem<'_>],
+        chunks: &[ChunkedDataItem<'_>],
         answer: &mut MockReply,
     ) {
         let is_travel = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
@@ -220,7 +220,7 @@ impl MockFaultInjector {
                 let items: Vec<_> = chunks
                     .iter()
                     .zip(&contents)
-                    .map(|(chunk, content)| ChunkItem { bytes: Some(content), ..*chunk })
+                    .map(|(chunk, content)| ChunkedDataItem { bytes: Some(content), ..*chunk })
                     .collect();
                 let (before, state) = (server.tree.clone(), server.state.clone());
                 honest(server, answer);
@@ -290,7 +290,7 @@ impl MockServer {
     pub(in super::super) fn serve(
         &mut self,
         message: &[u8],
-        chunks: &[ChunkItem<'_>],
+        chunks: &[ChunkedDataItem<'_>],
         answer: &mut MockReply,
     ) {
         match self.fault_injector.take() {

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 use super::super::call_description::{CallDescription, ROOT};
 use super::super::options::{self, ReplayPace};
@@ -426,7 +426,7 @@ fn may_extend(step: &TraceStep<'_>, end: u64) -> bool {
 /// Returns the size that the recorded Reply of a WRITE shows: for NFSv3 the size before it plus one, for NFSv4 the size
 /// after it.
 fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
-    let items: [ChunkItem<'_>; 0] = [];
+    let items: [ChunkedDataItem<'_>; 0] = [];
     let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
     match step.asked.find_description()? {

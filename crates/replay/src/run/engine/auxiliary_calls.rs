@@ -10,7 +10,7 @@ use super::super::recording::{NonNfsCallExchange, NonNfsTcpStream};
 use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
-use super::window::{WindowStep, unreadable_state};
+use super::step_window::{WindowStep, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
 use crate::auxiliary_programs::{
     AuxiliaryCallError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,

@@ -31,7 +31,7 @@ use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
-use super::window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
+use super::step_window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlot, MessageSlotKind, TraceStep};

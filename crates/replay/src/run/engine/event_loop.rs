@@ -12,7 +12,7 @@ use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::reply_check_queue::ReplyCheckQueue;
-use super::window::client_copy;
+use super::step_window::client_copy;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError};
 use crate::containment::ContainedTransport;
 

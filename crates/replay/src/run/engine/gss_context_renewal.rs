@@ -15,7 +15,7 @@ use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
-use super::window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
+use super::step_window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainedCall, ContainedTransport};
 use nfsrdma_analysis::comparison::record::hash;

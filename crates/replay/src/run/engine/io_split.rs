@@ -26,7 +26,7 @@ use super::super::recovery;
 use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
-use super::window::WindowStep;
+use super::step_window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
 use crate::trace::value_substitution::RepositionedPayload;

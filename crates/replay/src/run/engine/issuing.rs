@@ -7,7 +7,7 @@ use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::containment::ContainedTransport;
-use crate::plan::reason::{PlanReason, PlannedStepState};
+use crate::run_plan::reason::{PlanReason, PlannedStepState};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::super::options::ReplayPace;
+use super::step_window::WindowStep;
 use super::think_time::ThinkTimeHistory;
-use super::window::WindowStep;
 
 /// Determines when steps are due. It reads the clock only for the first step.
 #[derive(Debug)]

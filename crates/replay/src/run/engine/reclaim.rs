@@ -24,7 +24,7 @@ use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
-use super::window::{RECOVERY_INDEX, WindowStep, call_tag};
+use super::step_window::{RECOVERY_INDEX, WindowStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlotKind, NONE, TraceStep};

@@ -14,7 +14,7 @@ use super::super::step_outcome::StepOutcome;
 use super::connections::LiveConnection;
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
-use super::window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
+use super::step_window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
 use super::{
     OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, UnsentStepReason,
 };

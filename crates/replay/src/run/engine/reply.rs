@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::NullObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
@@ -18,12 +18,12 @@ use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyPrecheckResult};
-use super::window::{WindowStep, unreadable_state};
+use super::step_window::{WindowStep, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
 use crate::containment::ReplyIdentifiers;
-use crate::plan::reason::PlanReason;
+use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
 use crate::trace::value_substitution::{RepositionedPayload, captured_value};
 use crate::trace::{
@@ -613,13 +613,13 @@ fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
 pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
     content: impl Fn(usize) -> Option<&'s [u8]>,
-) -> Vec<ChunkItem<'s>> {
+) -> Vec<ChunkedDataItem<'s>> {
     let before = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
     let body = step.reply.body.saturating_sub(before);
     let items = step.reply.items().into_iter().enumerate();
     items
         .filter(|(_, item)| item.length > 0)
-        .map(|(at, item)| ChunkItem {
+        .map(|(at, item)| ChunkedDataItem {
             position: item.position.map(|position| position.saturating_add(body)),
             length: item.length,
             bytes: content(at),

@@ -8,12 +8,12 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
 use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
-use super::window::{WindowStep, unreadable_state};
+use super::step_window::{WindowStep, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
 use crate::trace::{MessageSlotKind, TraceError, TraceStep};
 
@@ -58,7 +58,7 @@ pub(super) struct ReplyPrecheckResult {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LiveReply<'a> {
     pub(super) message: &'a [u8],
-    pub(super) chunks: &'a [ChunkItem<'a>],
+    pub(super) chunks: &'a [ChunkedDataItem<'a>],
 }
 
 impl<'a> LiveReply<'a> {

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use super::window::call_tag;
+use super::step_window::call_tag;
 use super::{MAX_REPLY_TIMEOUTS, OptionalReplayRecorder, ReplayEngine, ReplayRunError};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {

@@ -17,9 +17,9 @@ use super::overlapping_changes::{CapturedStepOverlaps, LiveStepOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
-use super::window::{CapturedStepContext, StepWindow, WindowStep};
-use crate::plan::planner::StepPlanner;
-use crate::plan::reason::PlannedStepState;
+use super::step_window::{CapturedStepContext, StepWindow, WindowStep};
+use crate::run_plan::planner::StepPlanner;
+use crate::run_plan::reason::PlannedStepState;
 use crate::trace::{NONE, TraceError, TraceReader, TraceStep};
 
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.

@@ -22,7 +22,7 @@ use super::super::recording::ReplaySentCall;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::issuer::CallIssuer;
-use super::window::{WindowStep, call_tag, unreadable_state};
+use super::step_window::{WindowStep, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
     record_divergence,

@@ -19,10 +19,10 @@ use super::super::{recovery, tolerance_rules};
 use super::lock_stateids::LiveLockStateids;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyPrecheckResult};
+use super::step_window::WindowStep;
 use super::uncaptured_clients::is_data_unchanged_except;
-use super::window::WindowStep;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
-use crate::plan::reason::PlanReason;
+use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{

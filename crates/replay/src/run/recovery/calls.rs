@@ -9,8 +9,8 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, Delegreturn4Args,
     ExchangeIdFlags, ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4,
     ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags,
-    OpenToLockOwner4, Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4,
-    SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
+    OpenToLockOwner4, Openflag4, Opentype4, Operation, ReclaimComplete4Args, Results, Sequence4Args,
+    Sessionid4, SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -44,17 +44,18 @@ pub(in crate::run) enum RecoveryCall {
 impl RecoveryCall {
     /// Returns the name of the operation.
     pub(in crate::run) fn name(self) -> &'static str {
-        match self {
-            Self::ExchangeId => "EXCHANGE_ID",
-            Self::CreateSession(_) => "CREATE_SESSION",
-            Self::Setclientid => "SETCLIENTID",
-            Self::SetclientidConfirm(_) => "SETCLIENTID_CONFIRM",
-            Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
-            Self::OpenConfirm(..) => "OPEN_CONFIRM",
-            Self::Lock(..) => "LOCK with reclaim",
-            Self::ReturnDelegation { .. } => "DELEGRETURN",
-            Self::ReclaimComplete => "RECLAIM_COMPLETE",
-        }
+        let operation = match self {
+            Self::ExchangeId => Operation::EXCHANGE_ID,
+            Self::CreateSession(_) => Operation::CREATE_SESSION,
+            Self::Setclientid => Operation::SETCLIENTID,
+            Self::SetclientidConfirm(_) => Operation::SETCLIENTID_CONFIRM,
+            Self::Open(_) => return "OPEN with CLAIM_PREVIOUS",
+            Self::OpenConfirm(..) => Operation::OPEN_CONFIRM,
+            Self::Lock(..) => return "LOCK with reclaim",
+            Self::ReturnDelegation { .. } => Operation::DELEGRETURN,
+            Self::ReclaimComplete => Operation::RECLAIM_COMPLETE,
+        };
+        operation.name().unwrap_or_default()
     }
 }
 

@@ -7,6 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, ToleranceRule};
 use nfsrdma_analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, hash};
+use nfsrdma_dissectors::nfs::v3::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
 
 /// Maximum number of directories being listed.
 const MAX_LISTINGS: usize = 32;
@@ -196,7 +198,8 @@ type ReplayListingEntry = (Box<[u8]>, Vec<ComparedField>);
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
 fn take_entries(section: &mut ComparedSection) -> Option<Vec<ReplayListingEntry>> {
-    if !matches!(&*section.name, "READDIR" | "READDIRPLUS") {
+    let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
+    if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
     }
     let is_below = |entry: &ComparedField| entry.path.text.contains("entries.");

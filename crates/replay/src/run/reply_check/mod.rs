@@ -17,12 +17,14 @@ mod required_operations;
 mod tolerance;
 mod write_chunks;
 
+use nfsrdma_dissectors::field::field_name;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
-use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
 pub use attribute_relations::StepExecution;
@@ -68,7 +70,7 @@ pub struct ReplyPair<'a> {
     /// The live Reply.
     pub live: Cursor<'a>,
     /// Contents of its Write chunks.
-    pub chunks: &'a [ChunkItem<'a>],
+    pub chunks: &'a [ChunkedDataItem<'a>],
     /// For each operation, `true` if its attributes are those of a directory.
     pub directories: &'a [bool],
     /// `true` if the Call creates a file exclusively, without setting attributes.
@@ -403,8 +405,11 @@ impl ReplyChecker {
             let [a, b] = values.map(half);
             let operation = title.to_string();
             let is_name = path.ends_with("name");
-            let (kind, field) =
-                if is_name { (DifferenceKind::Name, "nfs.entry_name") } else { (DifferenceKind::Result, "") };
+            let (kind, field) = if is_name {
+                (DifferenceKind::Name, field_name::NFS_ENTRY_NAME)
+            } else {
+                (DifferenceKind::Result, "")
+            };
             Difference { kind, operation, path, field, count: 1, a, b }
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
@@ -517,7 +522,9 @@ impl ReplyChecker {
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
 fn align_root_sections(recorded: &ComparedMessage, live: &mut ComparedMessage) {
     for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
-        if matches!(&*section.name, "PUTROOTFH" | "PUTPUBFH") && &*of.name == "PUTFH" {
+        let is_root =
+            [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
+        if is_root && of.is_operation(Operation::PUTFH) {
             of.name = Rc::clone(&section.name);
         }
     }
@@ -557,9 +564,10 @@ fn statuses(message: &ComparedMessage) -> Vec<&ComparedValue> {
 /// Returns `true` if an operation may create a name in a directory.
 fn makes_names(operation: &str) -> bool {
     use v3::Procedure as Nfs;
-    use v4::Operation as Op;
-    matches!(Op::from_name(operation), Some(Op::CREATE | Op::OPEN | Op::LINK | Op::RENAME))
-        || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
+    matches!(
+        Operation::from_name(operation),
+        Some(Operation::CREATE | Operation::OPEN | Operation::LINK | Operation::RENAME)
+    ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
 }
 
 fn is_success(status: &str) -> bool {
@@ -600,11 +608,14 @@ fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) 
         CompareClass::Identity(IdentityType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         CompareClass::Identity(IdentityType::Verifier) => {
-            may_have_restarted || !matches!(operation, "WRITE" | "COMMIT")
+            may_have_restarted
+                || ![Operation::WRITE, Operation::COMMIT]
+                    .into_iter()
+                    .any(|write| write.name() == Some(operation))
         }
         CompareClass::Identity(_) => true,
         CompareClass::Equal(DifferenceKind::Status) => false,
         _ if operation.is_empty() => path.field.starts_with("rpc"),
-        _ => path.field == "nfs.stateid.seqid" || path.leaf() == "attrmask",
+        _ => path.field == field_name::NFS_STATEID_SEQID || path.leaf() == "attrmask",
     }
 }

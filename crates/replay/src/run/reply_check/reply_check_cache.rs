@@ -8,15 +8,15 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::field::{FieldValue, field_name};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::xdr::ChunkItem;
+use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
 
 use super::attribute_relations::attributes::AttributePair;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
-use nfsrdma_analysis::comparison::identity_map::IdentityName;
+use nfsrdma_analysis::comparison::identity_map::IdentityHash;
 use nfsrdma_analysis::comparison::record::{ComparedValue, FieldPath, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
@@ -49,13 +49,13 @@ pub(super) struct ReplyPatternIdentity {
     pub(super) identity: IdentityType,
     bytes: Range<usize>,
     /// Last pair of values, which is often the next one, too.
-    last_pair: Option<[(Box<[u8]>, IdentityName); 2]>,
+    last_pair: Option<[(Box<[u8]>, IdentityHash); 2]>,
 }
 
 impl ReplyPatternIdentity {
     /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
     /// decoded.
-    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityName; 2]> {
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
         if let Some([one, other]) = &self.last_pair
@@ -65,7 +65,7 @@ impl ReplyPatternIdentity {
             return Some([one.1, other.1]);
         }
         let name =
-            |bytes: &[u8]| IdentityName::from_value(self.identity, &ComparedValue::from_bytes(bytes), None);
+            |bytes: &[u8]| IdentityHash::from_value(self.identity, &ComparedValue::from_bytes(bytes), None);
         let names = [name(of[0])?, name(of[1])?];
         self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
         Some(names)
@@ -192,13 +192,14 @@ impl ReplyPattern {
     }
 
     /// Returns `true` if the Write chunks have the lengths of the items and the expected content.
-    fn matches_chunk_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkItem<'_>]) -> bool {
-        let is_it = |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkItem<'_>)| {
-            let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
-            length == of
-                && chunk.length == *length
-                && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
-        };
+    fn matches_chunk_data(&self, known: &[(u32, Option<u128>)], chunks: &[ChunkedDataItem<'_>]) -> bool {
+        let is_it =
+            |((length, (of, expected)), chunk): ((&u32, &(u32, Option<u128>)), &ChunkedDataItem<'_>)| {
+                let bytes = chunk.bytes.filter(|bytes| bytes.len() == *length as usize);
+                length == of
+                    && chunk.length == *length
+                    && bytes.zip(*expected).is_some_and(|(bytes, expected)| hash(bytes) == expected)
+            };
         self.items.len() == known.len()
             && self.items.len() == chunks.len()
             && self.items.iter().zip(known).zip(chunks).all(is_it)
@@ -212,7 +213,9 @@ fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.class, *value) {
-        (_, FieldValue::Unsigned(_)) if path.field == "rpc.xid" => (bytes.clone(), ReplyByteClass::Free),
+        (_, FieldValue::Unsigned(_)) if path.field == field_name::RPC_XID => {
+            (bytes.clone(), ReplyByteClass::Free)
+        }
         // These may determine how the rest is decoded.
         _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
             (bytes.clone(), ReplyByteClass::Fixed)

@@ -1,5 +1,7 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
+use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -282,8 +284,8 @@ fn tolerate_squashed_owner(
     needed: &mut Vec<ToleranceRule>,
 ) {
     let owner = |entry: &ComparedField| match entry.path.field {
-        "nfs.fattr3.uid" => Some(squashed[0]),
-        "nfs.fattr3.gid" => Some(squashed[1]),
+        field_name::NFS_FATTR3_UID => Some(squashed[0]),
+        field_name::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
     };
     // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
@@ -312,7 +314,7 @@ fn tolerate_access(
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
-    if &*a.name != "ACCESS" || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
+    if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
     }
     let mask = |section: &ComparedSection, leaf: &str| {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc;
-use nfsrdma_dissectors::xdr::{ChunkItem, Cursor};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 /// Visitor that assigns each data item of a Reply the next Write chunk that returned anything.
 struct WriteChunkItemVisitor<I> {
@@ -35,7 +35,7 @@ impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
 pub(super) fn differing_lengths(
     procedure: Option<Procedure>,
     mut reply: Cursor<'_>,
-    chunks: &[ChunkItem<'_>],
+    chunks: &[ChunkedDataItem<'_>],
 ) -> Option<[u32; 2]> {
     let came = chunks.iter().map(|chunk| chunk.length).filter(|length| *length > 0);
     // Most Replies have none.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::run::step_outcome::{StepCounts, StepOutcome, StepState};
+use crate::run::step_outcome::{FinalStepState, StepCounts, StepOutcome};
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::statistics::Latencies;
 
@@ -69,7 +69,7 @@ pub struct StepResults {
     /// Number of steps by state.
     pub states: StepCounts,
     /// Reasons, by state and code.
-    pub reasons: BTreeMap<(StepState, String), StepOutcomeReasonCount>,
+    pub reasons: BTreeMap<(FinalStepState, String), StepOutcomeReasonCount>,
     /// Rules that were needed: name and justification.
     pub rules: BTreeMap<&'static str, &'static str>,
     /// Results by operation.
@@ -79,7 +79,7 @@ pub struct StepResults {
     /// Maximum number of mismatches that are kept.
     pub max_mismatches: usize,
     /// State and number of the reason of the steps that were sent and did not match, by `id`.
-    uncommon: FxHashMap<u64, (StepState, u64)>,
+    uncommon: FxHashMap<u64, (FinalStepState, u64)>,
 }
 
 impl StepResults {
@@ -93,7 +93,7 @@ impl StepResults {
             self.rules.entry(rule.name).or_insert(rule.why);
         }
         let reason = outcome.reason().map(|reason| self.count_reason(state, reason, step, operation));
-        if !matches!(state, StepState::Matched | StepState::Skipped)
+        if !matches!(state, FinalStepState::Matched | FinalStepState::Skipped)
             && self.uncommon.len() < MAX_REMEMBERED_STATES
         {
             self.uncommon.insert(step.step, (state, reason.unwrap_or_default()));
@@ -104,7 +104,7 @@ impl StepResults {
     }
 
     /// Counts a step with a reason. Returns the number of the reason.
-    fn count_reason(&mut self, state: StepState, reason: &str, step: StepId, operation: &str) -> u64 {
+    fn count_reason(&mut self, state: FinalStepState, reason: &str, step: StepId, operation: &str) -> u64 {
         let key = (state, reason.to_owned());
         let has_room = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let key = if has_room { key } else { (state, "other".to_owned()) };
@@ -122,7 +122,7 @@ impl StepResults {
     }
 
     /// Removes a step from the counts of its reason.
-    fn uncount_reason(&mut self, state: StepState, number: u64, step: StepId, operation: &str) {
+    fn uncount_reason(&mut self, state: FinalStepState, number: u64, step: StepId, operation: &str) {
         self.reasons.retain(|(of, _), because| {
             if *of != state || because.number != number {
                 return true;
@@ -174,12 +174,12 @@ impl StepResults {
             }
             let operation = difference.operation.clone();
             let (from, reason) = self.state_of(step, &operation);
-            if from == StepState::Mismatched {
+            if from == FinalStepState::Mismatched {
                 continue;
             }
             self.uncount_reason(from, reason, step, &operation);
             if self.uncommon.len() < MAX_REMEMBERED_STATES || self.uncommon.contains_key(&step.step) {
-                self.uncommon.insert(step.step, (StepState::Mismatched, 0));
+                self.uncommon.insert(step.step, (FinalStepState::Mismatched, 0));
             }
             move_to_mismatched(&mut self.states, from);
             move_to_mismatched(&mut self.operation(&operation).states, from);
@@ -190,13 +190,14 @@ impl StepResults {
 
     /// Returns the state that a step was counted in, and the number of its reason. If too many steps did not match to
     /// remember all, it may be any state of the operation.
-    fn state_of(&mut self, step: StepId, operation: &str) -> (StepState, u64) {
+    fn state_of(&mut self, step: StepId, operation: &str) -> (FinalStepState, u64) {
         if let Some(known) = self.uncommon.get(&step.step) {
             return *known;
         }
         let states = self.operation(operation).states;
-        let mut likely = [StepState::Matched, StepState::Tolerated, StepState::Substituted].into_iter();
-        (likely.find(|state| states.get(*state) > 0).unwrap_or(StepState::Unreplayable), u64::MAX)
+        let mut likely =
+            [FinalStepState::Matched, FinalStepState::Tolerated, FinalStepState::Substituted].into_iter();
+        (likely.find(|state| states.get(*state) > 0).unwrap_or(FinalStepState::Unreplayable), u64::MAX)
     }
 
     /// Returns `true` if each step is in exactly one state.
@@ -207,7 +208,7 @@ impl StepResults {
 }
 
 /// Moves one step from a state to the mismatches.
-fn move_to_mismatched(states: &mut StepCounts, from: StepState) {
+fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
     let counted = states.get_mut(from);
     if *counted > 0 {
         *counted -= 1;
@@ -261,7 +262,9 @@ mod tests {
 
     #[test]
     fn a_late_difference_moves_its_own_step_to_the_mismatches() {
-        for (step, state) in (0..).zip(StepState::ALL).filter(|(_, state)| *state != StepState::Skipped) {
+        for (step, state) in
+            (0..).zip(FinalStepState::ALL).filter(|(_, state)| *state != FinalStepState::Skipped)
+        {
             for shown in [0, 10] {
                 let mut results = one_of_each(shown);
                 let mut expected = results.states;
@@ -288,7 +291,7 @@ mod tests {
         let mut results = one_of_each(10);
         results.count(step_id(9), READ, StepOutcome::Tolerated(tolerance_rules::AFTER));
         results.apply_late_differences(vec![difference(1, DifferenceKind::Identity)]);
-        let because = &results.reasons[&(StepState::Tolerated, tolerance_rules::AFTER.name.to_owned())];
+        let because = &results.reasons[&(FinalStepState::Tolerated, tolerance_rules::AFTER.name.to_owned())];
         assert_eq!((because.steps, because.operations[READ], &*because.first), (1, 1, &[step_id(9)][..]));
     }
 }

@@ -9,7 +9,7 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
-    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, ReadDepth, ReplyFrame, RequestFrame,
+    Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, RdmaReadQueueDepth, ReplyFrame, RequestFrame,
 };
 use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaPacketPayload};
@@ -43,10 +43,10 @@ impl Sender {
         let enhanced = Enhanced {
             peer_to_peer: false,
             send_rtr: false,
-            ird: ReadDepth(16),
+            ird: RdmaReadQueueDepth(16),
             write_rtr: false,
             read_rtr: false,
-            ord: ReadDepth(16),
+            ord: RdmaReadQueueDepth(16),
         };
         let private = [&enhanced.encode()[..], &[0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]].concat();
         let (markers, crc) = wants;

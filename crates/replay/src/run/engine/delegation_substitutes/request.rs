@@ -13,7 +13,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 
 use super::super::reply_check_queue::LiveReply;
-use super::super::window::WindowStep;
+use super::super::step_window::WindowStep;
 use crate::run::captured_opens::CapturedOpens;
 use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};

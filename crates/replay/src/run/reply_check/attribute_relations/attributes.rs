@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::field::{FieldValue, field_name};
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -143,11 +143,13 @@ fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
         leaf => {
             return Some((
                 match (leaf, path.field) {
-                    ("change" | "before" | "after", field) if field.starts_with("nfs.changeid4") => {
+                    ("change" | "before" | "after", field)
+                        if field.starts_with(field_name::NFS_CHANGEID4) =>
+                    {
                         ObjectAttributeKind::Change
                     }
-                    ("owner", "nfs.fattr4_owner") => ObjectAttributeKind::Owner,
-                    ("owner_group", "nfs.fattr4_owner_group") => ObjectAttributeKind::Group,
+                    ("owner", field_name::NFS_FATTR4_OWNER) => ObjectAttributeKind::Owner,
+                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => ObjectAttributeKind::Group,
                     ("fileid", _) => ObjectAttributeKind::Fileid,
                     ("mounted_on_fileid", _) => ObjectAttributeKind::MountedOn,
                     ("fsid", _) => ObjectAttributeKind::FileSystem,
@@ -218,7 +220,7 @@ pub(super) fn listed_entries<'a>(places: &[LocatedField<'a>]) -> Vec<ListedDirec
         let Some(entry) = entries.last_mut() else { break };
         match (place.path.leaf(), place.value) {
             ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
-            _ if place.path.field == "nfs.fhandle" => entry.handle = Some(place.bytes.clone()),
+            _ if place.path.field == field_name::NFS_FHANDLE => entry.handle = Some(place.bytes.clone()),
             _ => collect_field(place, &mut entry.facts),
         }
     }

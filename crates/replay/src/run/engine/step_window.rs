@@ -13,7 +13,7 @@ use super::super::step_outcome::StepOutcome;
 use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifiers;
-use crate::plan::reason::PlanReason;
+use crate::run_plan::reason::PlanReason;
 use crate::trace::value_substitution::RepositionedPayload;
 use crate::trace::{
     ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits, TraceStep,

@@ -194,7 +194,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let TransportEventKind::PacketOrder(fault) = event.kind else { return None };
+                let TransportEventKind::PacketOrderTracker(fault) = event.kind else { return None };
                 Some(RuleVerdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
@@ -223,8 +223,10 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let TransportEventKind::PacketOrder(PacketOrderFault::WriteLength { announced, length }) =
-                    event.kind
+                let TransportEventKind::PacketOrderTracker(PacketOrderFault::WriteLength {
+                    announced,
+                    length,
+                }) = event.kind
                 else {
                     return None;
                 };

@@ -5,6 +5,7 @@ use super::compare_class::{CompareClass, IdentityType};
 use super::difference::DifferenceKind;
 use super::record::{ComparedChunkKind, ComparedMessage, ComparedValue, ComparisonRecord};
 use super::recorder::{ComparisonRecorder, signature};
+use nfsrdma_dissectors::nfs::v4::Operation;
 
 /// Knowledge about file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +20,14 @@ pub enum KnownFileData {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct ComparisonRecordAmendments {
+pub struct ComparisonRecordContext {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, KnownFileData)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl ComparisonRecordAmendments {
+impl ComparisonRecordContext {
     /// Applies the amendments to a record.
     pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
         let [of_call, of_reply] = &self.data;
@@ -44,14 +45,14 @@ impl ComparisonRecordAmendments {
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
     fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
-        let name = recorder.word("PUTROOTFH");
+        let name = recorder.word(name_of(Operation::PUTROOTFH));
         let mut shorter = 0;
         for operation in &self.roots {
             // The headers are the first section.
             let at = *operation as usize + 1;
             for message in [&mut record.call, &mut record.reply].into_iter().flatten() {
                 if let Some(section) =
-                    message.sections.get_mut(at).filter(|section| &*section.name == "PUTFH")
+                    message.sections.get_mut(at).filter(|section| section.is_operation(Operation::PUTFH))
                 {
                     section.name = name.clone();
                     let before = section.entries.len();
@@ -73,8 +74,9 @@ impl ComparisonRecordAmendments {
                 _ => {}
             }
         }
-        if record.title.ends_with(" PUTFH") {
-            let renamed = |title: &str| format!("{}PUTROOTFH", title.trim_end_matches("PUTFH"));
+        let [handle, root] = [Operation::PUTFH, Operation::PUTROOTFH].map(name_of);
+        if record.title.split(' ').next_back() == Some(handle) {
+            let renamed = |title: &str| format!("{}{root}", title.trim_end_matches(handle));
             record.title = recorder.word(&renamed(&record.title));
             record.class = recorder.word(&renamed(&record.class));
             record.signature = signature(&record.class);
@@ -82,11 +84,15 @@ impl ComparisonRecordAmendments {
     }
 }
 
+fn name_of(operation: Operation) -> &'static str {
+    operation.name().unwrap_or_default()
+}
+
 /// Replaces the values of missing file data.
 fn replace_data(message: &mut ComparedMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
-        let is_plus = &*section.name == "READ_PLUS";
+        let is_plus = section.is_operation(Operation::READ_PLUS);
         for entry in section
             .entries
             .iter_mut()
