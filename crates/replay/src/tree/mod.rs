@@ -12,6 +12,8 @@
 pub(crate) mod byte_ranges;
 mod current_state;
 mod inference;
+#[cfg(test)]
+mod tests;
 mod v3;
 mod v4;
 
@@ -464,6 +466,11 @@ impl InferredTree {
         }
         self.remove_current_range(id, from, to);
         self.exclude_from_initial_content(id, from, to);
+    }
+
+    /// Returns the size of a file before the first step, in bytes, if a message showed it.
+    fn known_initial_size(&self, id: InferredObjectId) -> Option<u64> {
+        self.nodes.get(id.0 as usize).filter(|node| node.is_size_known).map(|node| node.size)
     }
 
     /// Records that a range no longer holds initial content.

@@ -103,7 +103,13 @@ pub(super) fn procedure(
         (Args::CREATE(asked), Results::CREATE(got)) => {
             let is_unchecked = matches!(asked.how, Createhow3::Unchecked(_));
             let was_there = is_unchecked && is_directory_unchanged(&got);
-            let _ = infer_creation(walk, &asked.r#where, &got, FileType::FILE, was_there);
+            let made = infer_creation(walk, &asked.r#where, &got, FileType::FILE, was_there);
+            // A file that was there is cut.
+            if let (Some(id), Createhow3::Unchecked(with)) = (made, &asked.how)
+                && with.size == Some(0)
+            {
+                walk.record_setattr(id, Some(0), None, false);
+            }
         }
         (Args::MKDIR(asked), Results::MKDIR(got)) => {
             let _ = infer_creation(walk, &asked.r#where, &got, FileType::DIRECTORY, false);

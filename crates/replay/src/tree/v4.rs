@@ -223,7 +223,11 @@ fn operation<'s>(
         (Args::ALLOCATE(asked), _) if is_done => {
             if let Some(id) = current.object.filter(|_| now != 0) {
                 let end = asked.aa_offset.saturating_add(asked.aa_length);
-                walk.tree.exclude_from_initial_content(id, asked.aa_offset, end);
+                // It leaves the data alone (RFC 7862 section 15.1.3): only what it adds was not there before.
+                let from = walk.tree.known_initial_size(id).unwrap_or(0).max(asked.aa_offset);
+                if from < end {
+                    walk.tree.exclude_from_initial_content(id, from, end);
+                }
                 walk.tree.grow_current_file(id, end);
             }
         }
@@ -349,8 +353,9 @@ fn infer_from_open<'s>(
     });
     if let Some(id) = current.object {
         walk.tree.set_type(id, FileType::FILE);
-        if let Some(size) = size.filter(|_| was_there) {
-            walk.record_setattr(id, Some(size), None, false);
+        // Of the attributes, only a size of 0 applies to a file that was there (RFC 8881 section 18.16.3).
+        if was_there && size == Some(0) {
+            walk.record_setattr(id, size, None, false);
         }
     }
 }

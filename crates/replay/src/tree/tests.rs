@@ -1,0 +1,160 @@
+//! Steps that open, create and allocate a file that was there.
+
+use nfsrdma_dissectors::nfs::StatusUnion;
+use nfsrdma_dissectors::nfs::v3::{
+    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Results as Results3, Sattr3, SetAtime,
+    SetMtime, WccData,
+};
+use nfsrdma_dissectors::nfs::v4::{
+    Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply,
+    CompoundReplyHead, Createhow4, Fattr4, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4,
+    OpenDelegation4, OpenOwner4, OpenRflags, Openflag4, Results, ShareAccess, ShareDeny, Stateid4,
+};
+use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
+
+use super::*;
+use crate::trace::{
+    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, TraceMessage, TraceProcedure,
+    VariableUse,
+};
+
+const DIRECTORY: &[u8] = b"the directory";
+const FILE: &[u8] = b"the file";
+const STATEID: Stateid4 = Stateid4 { seqid: 0, other: [7; 12] };
+
+/// A tree with the directory (variable 1) and its file `f` (variable 2) of 100 bytes, all of them known data.
+fn tree_with_file(mut tree: InferredTree) -> (InferredTree, InferredObjectId) {
+    let directory = tree.find_or_add_by_handle(1, 0, 1).unwrap();
+    let file = tree.resolve_name(directory, b"f", 2, 1).unwrap();
+    let node = tree.node(file).unwrap();
+    (node.size, node.is_size_known) = (100, true);
+    tree.set_current_size(file, Some(100));
+    (tree, file)
+}
+
+/// Returns the filehandles in a message as slots.
+fn slots(head: &[u8]) -> Vec<MessageSlot> {
+    let found = [(DIRECTORY, 1), (FILE, 2)].into_iter().filter_map(|(handle, variable)| {
+        let at = head.windows(handle.len()).position(|bytes| bytes == handle)?;
+        Some(MessageSlot {
+            at: at as u32,
+            length: handle.len() as u32,
+            holds: MessageSlotKind::FILEHANDLE,
+            part: VariableUse::USED,
+            is_counted: false,
+            operation: 0,
+            variable,
+            definition: 0,
+            place: 0,
+        })
+    });
+    found.collect()
+}
+
+/// Updates the tree from a step with these bodies.
+fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Encoder; 2]) {
+    let bodies = bodies.map(|body| body.finish().0);
+    let slots = [0, 1].map(|at| slots(&bodies[at]));
+    let [call, reply] = [0, 1].map(|at| TraceMessage {
+        seen: MessageCaptureCompleteness::WHOLE,
+        head: Opaque(&bodies[at]),
+        body: 0,
+        end: bodies[at].len() as u32,
+        slots: List::from(&slots[at][..]),
+        payloads: List::default(),
+    });
+    let asked = TraceProcedure {
+        program: 100_003,
+        version,
+        minor_version: if version == 4 { 2 } else { NONE },
+        procedure,
+        flavor: 1,
+        protection: GssProtection::PLAIN,
+    };
+    let none = |_: usize| None;
+    let facts = TreeInferenceInput {
+        id: 2,
+        server: 0,
+        is_reverse: false,
+        asked: &asked,
+        call: &call,
+        reply: &reply,
+        contents: [&none, &none],
+    };
+    tree.infer_from_step(&facts, &mut Vec::new());
+}
+
+/// Updates the tree from a COMPOUND of PUTFH and another operation.
+fn infer_compound(tree: &mut InferredTree, handle: &[u8], operation: Args<'_>, result: Results<'_>) {
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    let call = [Args::PUTFH(ObjectFh4 { object: Opaque(handle) }), operation];
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 2 }, &call).encode(&mut bodies[0]);
+    let reply = [Results::PUTFH(StatusUnion::Ok(Void)), result];
+    let head = CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
+    CompoundReply::new(head, &reply).encode(&mut bodies[1]);
+    infer(tree, (4, 1), bodies);
+}
+
+/// Returns the size that the tree expects after an OPEN of the file with UNCHECKED4 and this size.
+fn size_after_open(size: u64) -> Option<u64> {
+    let (mut tree, file) = tree_with_file(InferredTree::with_current_state());
+    let (mask, values) = ([1 << 4], size.to_be_bytes());
+    let with = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
+    let open = Args::OPEN(Open4Args {
+        seqid: 0,
+        share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
+        share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+        owner: OpenOwner4 { clientid: 1, owner: Opaque(b"owner") },
+        openhow: Openflag4::Create(Createhow4::Unchecked(with)),
+        claim: OpenClaim4::Null(Text(b"f")),
+    });
+    let opened = Results::OPEN(StatusUnion::Ok(Open4Resok {
+        stateid: STATEID,
+        cinfo: ChangeInfo4 { atomic: true, before: 5, after: 5 },
+        rflags: OpenRflags(0),
+        attrset: Bitmap4::from(&[][..]),
+        delegation: OpenDelegation4::None,
+    }));
+    infer_compound(&mut tree, DIRECTORY, open, opened);
+    tree.current_state(file).and_then(|state| state.size)
+}
+
+#[test]
+fn an_open_that_creates_changes_an_existing_file_only_with_size_zero() {
+    assert_eq!(size_after_open(0), Some(0));
+    assert_eq!(size_after_open(5), Some(100));
+}
+
+#[test]
+fn a_create_of_nfsv3_with_size_zero_cuts_an_existing_file() {
+    let (mut tree, file) = tree_with_file(InferredTree::with_current_state());
+    let with = Sattr3 {
+        mode: None,
+        uid: None,
+        gid: None,
+        size: Some(0),
+        atime: SetAtime::DontChange,
+        mtime: SetMtime::DontChange,
+    };
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    let place = Diropargs3 { dir: Opaque(DIRECTORY), name: Text(b"f") };
+    Args3::CREATE(Create3Args { r#where: place, how: Createhow3::Unchecked(with) }).encode(&mut bodies[0]);
+    let made = Create3Resok {
+        obj: Some(Opaque(FILE)),
+        obj_attributes: None,
+        dir_wcc: WccData { before: None, after: None },
+    };
+    Results3::CREATE(StatusUnion::Ok(made)).encode(&mut bodies[1]);
+    infer(&mut tree, (3, 8), bodies);
+    assert_eq!(tree.current_state(file).and_then(|state| state.size), Some(0));
+}
+
+#[test]
+fn bytes_that_allocate_leaves_alone_are_initial_content() {
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    let allocate = Args::ALLOCATE(Allocate4Args { aa_stateid: STATEID, aa_offset: 50, aa_length: 150 });
+    infer_compound(&mut tree, FILE, allocate, Results::ALLOCATE(StatusUnion::Ok(Void)));
+    let mut initial = Vec::new();
+    tree.record_read(file, 0, 200, |from, to| initial.push((from, to)));
+    assert_eq!(initial, [(0, 100)]);
+}
