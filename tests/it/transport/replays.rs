@@ -1,9 +1,10 @@
 //! Replays of traces of real captures on nfs-ganesha.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
@@ -234,8 +235,21 @@ fn a_run_refuses_the_captured_server_and_a_directory_that_is_not_empty() {
     assert_eq!(output.status.code(), Some(4));
 }
 
-/// Replays a trace slowly, calls `disturb` after its first second, and returns the exit code with the report.
-fn disturbed(server: &str, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i32>, Json, String) {
+/// Returns `true` if a directory with this name is somewhere below.
+fn has_directory(below: &Path, name: &str) -> bool {
+    let Ok(entries) = fs::read_dir(below) else { return false };
+    let mut directories = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    directories.any(|path| path.ends_with(name) || has_directory(&path, name))
+}
+
+/// Replays a trace slowly, calls `disturb` as soon as the run has made the directory `w`, and returns the exit code
+/// with the report.
+fn disturbed(
+    server: &str,
+    export: &Path,
+    trace: &str,
+    disturb: impl FnOnce(u32),
+) -> (Option<i32>, Json, String) {
     let child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args([
             "replay",
@@ -254,7 +268,10 @@ fn disturbed(server: &str, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i3
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(2000));
+    let start = Instant::now();
+    while !has_directory(export, "w") && start.elapsed() < Duration::from_secs(60) {
+        thread::sleep(Duration::from_millis(10));
+    }
     disturb(child.id());
     let output = child.wait_with_output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -275,7 +292,7 @@ fn a_server_that_dies_in_the_middle_leaves_a_report_and_its_own_exit_code() {
     let Some(mut server) = Ganesha::start(false) else { return };
     let trace = compiled("rxe-v41", "dies");
     let url = format!("tcp://localhost:{}/export", server.port);
-    let (code, report, error) = disturbed(&url, trace.name(), |_| server.kill());
+    let (code, report, error) = disturbed(&url, &server.export(), trace.name(), |_| server.kill());
     assert!(is_of_a_part(&report), "{report:#}");
     assert_eq!(code, Some(4), "{error}");
     assert!(error.contains("connection refused") && error.contains("the run was aborted"), "{error}");
@@ -290,7 +307,7 @@ fn a_run_that_somebody_ends_says_so_by_its_exit_code() {
         let process = rustix::process::Pid::from_raw(process as i32).unwrap();
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     };
-    let (code, report, error) = disturbed(&url, trace.name(), interrupt);
+    let (code, report, error) = disturbed(&url, &server.export(), trace.name(), interrupt);
     assert!(is_of_a_part(&report), "{report:#}");
     assert_eq!((code, &report["interrupted"]), (Some(3), &Json::Bool(true)), "{error}");
 }
