@@ -57,8 +57,10 @@ test: ## Run all tests
 	exit $$result
 
 .PHONY: demo
-demo: build ## Show a real capture
-	@show() { printf '\n%s\n$$ %s\n' "$$1" "$$(basename $(PROGRAM)) $$2"; $(PROGRAM) $$2; }; \
+demo: ## Show a real capture, with the analyzer and the terminal interface only, not optimized
+	@.ci/setup demo
+	$(CARGO) build --locked --no-default-features --features tui
+	@show() { printf '\n%s\n$$ %s\n' "$$1" "$(NAME) $$2"; $(CARGO_TARGET_DIR)/debug/$(NAME) $$2; }; \
 	set -e; \
 	show "A real mount of NFSv4.2 over RoCE: one line per transaction, with its chunks, then a summary." \
 	    "$(CAPTURE)"; \
@@ -68,7 +70,7 @@ demo: build ## Show a real capture
 	    "-V --summary none -c 1 $(CAPTURE)"; \
 	show "The frames, each with its meaning, date and time." \
 	    "--view frames -t ad --summary none -c 12 $(CAPTURE)"; \
-	printf '\nNow try it on a capture of yours: %s --help\n' $(PROGRAM)
+	printf '\nNow build the program in full, optimized, and try it on a capture of yours: make build && %s --help\n' $(PROGRAM)
 
 .PHONY: install
 install: $(PROGRAM) ## Install the program, its manual and completions (PREFIX, DESTDIR)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::net;
@@ -67,7 +67,9 @@ fn steps(criterion: &mut Criterion) {
             });
         };
         step("walk", |source| walk(source, |frame| _ = black_box(frame)));
-        step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut NullObserver))));
+        step("decode", |source| {
+            walk(source, |frame| _ = black_box(net::decode(frame, &mut NullFieldObserver)))
+        });
         step("flow", |source| analyse(source, |transaction| _ = black_box(transaction)));
         step("facts", |source| {
             analyse(source, |transaction| {

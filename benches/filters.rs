@@ -15,7 +15,7 @@ use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_inspect::output::{
-    LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+    OutputLineFormat, OutputRecordKind, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
 };
 
 #[path = "../tests/it/captures.rs"]
@@ -41,9 +41,9 @@ const FILTERS: [Option<&str>; 6] = [
     Some("nfsrdma.latency > 0.01"),
 ];
 
-fn inspect(mut source: CaptureSource, filter: Option<&str>, view: LineUnit) {
+fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputRecordKind) {
     let settings = OutputSettings {
-        format: LineFormat::Text,
+        format: OutputLineFormat::Text,
         view,
         bytes: false,
         filehandles: FilehandleDisplay::Off,
@@ -78,7 +78,9 @@ fn filters(criterion: &mut Criterion) {
     for name in [LARGE_DATA, SMALL_OPERATIONS] {
         let file = captures::bytes(name);
         let large = || Repeated::of_size(file.clone(), SIZE);
-        for (view, title) in [(LineUnit::Transactions, "transactions"), (LineUnit::Frames, "frames")] {
+        for (view, title) in
+            [(OutputRecordKind::Transactions, "transactions"), (OutputRecordKind::Frames, "frames")]
+        {
             let mut group = criterion.benchmark_group(format!("{name} {title}"));
             group
                 .sample_size(15)

@@ -1,20 +1,20 @@
 //! Registry of every field of every protocol.
 
-use crate::field::registry::{DecodeLayer, FieldRegistry};
+use crate::field::registry::{FieldDecodeLayer, FieldRegistry};
 use crate::{infiniband, iwarp, net, nfs, rpc, rpcrdma};
 
 /// Returns every field of every structure with the layer that reports it.
 pub fn all_fields() -> FieldRegistry {
     let mut registry = FieldRegistry::default();
-    let frame = registry.set_layer(DecodeLayer::Frame);
+    let frame = registry.set_layer(FieldDecodeLayer::Frame);
     net::describe(frame);
     infiniband::describe(frame);
-    infiniband::describe_management(registry.set_layer(DecodeLayer::Management));
-    iwarp::describe(registry.set_layer(DecodeLayer::Iwarp));
-    rpcrdma::private_data::describe(registry.set_layer(DecodeLayer::PrivateData));
-    rpcrdma::describe(registry.set_layer(DecodeLayer::RpcRdma));
-    rpc::describe(registry.set_layer(DecodeLayer::Rpc));
-    nfs::describe(registry.set_layer(DecodeLayer::Procedure));
+    infiniband::describe_management(registry.set_layer(FieldDecodeLayer::Management));
+    iwarp::describe(registry.set_layer(FieldDecodeLayer::Iwarp));
+    rpcrdma::private_data::describe(registry.set_layer(FieldDecodeLayer::PrivateData));
+    rpcrdma::describe(registry.set_layer(FieldDecodeLayer::RpcRdma));
+    rpc::describe(registry.set_layer(FieldDecodeLayer::Rpc));
+    nfs::describe(registry.set_layer(FieldDecodeLayer::Procedure));
     registry
 }
 

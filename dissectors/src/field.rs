@@ -1,7 +1,7 @@
-//! Named fields that decoders report to an [`Observer`].
+//! Named fields that decoders report to a [`FieldObserver`].
 //!
 //! Every protocol structure is described once: with [`header!`](crate::header!) for fixed layouts, with
-//! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullObserver`] observation compiles to
+//! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullFieldObserver`] observation compiles to
 //! nothing, so only users of the field tree, filters and `-e` pay for it.
 
 pub mod field_name;
@@ -140,7 +140,7 @@ pub enum DataItemPlacement {
 }
 
 /// Visitor for decoded fields. Positions are byte offsets in the frame or reassembled message that is decoded.
-pub trait Observer<'a> {
+pub trait FieldObserver<'a> {
     /// `true` if fields are reported. With `false`, decoders skip work needed only for reporting.
     const ENABLED: bool = true;
     /// `true` if nothing is reported, data items included.
@@ -153,7 +153,7 @@ pub trait Observer<'a> {
         true
     }
 
-    /// Same as [`Observer::is_interested_in`] for a header of fixed layout, which `describe` registers under this
+    /// Same as [`FieldObserver::is_interested_in`] for a header of fixed layout, which `describe` registers under this
     /// field, too.
     #[inline(always)]
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
@@ -194,7 +194,7 @@ pub trait Observer<'a> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-/// Methods of an [`Observer`] that can be called by dynamic dispatch.
+/// Methods of a [`FieldObserver`] that can be called by dynamic dispatch.
 trait DynamicObserver<'a> {
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
@@ -208,45 +208,45 @@ trait DynamicObserver<'a> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-impl<'a, O: Observer<'a>> DynamicObserver<'a> for O {
+impl<'a, O: FieldObserver<'a>> DynamicObserver<'a> for O {
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
-        Observer::is_interested_in(self, field, describe)
+        FieldObserver::is_interested_in(self, field, describe)
     }
 
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
-        Observer::is_interested_in_header(self, group, describe)
+        FieldObserver::is_interested_in_header(self, group, describe)
     }
 
     fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool {
-        Observer::is_interested_in_items(self, values, has)
+        FieldObserver::is_interested_in_items(self, values, has)
     }
 
     fn enter(&mut self, field: &'static Field, at: usize) {
-        Observer::enter(self, field, at);
+        FieldObserver::enter(self, field, at);
     }
 
     fn leave(&mut self, at: usize) {
-        Observer::leave(self, at);
+        FieldObserver::leave(self, at);
     }
 
     fn list(&mut self, field: &'static Field, at: usize) {
-        Observer::list(self, field, at);
+        FieldObserver::list(self, field, at);
     }
 
     fn time(&mut self, field: &'static Field, nanoseconds: i128) {
-        Observer::time(self, field, nanoseconds);
+        FieldObserver::time(self, field, nanoseconds);
     }
 
     fn structural_bytes(&mut self, bytes: Range<usize>) {
-        Observer::structural_bytes(self, bytes);
+        FieldObserver::structural_bytes(self, bytes);
     }
 
     fn eligible_item(&mut self, item: DdpEligibleItem) {
-        Observer::eligible_item(self, item);
+        FieldObserver::eligible_item(self, item);
     }
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
-        Observer::value(self, field, bytes, value);
+        FieldObserver::value(self, field, bytes, value);
     }
 }
 
@@ -255,12 +255,12 @@ impl<'a, O: Observer<'a>> DynamicObserver<'a> for O {
 pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicObserver<'a> + 'o));
 
 impl<'o, 'a> ObserverRef<'o, 'a> {
-    pub(crate) fn new(observer: &'o mut impl Observer<'a>) -> Self {
+    pub(crate) fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {
         Self(observer)
     }
 }
 
-impl<'a> Observer<'a> for ObserverRef<'_, 'a> {
+impl<'a> FieldObserver<'a> for ObserverRef<'_, 'a> {
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.0.is_interested_in(field, describe)
     }
@@ -304,9 +304,9 @@ impl<'a> Observer<'a> for ObserverRef<'_, 'a> {
 
 /// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NullObserver;
+pub struct NullFieldObserver;
 
-impl<'a> Observer<'a> for NullObserver {
+impl<'a> FieldObserver<'a> for NullFieldObserver {
     const ENABLED: bool = false;
     const IGNORES_ALL: bool = true;
 

@@ -218,7 +218,7 @@ macro_rules! number {
             const KIND: $crate::field::FieldKind = <Self as $crate::fixed_header::BitFieldValue<'a>>::KIND;
 
             #[inline]
-            fn decode<O: $crate::field::Observer<'a>>(
+            fn decode<O: $crate::field::FieldObserver<'a>>(
                 cursor: &mut $crate::xdr::Cursor<'a>,
                 field: &'static $crate::field::Field,
                 observer: &mut O,
@@ -236,7 +236,7 @@ macro_rules! number {
 /// Defines a newtype of a number with named values as an enumeration of fixed headers. It is displayed by name, or in
 /// hexadecimal if the value has none.
 ///
-/// `named! { /// docs  pub struct Class(u8) { COMMUNICATION = 0x07 "ComMgt", } }`
+/// `named! { /// docs  pub struct MadManagementClass(u8) { COMMUNICATION = 0x07 "ComMgt", } }`
 #[macro_export]
 macro_rules! named {
     ($($(#[$meta:meta])* pub struct $name:ident($number:ty) {
@@ -346,7 +346,7 @@ macro_rules! header {
         /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
         /// few bytes. `at` is the position of `bytes` for the observer.
         #[inline(always)]
-        pub fn decode<'a, O: $crate::field::Observer<'a>>(
+        pub fn decode<'a, O: $crate::field::FieldObserver<'a>>(
             bytes: &'a [u8],
             at: usize,
             observer: &mut O,
@@ -359,7 +359,7 @@ macro_rules! header {
             let [clear, set] = [0, 0xff].map(|fill| {
                 let mut header = [fill; $length];
                 header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
-                Self::decode(&header, 0, &mut $crate::field::NullObserver).map(|(header, _)| header)
+                Self::decode(&header, 0, &mut $crate::field::NullFieldObserver).map(|(header, _)| header)
             });
             Some($crate::fixed_header::PartialHeader::new(clear?, set?))
         }
@@ -369,7 +369,7 @@ macro_rules! header {
         /// Decodes the header at the start of `bytes`. Returns it with the bytes after it, or `None` if there are too
         /// few bytes. `at` is the position of `bytes` for the observer.
         #[inline(always)]
-        pub fn decode<O: $crate::field::Observer<$lt>>(
+        pub fn decode<O: $crate::field::FieldObserver<$lt>>(
             bytes: &$lt [u8],
             at: usize,
             observer: &mut O,

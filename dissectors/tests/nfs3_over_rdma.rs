@@ -2,7 +2,7 @@
 //! result.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaEvidence, recognize};
@@ -36,7 +36,7 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
     let bytes = bytes(WRITE_CALL);
     assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     assert_eq!(header.proc(), RdmaProc::RDMA_MSG);
     let chunks: Vec<_> = header
         .chunk_lists()
@@ -52,12 +52,12 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
 
     let payload = cursor.rest();
     let mut cursor = Cursor::new(payload).with_base(cursor.at()).with_chunks(&chunks);
-    let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let call = message.call().unwrap();
     assert_eq!((message.xid, call.prog, call.vers), (header.rdma_xid, Program::NFS, 3));
     assert_eq!(call.cred.sys().unwrap().machinename.0, b"client");
 
-    let args = Args::decode(Procedure(call.proc), &mut cursor, &mut NullObserver).unwrap();
+    let args = Args::decode(Procedure(call.proc), &mut cursor, &mut NullFieldObserver).unwrap();
     let Args::WRITE(write) = &args else { panic!("{args:?}") };
     assert_eq!((write.count, write.data), (12_345, Ddp::Chunk { length: 12_345, bytes: None }));
     assert_eq!((cursor.remaining(), cursor.position()), (0, bytes.len()));
@@ -74,7 +74,7 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
     let bytes = bytes(READ_REPLY);
     assert_eq!(recognize(&bytes, bytes.len()), RpcRdmaEvidence::Strong);
     let mut cursor = Cursor::new(&bytes);
-    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let chunks: Vec<_> = header
         .chunk_lists()
         .unwrap()
@@ -85,10 +85,10 @@ fn a_read_reply_is_read_with_its_data_in_a_write_chunk() {
 
     let payload = cursor.rest();
     let mut cursor = Cursor::new(payload).with_chunks(&chunks);
-    let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     assert!(message.reply().unwrap().status().is_success());
 
-    let results = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
+    let results = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
     assert_eq!((results.status(), cursor.remaining()), (Some(Nfsstat3::NFS3_OK), 0));
     let Results::READ(outcome) = &results else { panic!("{results:?}") };
     let read = outcome.ok().unwrap();
@@ -112,8 +112,8 @@ fn real_messages_may_be_cut_at_any_byte() {
             };
             assert!(recognize(&bytes[..end], bytes.len()) >= expected, "{end}");
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            if RpcRdma1Header::decode(&mut cursor, &mut NullObserver).is_ok() {
-                let error = RpcMsg::decode(&mut cursor, &mut NullObserver).err();
+            if RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).is_ok() {
+                let error = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).err();
                 assert!(error.is_none_or(|error| error.is_cut()), "{end}");
             }
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::flow::{EvictedState, Flow, FlowLimits, FrameKind};
+use nfsrdma_dissectors::flow::{EvictedState, Flow, FlowLimits, FrameContentKind};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband::{Bth, BthOpcode, PartitionKey, Psn, Qpn, Reth};
 use nfsrdma_dissectors::rdma::Handle;
@@ -64,7 +64,7 @@ impl Feed {
         opcode: BthOpcode,
         psn: u32,
         body: &[u8],
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let bth = Bth {
             opcode,
             se: false,
@@ -104,15 +104,22 @@ impl Feed {
         meaning
     }
 
-    fn client_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameKind {
+    fn client_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameContentKind {
         self.packet((CLIENT, SERVER, SERVER_QP), opcode, psn, body)
     }
 
-    fn server_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameKind {
+    fn server_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameContentKind {
         self.packet((SERVER, CLIENT, CLIENT_QP), opcode, psn, body)
     }
 
-    fn write(&mut self, opcode: BthOpcode, psn: u32, handle: u32, offset: u64, length: u32) -> FrameKind {
+    fn write(
+        &mut self,
+        opcode: BthOpcode,
+        psn: u32,
+        handle: u32,
+        offset: u64,
+        length: u32,
+    ) -> FrameContentKind {
         let reth = Reth { va: offset, r_key: Handle(handle), dmalen: length };
         let body = [&reth.encode()[..], &[7; 1024][..length.min(1024) as usize]].concat();
         self.server_sends(opcode, psn, &body)
@@ -178,7 +185,7 @@ fn calls_that_all_offer_memory_of_one_handle() {
         let again = u64::from(number / 2) << 12;
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, again, 1024);
         if number < 1000 {
-            assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
+            assert!(matches!(meaning, FrameContentKind::ChunkData { .. }), "{number}: {meaning:?}");
         }
     }
     assert!(feed.given_up(EvictedState::OpenTransaction) > 0);
@@ -191,7 +198,7 @@ fn calls_that_all_offer_the_same_memory() {
     for number in 0..MANY {
         feed.client_sends(BthOpcode::RC_SEND_ONLY, number, &call(number, &write_chunk(&[(7, 4096, 0)])));
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 0, 1024);
-        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
+        assert!(matches!(meaning, FrameContentKind::ChunkData { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), u64::from(MANY));
 }
@@ -202,7 +209,7 @@ fn a_call_of_very_many_segments_of_one_handle() {
     let segments: Vec<_> = (0..60_000).map(|number| (7, 16, number << 4)).collect();
     let message = call(1, &write_chunk(&segments));
     let packets: Vec<_> = message.chunks(4096).collect();
-    let mut meaning = FrameKind::Unrelated;
+    let mut meaning = FrameContentKind::Unrelated;
     for (psn, packet) in packets.iter().enumerate() {
         let opcode = match psn {
             0 => BthOpcode::RC_SEND_FIRST,
@@ -211,10 +218,10 @@ fn a_call_of_very_many_segments_of_one_handle() {
         };
         meaning = feed.client_sends(opcode, psn as u32, packet);
     }
-    assert!(matches!(meaning, FrameKind::Message { .. }), "{meaning:?}");
+    assert!(matches!(meaning, FrameContentKind::Message { .. }), "{meaning:?}");
     for number in 0..60_000_u32 {
         let meaning = feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, u64::from(number) << 4, 16);
-        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{number}: {meaning:?}");
+        assert!(matches!(meaning, FrameContentKind::ChunkData { .. }), "{number}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }
@@ -239,7 +246,7 @@ fn partial_write(packets: impl Iterator<Item = u32>) {
     feed.write(BthOpcode::RC_RDMA_WRITE_FIRST, 0, 7, 0, 1 << 30);
     for packet in packets {
         let meaning = feed.server_sends(BthOpcode::RC_RDMA_WRITE_MIDDLE, packet, &[7; 1024]);
-        assert!(matches!(meaning, FrameKind::ChunkData { .. }), "{packet}: {meaning:?}");
+        assert!(matches!(meaning, FrameContentKind::ChunkData { .. }), "{packet}: {meaning:?}");
     }
     assert_eq!(feed.finish(), 1);
 }

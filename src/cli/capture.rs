@@ -14,7 +14,7 @@ use super::live::{AutostopCondition, LiveArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
-use crate::output::capture_recording::{CaptureRecording, RecordingTarget, Rotation};
+use crate::output::capture_recording::{CaptureFileRotation, CaptureRecording, RecordingTarget};
 use crate::output::units;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
@@ -23,7 +23,7 @@ use nfsrdma_output_file::{OutputError, is_standard_output};
 /// Packets are not decoded, so recording keeps up at rates where live display cannot. Each file ends with received and
 /// dropped packet counts. docs/capturing.md shows how to capture RDMA traffic.
 #[derive(Debug, Args)]
-pub(super) struct CaptureArgs {
+pub(super) struct CaptureCommandArgs {
     #[command(flatten)]
     live: LiveArgs,
 
@@ -85,10 +85,10 @@ fn bytes(kb: NonZeroU64) -> NonZeroU64 {
     NonZeroU64::new(kb.get().saturating_mul(1000)).unwrap_or(kb)
 }
 
-impl CaptureArgs {
+impl CaptureCommandArgs {
     /// Returns the conditions that end a file; `None` for a single file.
-    fn rotation(&self) -> Result<Option<Rotation>> {
-        let mut rotation = Rotation::default();
+    fn rotation(&self) -> Result<Option<CaptureFileRotation>> {
+        let mut rotation = CaptureFileRotation::default();
         for option in &self.ring_buffer {
             match *option {
                 RingBufferOption::FileSize(kb) => rotation.bytes = Some(bytes(kb)),
@@ -125,7 +125,7 @@ impl CaptureArgs {
         })
     }
 
-    fn target(&self, rotation: Option<Rotation>) -> Result<RecordingTarget> {
+    fn target(&self, rotation: Option<CaptureFileRotation>) -> Result<RecordingTarget> {
         let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
@@ -141,7 +141,7 @@ impl CaptureArgs {
 }
 
 /// Captures until a limit, a signal or an error ends it.
-pub(super) fn run(args: &CaptureArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
     let Some(interface) = &args.live.interface else {
         bail!("no interface given; name one with -i; -D lists them");
     };
@@ -198,7 +198,7 @@ fn report_failure(error: OutputError, counters: Counters) -> Result<CaptureOutco
 }
 
 fn record(
-    args: &CaptureArgs,
+    args: &CaptureCommandArgs,
     opened: nfsrdma_capture_file::live::OpenedLiveCapture,
     recording: &mut CaptureRecording,
 ) -> Result<CaptureOutcome> {

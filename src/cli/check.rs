@@ -29,8 +29,8 @@ use crate::output::baseline_report::{
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use nfsrdma_analysis::baseline::{
-    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecordError, BaselineRecorder, BaselineSettings,
-    RecordedBaseline,
+    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineRecordingError,
+    BaselineSettings, CaptureBaseline,
 };
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
@@ -180,8 +180,11 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         bail!("--filter, --sec, --html and --record need --server");
     }
     let memory = args.memory.plan_comparison(&args.files, 1)?;
-    let command =
-        BaselineCommand { memory: &memory, shares: memory.check_memory(), dialect: args.dialect.selected() };
+    let command = BaselineCheckContext {
+        memory: &memory,
+        shares: memory.check_memory(),
+        dialect: args.dialect.selected(),
+    };
     let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = ProtectedInputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
@@ -265,13 +268,13 @@ fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
 }
 
 /// A command that needs memory for baselines.
-struct BaselineCommand<'m> {
+struct BaselineCheckContext<'m> {
     memory: &'m MemoryBudget,
     shares: BaselineCheckMemoryShares,
     dialect: Option<Dialect>,
 }
 
-impl BaselineCommand<'_> {
+impl BaselineCheckContext<'_> {
     /// Returns the message for an error of a baseline.
     fn read_error(&self, path: &Path, error: &BaselineReadError) -> anyhow::Error {
         match error.needed_bytes {
@@ -297,7 +300,7 @@ impl BaselineCommand<'_> {
         mut reader: ComparisonInput,
         settings: BaselineSettings,
         progress: &mut ProgressLine,
-    ) -> Result<RecordedBaseline> {
+    ) -> Result<CaptureBaseline> {
         let mut recorder = ComparisonRecorder::default();
         let mut recording = BaselineRecorder::new(settings, &self.shares);
         while let Some((client, record)) = reader.next(&mut recorder, progress) {
@@ -305,8 +308,8 @@ impl BaselineCommand<'_> {
         }
         check_read_errors(&reader)?;
         recording.finish(&reader.trace).map_err(|error| match error {
-            BaselineRecordError::TooLarge { needed_bytes } => self.memory_error(file, needed_bytes),
-            BaselineRecordError::Scratch(error) => error.into(),
+            BaselineRecordingError::TooLarge { needed_bytes } => self.memory_error(file, needed_bytes),
+            BaselineRecordingError::Scratch(error) => error.into(),
         })
     }
 
@@ -396,7 +399,7 @@ impl BaselineCommand<'_> {
 }
 
 /// Returns `true` if a file has the text of a baseline.
-fn has_text(file: &BaselineFile, baseline: &RecordedBaseline) -> Result<bool> {
+fn has_text(file: &BaselineFile, baseline: &CaptureBaseline) -> Result<bool> {
     file.has_text(baseline).map_err(|error| {
         anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
     })

@@ -17,7 +17,7 @@ use super::{ExitStatus, write_error};
 use crate::output::{OutputSettings, OutputWriter};
 use nfsrdma_analysis::comparison::ClientDirectionKey;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::record::{ComparedFinding, ComparisonRecord};
+use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparisonRecord};
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
@@ -223,14 +223,14 @@ fn compared_findings(
     transaction: &Transaction,
     findings: &[Finding],
     recorder: &mut ComparisonRecorder,
-) -> Vec<ComparedFinding> {
+) -> Vec<ComparableFinding> {
     let requester = match transaction.direction {
         CallDirection::Forward => EndpointRole::Client,
         CallDirection::Reverse => EndpointRole::Server,
     };
     let recorded = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
-    let mut compared: Vec<ComparedFinding> = recorded
-        .map(|finding| ComparedFinding {
+    let mut compared: Vec<ComparableFinding> = recorded
+        .map(|finding| ComparableFinding {
             rule: recorder.word(finding.rule.id),
             is_call: finding.side == requester,
         })

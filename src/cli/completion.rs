@@ -33,15 +33,15 @@ const TRACES: &str = ".trace";
 
 /// Candidates for a word.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct CompletionList {
+struct ShellCompletionCandidates {
     /// Values with their descriptions, which may be empty.
     values: Vec<(String, String)>,
-    files: Option<FileCompletion>,
+    files: Option<ShellFileCompletionKind>,
 }
 
 /// Kind of files offered by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FileCompletion {
+enum ShellFileCompletionKind {
     /// Files, those with these suffixes first.
     Suffixes(&'static str),
     Folders,
@@ -66,7 +66,7 @@ pub(super) fn run(how: &OsString, arguments: impl Iterator<Item = OsString>) -> 
     }
 }
 
-impl CompletionList {
+impl ShellCompletionCandidates {
     /// Formats the candidates for the scripts, without the part of the word that the shell keeps.
     fn text(&self, kept: &str) -> String {
         let mut text = String::new();
@@ -76,8 +76,8 @@ impl CompletionList {
             let _ = writeln!(text, "{value}\t{about}");
         }
         match self.files {
-            Some(FileCompletion::Suffixes(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
-            Some(FileCompletion::Folders) => text.push_str("\tfolders\n"),
+            Some(ShellFileCompletionKind::Suffixes(suffixes)) => _ = writeln!(text, "\tfiles\t{suffixes}"),
+            Some(ShellFileCompletionKind::Folders) => text.push_str("\tfolders\n"),
             None => {}
         }
         text
@@ -110,9 +110,9 @@ fn split(line: &str) -> Vec<String> {
 }
 
 /// Returns the candidates for the last of these words, which do not include the name of the program.
-fn answer(mut root: Command, words: &[String]) -> CompletionList {
+fn answer(mut root: Command, words: &[String]) -> ShellCompletionCandidates {
     root.build();
-    let Some((current, before)) = words.split_last() else { return CompletionList::default() };
+    let Some((current, before)) = words.split_last() else { return ShellCompletionCandidates::default() };
     let (mut command, mut waiting, mut positionals, mut is_escaped) = (&root, None, 0, false);
     for word in before {
         if waiting.take().is_some() {
@@ -142,7 +142,7 @@ fn answer(mut root: Command, words: &[String]) -> CompletionList {
     }
     let mut answer = match positional(command, positionals) {
         Some(arg) => values(arg, current),
-        None => CompletionList::default(),
+        None => ShellCompletionCandidates::default(),
     };
     if positionals == 0 && !is_escaped {
         let subcommands = command.get_subcommands().filter(|of| !of.is_hide_set());
@@ -150,13 +150,13 @@ fn answer(mut root: Command, words: &[String]) -> CompletionList {
             .values
             .extend(subcommands.map(|of| (of.get_name().to_owned(), first_help_line(of.get_about()))));
     }
-    if answer == CompletionList::default() && !is_escaped {
+    if answer == ShellCompletionCandidates::default() && !is_escaped {
         return options(command, current);
     }
     answer.with_prefix(current)
 }
 
-impl CompletionList {
+impl ShellCompletionCandidates {
     fn from_values(values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { values: values.into_iter().collect(), files: None }
     }
@@ -165,7 +165,7 @@ impl CompletionList {
         Self::from_values(words.iter().map(|(word, about)| ((*word).to_owned(), (*about).to_owned())))
     }
 
-    fn files(files: FileCompletion) -> Self {
+    fn files(files: ShellFileCompletionKind) -> Self {
         Self { values: Vec::new(), files: Some(files) }
     }
 
@@ -203,8 +203,8 @@ fn positional(command: &Command, at: usize) -> Option<&Arg> {
     visible.get(at).copied().or_else(|| visible.last().copied().filter(is_many))
 }
 
-fn options(command: &Command, current: &str) -> CompletionList {
-    let mut answer = CompletionList::default();
+fn options(command: &Command, current: &str) -> ShellCompletionCandidates {
+    let mut answer = ShellCompletionCandidates::default();
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional()) {
         let names = arg.get_long().map(|long| format!("--{long}"));
         let names = names.into_iter().chain(arg.get_short().map(|short| format!("-{short}")));
@@ -219,17 +219,17 @@ fn first_help_line(help: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// Returns the candidates for the value of an argument, of which `current` is typed.
-fn values(arg: &Arg, current: &str) -> CompletionList {
+fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
     let possible = arg.get_possible_values();
     if !possible.is_empty() {
         let visible = possible.iter().filter(|value| !value.is_hide_set());
         let values = visible.map(|value| (value.get_name().to_owned(), first_help_line(value.get_help())));
-        return CompletionList::from_values(values).with_prefix(current);
+        return ShellCompletionCandidates::from_values(values).with_prefix(current);
     }
     let name = arg.get_value_names().and_then(|names| names.first()).map_or("", |name| name.as_str());
     let id = arg.get_id().as_str();
     let answer = match (id, name) {
-        ("capture_filter", _) => CompletionList::default(),
+        ("capture_filter", _) => ShellCompletionCandidates::default(),
         (_, "FILTER") => return complete_filter(current),
         (_, "FIELD" | "PATTERN") => fields(current),
         (_, "IFACE") => interfaces(),
@@ -246,19 +246,21 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
         }
         (_, "RULE") => {
             return complete_list(current, || {
-                CompletionList::from_values(
+                ShellCompletionCandidates::from_values(
                     tolerance_rules::ALL.iter().map(|of| (of.name.to_owned(), of.why.to_owned())),
                 )
             });
         }
-        (_, "KEY") => return complete_list(current, || CompletionList::from_values(IgnoreKey::all())),
-        (_, "URL") => CompletionList::words(&[("rdma://", "over RDMA"), ("tcp://", "over TCP")]),
-        (_, "ORDER") => CompletionList::words(&[
+        (_, "KEY") => {
+            return complete_list(current, || ShellCompletionCandidates::from_values(IgnoreKey::all()));
+        }
+        (_, "URL") => ShellCompletionCandidates::words(&[("rdma://", "over RDMA"), ("tcp://", "over TCP")]),
+        (_, "ORDER") => ShellCompletionCandidates::words(&[
             ("dependencies", "each step waits for the steps it depends on"),
             ("captured", "captured order and concurrency"),
             ("serial", "one call in flight per client"),
         ]),
-        (_, "PACE") => CompletionList::words(&[
+        (_, "PACE") => ShellCompletionCandidates::words(&[
             ("max", "as fast as the server replies"),
             ("captured", "at the captured times"),
             ("x", "captured times, N times as fast"),
@@ -266,33 +268,39 @@ fn values(arg: &Arg, current: &str) -> CompletionList {
             ("think-time", "captured delay after the previous reply"),
             ("queue-depth", "at most the captured number of calls in flight"),
         ]),
-        ("autostop", _) => CompletionList::words(&CONDITIONS[..if has_file_conditions(arg) { 4 } else { 2 }]),
-        ("ring_buffer", _) => CompletionList::words(&CONDITIONS),
-        ("layout", _) => CompletionList::words(&[
+        ("autostop", _) => {
+            ShellCompletionCandidates::words(&CONDITIONS[..if has_file_conditions(arg) { 4 } else { 2 }])
+        }
+        ("ring_buffer", _) => ShellCompletionCandidates::words(&CONDITIONS),
+        ("layout", _) => ShellCompletionCandidates::words(&[
             ("header=", "y or n: header line with field names"),
             ("separator=", "/t, /s or a character between fields"),
             ("quote=", "d, s or n: quotes around values"),
             ("occurrence=", "f, l or a: first, last or all values"),
             ("aggregator=", ", or /s or a character between values"),
         ]),
-        (_, "TRACE") => CompletionList::files(FileCompletion::Suffixes(TRACES)),
-        (_, "DIR") => CompletionList::files(FileCompletion::Folders),
+        (_, "TRACE") => ShellCompletionCandidates::files(ShellFileCompletionKind::Suffixes(TRACES)),
+        (_, "DIR") => ShellCompletionCandidates::files(ShellFileCompletionKind::Folders),
         _ if is_capture(arg) && may_be_trace(arg) => {
-            CompletionList::files(FileCompletion::Suffixes(CAPTURES_AND_TRACES))
+            ShellCompletionCandidates::files(ShellFileCompletionKind::Suffixes(CAPTURES_AND_TRACES))
         }
-        _ if is_capture(arg) => CompletionList::files(FileCompletion::Suffixes(CAPTURES)),
+        _ if is_capture(arg) => ShellCompletionCandidates::files(ShellFileCompletionKind::Suffixes(CAPTURES)),
         _ => match arg.get_value_hint() {
-            ValueHint::FilePath | ValueHint::AnyPath => CompletionList::files(FileCompletion::Suffixes("")),
-            ValueHint::DirPath => CompletionList::files(FileCompletion::Folders),
-            _ => CompletionList::default(),
+            ValueHint::FilePath | ValueHint::AnyPath => {
+                ShellCompletionCandidates::files(ShellFileCompletionKind::Suffixes(""))
+            }
+            ValueHint::DirPath => ShellCompletionCandidates::files(ShellFileCompletionKind::Folders),
+            _ => ShellCompletionCandidates::default(),
         },
     };
     answer.with_prefix(current)
 }
 
 /// Returns the conformance rules.
-fn lint_rules() -> CompletionList {
-    CompletionList::from_values(RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())))
+fn lint_rules() -> ShellCompletionCandidates {
+    ShellCompletionCandidates::from_values(
+        RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())),
+    )
 }
 
 /// Stop conditions, those of recordings only last.
@@ -321,46 +329,49 @@ fn may_be_trace(arg: &Arg) -> bool {
 }
 
 /// Returns the field names with this prefix, and names of protocols if it has no dot.
-fn fields(start: &str) -> CompletionList {
+fn fields(start: &str) -> ShellCompletionCandidates {
     let entries = FilterFieldCatalog::shared().iter().filter(|entry| entry.name.starts_with(start));
-    CompletionList::from_values(
+    ShellCompletionCandidates::from_values(
         entries
             .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
     )
 }
 
 /// Completes the last name of a filter.
-fn complete_filter(current: &str) -> CompletionList {
+fn complete_filter(current: &str) -> ShellCompletionCandidates {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
     let name = current.rfind(|letter| !is_name(letter)).map_or(0, |at| at + 1);
     // A multibyte character is no separator of a filter.
     match (current.get(..name), current.get(name..)) {
         (Some(before), Some(start)) => fields(start).prefixed(before),
-        _ => CompletionList::default(),
+        _ => ShellCompletionCandidates::default(),
     }
 }
 
 /// Completes the last item of a list with commas.
-fn complete_list(current: &str, all: impl FnOnce() -> CompletionList) -> CompletionList {
+fn complete_list(
+    current: &str,
+    all: impl FnOnce() -> ShellCompletionCandidates,
+) -> ShellCompletionCandidates {
     let (before, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
     all().with_prefix(last).prefixed(before)
 }
 
-fn interfaces() -> CompletionList {
+fn interfaces() -> ShellCompletionCandidates {
     #[cfg(feature = "live")]
     if let Ok(devices) = devices::list_interfaces() {
         let devices = devices.into_iter().filter(|device| device.visibility != TrafficVisibility::NoNetwork);
-        return CompletionList::from_values(devices.map(|device| {
+        return ShellCompletionCandidates::from_values(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))
         }));
     }
-    CompletionList::default()
+    ShellCompletionCandidates::default()
 }
 
-fn users() -> CompletionList {
+fn users() -> ShellCompletionCandidates {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    CompletionList::from_values(
+    ShellCompletionCandidates::from_values(
         text.lines().filter_map(|line| Some((line.split(':').next()?.to_owned(), String::new()))),
     )
 }
@@ -369,7 +380,7 @@ fn users() -> CompletionList {
 mod tests {
     use super::*;
 
-    fn asked(words: &[&str]) -> CompletionList {
+    fn asked(words: &[&str]) -> ShellCompletionCandidates {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         answer(crate::cli::command(), &words)
     }
@@ -387,7 +398,7 @@ mod tests {
         // After a file there is no subcommand, and after -- no option.
         assert_eq!(named(&["a.pcap", "comp"]), [""; 0]);
         assert_eq!(named(&["--", "--vi"]), [""; 0]);
-        assert_eq!(asked(&["replay", "run", "x"]).files, Some(FileCompletion::Suffixes(TRACES)));
+        assert_eq!(asked(&["replay", "run", "x"]).files, Some(ShellFileCompletionKind::Suffixes(TRACES)));
     }
 
     #[test]
@@ -426,16 +437,16 @@ mod tests {
     #[test]
     fn files_are_captures_traces_or_folders() {
         for (words, files) in [
-            (&["-r", ""][..], FileCompletion::Suffixes(CAPTURES)),
-            (&["compare", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
-            (&["compare", "a", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
-            (&["replay", ""], FileCompletion::Suffixes(CAPTURES_AND_TRACES)),
-            (&["replay", "compile", ""], FileCompletion::Suffixes(CAPTURES)),
-            (&["check", "a", "b", ""], FileCompletion::Suffixes(CAPTURES)),
-            (&["replay", "plan", ""], FileCompletion::Suffixes(TRACES)),
-            (&["replay", "compile", "x", "-o", ""], FileCompletion::Suffixes(TRACES)),
-            (&["export", "--to", ""], FileCompletion::Folders),
-            (&["check", "--junit", ""], FileCompletion::Suffixes("")),
+            (&["-r", ""][..], ShellFileCompletionKind::Suffixes(CAPTURES)),
+            (&["compare", ""], ShellFileCompletionKind::Suffixes(CAPTURES_AND_TRACES)),
+            (&["compare", "a", ""], ShellFileCompletionKind::Suffixes(CAPTURES_AND_TRACES)),
+            (&["replay", ""], ShellFileCompletionKind::Suffixes(CAPTURES_AND_TRACES)),
+            (&["replay", "compile", ""], ShellFileCompletionKind::Suffixes(CAPTURES)),
+            (&["check", "a", "b", ""], ShellFileCompletionKind::Suffixes(CAPTURES)),
+            (&["replay", "plan", ""], ShellFileCompletionKind::Suffixes(TRACES)),
+            (&["replay", "compile", "x", "-o", ""], ShellFileCompletionKind::Suffixes(TRACES)),
+            (&["export", "--to", ""], ShellFileCompletionKind::Folders),
+            (&["check", "--junit", ""], ShellFileCompletionKind::Suffixes("")),
         ] {
             assert_eq!(asked(words).files, Some(files), "{words:?}");
         }
@@ -455,7 +466,7 @@ mod tests {
                 let name = arg.get_value_names().map_or("", |names| names[0].as_str());
                 let is_free = FREE.contains(&name) || arg.get_id() == "capture_filter";
                 assert_eq!(
-                    values(arg, "") == CompletionList::default(),
+                    values(arg, "") == ShellCompletionCandidates::default(),
                     is_free,
                     "{} {arg}",
                     command.get_name()

@@ -15,7 +15,7 @@ use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
 use super::field_options::{self, FieldFormatOption};
-use super::filehandles::FilehandleArgs;
+use super::filehandles::FilehandleDisplayArgs;
 use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
@@ -28,8 +28,10 @@ use super::seconds::SecondsArg;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
-use crate::output::fields_format::FieldLines;
-use crate::output::{LineFormat, LineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat};
+use crate::output::fields_format::FieldLineWriter;
+use crate::output::{
+    OutputLineFormat, OutputRecordKind, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
@@ -74,7 +76,7 @@ pub(super) struct DefaultCommandArgs {
 
     /// Unit of each output line
     #[arg(long, default_value = "transactions")]
-    view: LineUnit,
+    view: OutputRecordKind,
 
     /// Show the protocol tree of each line, with all fields
     #[arg(short = 'V', long)]
@@ -82,7 +84,7 @@ pub(super) struct DefaultCommandArgs {
 
     /// Format of the lines
     #[arg(short = 'T', long, value_name = "FORMAT", default_value = "text")]
-    format: LineFormat,
+    format: OutputLineFormat,
 
     /// Print this field with -T fields, csv or json; can be repeated
     ///
@@ -166,7 +168,7 @@ pub(super) struct DefaultCommandArgs {
     summary: Option<SummaryFormat>,
 
     #[command(flatten)]
-    filehandles: FilehandleArgs,
+    filehandles: FilehandleDisplayArgs,
 
     /// Accepted for compatibility with tshark: addresses and ports are never resolved; for file names see --filehandles
     #[arg(short = 'n', long = "no-names")]
@@ -280,7 +282,7 @@ impl DefaultCommandArgs {
             stream_bytes: bytes(&bounds.max_stream_bytes, limits.stream_bytes),
             partial_message_bytes: bytes(&bounds.max_partial_message_bytes, limits.partial_message_bytes),
             reorder_bytes: bounds.max_reorder_bytes.map_or(limits.reorder_bytes, |bytes| bytes.0),
-            fragments: ip_reassembly::FragmentLimits {
+            fragments: ip_reassembly::IpReassemblyLimits {
                 bytes: bytes(&bounds.max_fragment_bytes, limits.fragments.bytes),
                 ..limits.fragments
             },
@@ -289,20 +291,20 @@ impl DefaultCommandArgs {
             check_icrc: self.check_icrc,
             record_transaction_frames: self.write.is_some(),
             name_open_transactions: self.needs_open_names(),
-            report_closed_connections: self.view == LineUnit::Connections && !self.quiet,
+            report_closed_connections: self.view == OutputRecordKind::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
             keep_file_data: (self.tree && !self.view.is_aggregate())
-                || (self.bytes && self.view == LineUnit::Transactions),
+                || (self.bytes && self.view == OutputRecordKind::Transactions),
             ..limits
         }
     }
 
     /// Returns `true` if the conformance rules are applied, because something shows their findings.
     fn applies_rules(&self, filter: Option<&Filter>) -> bool {
-        let is_shown = self.tree || (self.format == LineFormat::Json && self.fields.is_empty());
+        let is_shown = self.tree || (self.format == OutputLineFormat::Json && self.fields.is_empty());
         self.findings
             || filter.is_some_and(Filter::uses_findings)
-            || (is_shown && self.view == LineUnit::Transactions && !self.quiet)
+            || (is_shown && self.view == OutputRecordKind::Transactions && !self.quiet)
     }
 
     fn settings(&self, memory: &MemoryBudget, filter: Option<&Filter>) -> OutputSettings {
@@ -315,12 +317,16 @@ impl DefaultCommandArgs {
             time: self.time,
             summary: self.summary.unwrap_or(match self.format {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
-                LineFormat::Text => SummaryFormat::Text,
-                LineFormat::Json if self.fields.is_empty() && self.view == LineUnit::Transactions => {
+                OutputLineFormat::Text => SummaryFormat::Text,
+                OutputLineFormat::Json
+                    if self.fields.is_empty() && self.view == OutputRecordKind::Transactions =>
+                {
                     SummaryFormat::Json
                 }
-                LineFormat::Json if self.quiet => SummaryFormat::Json,
-                LineFormat::Json | LineFormat::Fields | LineFormat::Csv => SummaryFormat::None,
+                OutputLineFormat::Json if self.quiet => SummaryFormat::Json,
+                OutputLineFormat::Json | OutputLineFormat::Fields | OutputLineFormat::Csv => {
+                    SummaryFormat::None
+                }
             }),
             max_lines: self.max_lines(),
             needs_file_names: self.write.is_some(),
@@ -360,7 +366,7 @@ impl DefaultCommandArgs {
     /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames,
     /// filters, Calls in flight.
     fn needs_open_names(&self) -> bool {
-        self.view == LineUnit::Frames
+        self.view == OutputRecordKind::Frames
             || self.display_filter.is_some()
             || !self.fields.is_empty()
             || self.pending_watch().is_some()
@@ -376,13 +382,13 @@ impl DefaultCommandArgs {
     fn option_without_pending(&self) -> Option<String> {
         let view = self.view.to_possible_value();
         match self.format {
-            _ if self.view != LineUnit::Transactions => {
+            _ if self.view != OutputRecordKind::Transactions => {
                 view.map(|view| format!("--view {}", view.get_name()))
             }
             _ if self.tree => Some("-V".to_owned()),
-            LineFormat::Csv | LineFormat::Fields => Some(format!("-T {}", self.format_name())),
-            LineFormat::Json if !self.fields.is_empty() => Some("-e".to_owned()),
-            LineFormat::Json | LineFormat::Text => None,
+            OutputLineFormat::Csv | OutputLineFormat::Fields => Some(format!("-T {}", self.format_name())),
+            OutputLineFormat::Json if !self.fields.is_empty() => Some("-e".to_owned()),
+            OutputLineFormat::Json | OutputLineFormat::Text => None,
         }
     }
 
@@ -411,23 +417,23 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         let what = if cfg!(feature = "live") { ", or an interface with -i" } else { "" };
         bail!("no capture file given; name one, or '-' for standard input{what}; see --help");
     }
-    if args.tree && args.format != LineFormat::Text {
+    if args.tree && args.format != OutputLineFormat::Text {
         bail!("-V prints text and cannot be combined with -T {}; omit one of them", args.format_name());
     }
-    if args.bytes && args.format != LineFormat::Text {
+    if args.bytes && args.format != OutputLineFormat::Text {
         bail!("-x prints text and cannot be combined with -T {}; omit one of them", args.format_name());
     }
     if args.view.is_aggregate() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        if args.bytes || (args.tree && args.view == LineUnit::Operations) {
+        if args.bytes || (args.tree && args.view == OutputRecordKind::Operations) {
             bail!("--view {view} has neither a tree nor bytes; omit -V and -x");
         }
-        if args.format == LineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
+        if args.format == OutputLineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
             bail!("--view {view} has fixed columns; use -T csv or json, without -e and -E");
         }
     }
     if args.quiet
-        && matches!(args.format, LineFormat::Csv | LineFormat::Fields)
+        && matches!(args.format, OutputLineFormat::Csv | OutputLineFormat::Fields)
         && args.write.is_none()
         && args.summary.is_none_or(|format| format == SummaryFormat::None)
     {
@@ -449,14 +455,14 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     };
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let fields = match args.time {
-        TimeFormat::Iso => fields.map(FieldLines::with_iso_time),
+        TimeFormat::Iso => fields.map(FieldLineWriter::with_iso_time),
         _ => fields,
     };
     let files: Vec<&PathBuf> = args.files().collect();
-    if args.control_frames && args.view == LineUnit::Frames {
+    if args.control_frames && args.view == OutputRecordKind::Frames {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
-    if args.view == LineUnit::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
+    if args.view == OutputRecordKind::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
         bail!(
             "nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'"
         );
@@ -466,7 +472,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         if files.len() > 1
             || args.is_live()
             || args.write.is_some()
-            || args.view == LineUnit::Frames
+            || args.view == OutputRecordKind::Frames
             || fields.is_some()
         {
             bail!(
@@ -521,7 +527,8 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
         let mut source = CaptureSource::open_within(args.files(), memory.windows())?;
-        let errors = show(args, memory, (filter, fields), &mut source, write()?, &mut FileReadStopCondition)?;
+        let errors =
+            show(args, memory, (filter, fields), &mut source, write()?, &mut EndOfFileStopCondition)?;
         return Ok(report_errors(&errors));
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
@@ -530,7 +537,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         CaptureSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(ending.input(file)))?;
     let written = write()?;
     ending.activate()?;
-    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut FileReadStopCondition)?;
+    let mut errors = show(args, memory, (filter, fields), &mut source, written, &mut EndOfFileStopCondition)?;
     if ending.is_requested() {
         errors.retain(|error| !error.kind().is_truncated());
     }
@@ -553,9 +560,9 @@ pub(super) trait ReadStopCondition {
 }
 
 /// Files are read as fast as possible, to their end.
-pub(super) struct FileReadStopCondition;
+pub(super) struct EndOfFileStopCondition;
 
-impl ReadStopCondition for FileReadStopCondition {
+impl ReadStopCondition for EndOfFileStopCondition {
     fn frame(&mut self, _: Timestamp) -> bool {
         false
     }
@@ -580,7 +587,7 @@ impl ReadStopCondition for LiveCaptureSession {
 fn show(
     args: &DefaultCommandArgs,
     memory: &MemoryBudget,
-    (filter, fields): (Option<Filter>, Option<FieldLines>),
+    (filter, fields): (Option<Filter>, Option<FieldLineWriter>),
     source: &mut CaptureSource,
     mut written: Option<FrameFileOutput>,
     pace: &mut impl ReadStopCondition,

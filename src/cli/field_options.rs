@@ -3,8 +3,10 @@
 use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
 
-use crate::output::fields_format::{self, FieldLineFormat, FieldLines, FieldOccurrence};
-use crate::output::{LineFormat, LineUnit};
+use crate::output::fields_format::{
+    self, FieldLineWriter, FieldOccurrenceSelection, SelectedFieldsLineFormat,
+};
+use crate::output::{OutputLineFormat, OutputRecordKind};
 use nfsrdma_analysis::filter::Filter;
 
 /// Option of `-E`.
@@ -13,7 +15,7 @@ pub(super) enum FieldFormatOption {
     Header(bool),
     Separator(char),
     Quote(Option<char>),
-    Occurrence(FieldOccurrence),
+    Occurrence(FieldOccurrenceSelection),
     Aggregator(char),
 }
 
@@ -41,9 +43,9 @@ impl FromStr for FieldFormatOption {
             ("quote", "d") => Self::Quote(Some('"')),
             ("quote", "s") => Self::Quote(Some('\'')),
             ("quote", "n") => Self::Quote(None),
-            ("occurrence", "f") => Self::Occurrence(FieldOccurrence::First),
-            ("occurrence", "l") => Self::Occurrence(FieldOccurrence::Last),
-            ("occurrence", "a") => Self::Occurrence(FieldOccurrence::All),
+            ("occurrence", "f") => Self::Occurrence(FieldOccurrenceSelection::First),
+            ("occurrence", "l") => Self::Occurrence(FieldOccurrenceSelection::Last),
+            ("occurrence", "a") => Self::Occurrence(FieldOccurrenceSelection::All),
             ("separator", value) => Self::Separator(letter(value).ok_or(WHAT)?),
             ("aggregator", value) => Self::Aggregator(letter(value).ok_or(WHAT)?),
             _ => return Err(WHAT),
@@ -54,22 +56,22 @@ impl FromStr for FieldFormatOption {
 /// Returns the writer of field lines and the filter that collects their values; no writer if the lines are not made of
 /// fields.
 pub(super) fn lines(
-    format: LineFormat,
-    view: LineUnit,
+    format: OutputLineFormat,
+    view: OutputRecordKind,
     names: &[String],
     layouts: &[FieldFormatOption],
     filter: Option<Filter>,
-) -> Result<(Option<Filter>, Option<FieldLines>)> {
+) -> Result<(Option<Filter>, Option<FieldLineWriter>)> {
     let is_whole = names.is_empty();
     let names: Vec<String> = match (format, names.is_empty()) {
-        (LineFormat::Text, false) => bail!("-e needs -T fields, csv or json"),
-        (LineFormat::Fields, true) => {
+        (OutputLineFormat::Text, false) => bail!("-e needs -T fields, csv or json"),
+        (OutputLineFormat::Fields, true) => {
             bail!("-T fields needs -e FIELD; 'nfsrdma-inspect fields' lists the fields")
         }
-        (LineFormat::Text, true) => Vec::new(),
-        (LineFormat::Json, true) if view == LineUnit::Transactions => Vec::new(),
-        (LineFormat::Json | LineFormat::Csv, true) if view.is_aggregate() => Vec::new(),
-        (LineFormat::Json | LineFormat::Csv, true) => default_columns(view),
+        (OutputLineFormat::Text, true) => Vec::new(),
+        (OutputLineFormat::Json, true) if view == OutputRecordKind::Transactions => Vec::new(),
+        (OutputLineFormat::Json | OutputLineFormat::Csv, true) if view.is_aggregate() => Vec::new(),
+        (OutputLineFormat::Json | OutputLineFormat::Csv, true) => default_columns(view),
         (_, false) => names.to_vec(),
     };
     if names.is_empty() {
@@ -79,14 +81,14 @@ pub(super) fn lines(
         return Ok((filter, None));
     }
     // A field selected with -e shows all its values, as in tshark; the default table shows one value per cell.
-    let is_named = format == LineFormat::Fields || names != default_columns(view);
-    let mut lines = FieldLines::new(match format {
-        LineFormat::Csv => FieldLineFormat::Csv,
-        LineFormat::Json => FieldLineFormat::Json,
-        _ => FieldLineFormat::Plain { separator: '\t', quote: None },
+    let is_named = format == OutputLineFormat::Fields || names != default_columns(view);
+    let mut lines = FieldLineWriter::new(match format {
+        OutputLineFormat::Csv => SelectedFieldsLineFormat::Csv,
+        OutputLineFormat::Json => SelectedFieldsLineFormat::Json,
+        _ => SelectedFieldsLineFormat::Plain { separator: '\t', quote: None },
     });
-    lines.occurrence = if is_named { FieldOccurrence::All } else { FieldOccurrence::First };
-    if format == LineFormat::Json && is_whole {
+    lines.occurrence = if is_named { FieldOccurrenceSelection::All } else { FieldOccurrenceSelection::First };
+    if format == OutputLineFormat::Json && is_whole {
         lines = lines.with_all_fields();
     }
     for layout in layouts {
@@ -94,10 +96,12 @@ pub(super) fn lines(
             (FieldFormatOption::Header(header), _) => lines.header = header,
             (FieldFormatOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
             (FieldFormatOption::Aggregator(letter), _) => lines.aggregator = letter,
-            (FieldFormatOption::Separator(letter), FieldLineFormat::Plain { separator, .. }) => {
+            (FieldFormatOption::Separator(letter), SelectedFieldsLineFormat::Plain { separator, .. }) => {
                 *separator = letter
             }
-            (FieldFormatOption::Quote(letter), FieldLineFormat::Plain { quote, .. }) => *quote = letter,
+            (FieldFormatOption::Quote(letter), SelectedFieldsLineFormat::Plain { quote, .. }) => {
+                *quote = letter
+            }
             (FieldFormatOption::Separator(_) | FieldFormatOption::Quote(_), _) => {
                 bail!("-E separator and quote apply to -T fields only")
             }
@@ -109,6 +113,6 @@ pub(super) fn lines(
     Ok((Some(filter), Some(lines)))
 }
 
-fn default_columns(view: LineUnit) -> Vec<String> {
+fn default_columns(view: OutputRecordKind) -> Vec<String> {
     fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
 }

@@ -5,7 +5,7 @@ use nfsrdma_analysis::names::FilehandleDisplay;
 
 /// Display of filehandles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum FilehandleFormat {
+enum FilehandleDisplayChoice {
     /// Path, or hash if no name was captured
     Names,
     /// CRC-32 of the filehandle (nfs.fh.hash in Wireshark)
@@ -18,20 +18,20 @@ enum FilehandleFormat {
 
 /// The option.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct FilehandleArgs {
+pub(super) struct FilehandleDisplayArgs {
     /// Filehandle display format
     #[arg(long, value_name = "FORMAT", default_value = "names")]
-    filehandles: FilehandleFormat,
+    filehandles: FilehandleDisplayChoice,
 }
 
-impl FilehandleArgs {
+impl FilehandleDisplayArgs {
     /// Returns the selected display.
     pub(super) fn selected(self) -> FilehandleDisplay {
         match self.filehandles {
-            FilehandleFormat::Names => FilehandleDisplay::Names,
-            FilehandleFormat::Hash => FilehandleDisplay::Hash,
-            FilehandleFormat::Hex => FilehandleDisplay::Hex,
-            FilehandleFormat::None => FilehandleDisplay::Off,
+            FilehandleDisplayChoice::Names => FilehandleDisplay::Names,
+            FilehandleDisplayChoice::Hash => FilehandleDisplay::Hash,
+            FilehandleDisplayChoice::Hex => FilehandleDisplay::Hex,
+            FilehandleDisplayChoice::None => FilehandleDisplay::Off,
         }
     }
 }

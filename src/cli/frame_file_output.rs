@@ -11,7 +11,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::report_error;
 use crate::interrupt;
-use crate::output::LineUnit;
+use crate::output::OutputRecordKind;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_analysis::names::OperationPaths;
@@ -23,7 +23,7 @@ const GROWTH_INTERVAL_NS: u64 = 500_000_000;
 /// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
-    view: LineUnit,
+    view: OutputRecordKind,
     file: FrameFileWriter<OutputFile>,
     /// When a growing file was written for the last time; `None` if the file gets its name at the end.
     grew: Option<Timestamp>,
@@ -34,7 +34,7 @@ pub(super) struct FrameFileOutput {
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
-    view: LineUnit,
+    view: OutputRecordKind,
     (room, windows): (usize, &ZstdWindowBudget),
     has_control: bool,
 ) -> Result<FrameFileOutput> {
@@ -70,7 +70,7 @@ impl FrameFileOutput {
     /// Adds the current frame of the source, after the flow has decoded it; `is_shown` selects it in the view of
     /// frames.
     pub(super) fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_shown: bool) -> Result<()> {
-        let is_chosen = is_shown && self.view == LineUnit::Frames;
+        let is_chosen = is_shown && self.view == OutputRecordKind::Frames;
         Ok(self
             .file
             .frame(source, flow, is_chosen)
@@ -86,7 +86,7 @@ impl FrameFileOutput {
         findings: &[Finding],
         is_shown: bool,
     ) {
-        let is_chosen = is_shown || self.view == LineUnit::Frames;
+        let is_chosen = is_shown || self.view == OutputRecordKind::Frames;
         transaction.with_messages(|reading| {
             let about = is_chosen.then_some(about);
             self.file.transaction(key, transaction, reading, &reading.summary(), about, findings);
@@ -107,7 +107,7 @@ impl FrameFileOutput {
     /// read.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
         // The last shown frames belong to Transactions that are still pending.
-        if self.view == LineUnit::Frames {
+        if self.view == OutputRecordKind::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_with_key() {
                 self.transaction(key, &transaction, OperationPaths::default(), &[], false);
@@ -123,7 +123,7 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
-            let what = if view == LineUnit::Frames { "have no comment" } else { "were not written" };
+            let what = if view == OutputRecordKind::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
                 "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {what}; \
                  raise --max-write-bytes, or read from a file instead of a pipe"

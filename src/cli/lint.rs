@@ -12,7 +12,7 @@ use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text}
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use super::default_command::{FileReadStopCondition, ReadStopCondition};
+use super::default_command::{EndOfFileStopCondition, ReadStopCondition};
 #[cfg(feature = "live")]
 use super::live::LiveArgs;
 use super::memory_limit::MemoryArgs;
@@ -178,7 +178,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
         #[cfg(feature = "live")]
         args.live.reject_for_files()?;
         let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
-        read(args, &config, &memory, &mut source, &mut FileReadStopCondition)
+        read(args, &config, &memory, &mut source, &mut EndOfFileStopCondition)
     };
     let write_junit = |report: &LintReport, errors: &[String]| match junit {
         Some(to) => {
@@ -257,7 +257,7 @@ fn rule_proposal(text: &str) -> String {
 }
 
 /// Output of findings as they are made.
-struct FindingOutput<'a, W> {
+struct FindingWriter<'a, W> {
     args: &'a LintArgs,
     config: &'a LintConfig,
     report: LintReport,
@@ -266,7 +266,7 @@ struct FindingOutput<'a, W> {
     shown: BTreeMap<&'static str, usize>,
 }
 
-impl<W: Write> FindingOutput<'_, W> {
+impl<W: Write> FindingWriter<'_, W> {
     /// Adds findings to the report, and shows them if the format does so one by one.
     fn add(&mut self, findings: Vec<Finding>) -> Result<()> {
         for mut finding in findings {
@@ -334,7 +334,7 @@ fn read(
         checker = checker.with_first_violations();
     }
     let mut progress = ProgressLine::new();
-    let mut output = FindingOutput {
+    let mut output = FindingWriter {
         args,
         config,
         report: LintReport::new(args.count.unwrap_or(DEFAULT_SHOWN_FINDINGS)),
@@ -392,7 +392,7 @@ fn read(
         }
     }
     output.add(checker.finish())?;
-    let FindingOutput { mut report, mut to, .. } = output;
+    let FindingWriter { mut report, mut to, .. } = output;
     report.finish(&checker, &flow, args.check_icrc);
     if report.frames == 0 && !errors.is_empty() {
         return Ok((report, errors));

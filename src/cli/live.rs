@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::live::capabilities::{self, PrivilegeDropTarget};
 use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
 use nfsrdma_capture_file::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedLiveCapture};
-use nfsrdma_capture_file::{CaptureSource, Counters, LinkState};
+use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::BytesArg;
@@ -271,7 +271,7 @@ impl LiveCaptureSession {
     }
 
     /// Returns the state of the interface as of the last check, which is made while no frame arrives.
-    pub(super) fn link(&self) -> LinkState {
+    pub(super) fn link(&self) -> CaptureInterfaceState {
         self.link.state()
     }
 

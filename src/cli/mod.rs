@@ -43,10 +43,10 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use nfsrdma_rpc::TransportBlame;
+use nfsrdma_rpc::TransportErrorResponsibility;
 
 #[cfg(feature = "live")]
-use capture::CaptureArgs;
+use capture::CaptureCommandArgs;
 use check::BaselineCheckArgs;
 use compare::CompareArgs;
 use default_command::DefaultCommandArgs;
@@ -186,7 +186,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[cfg(feature = "live")]
-    Capture(CaptureArgs),
+    Capture(CaptureCommandArgs),
     Check(BaselineCheckArgs),
     Compare(CompareArgs),
     Fields(FieldsArgs),
@@ -216,11 +216,11 @@ pub enum ExitStatus {
     OwnFault,
 }
 
-impl From<TransportBlame> for ExitStatus {
-    fn from(blame: TransportBlame) -> Self {
+impl From<TransportErrorResponsibility> for ExitStatus {
+    fn from(blame: TransportErrorResponsibility) -> Self {
         match blame {
-            TransportBlame::Unreachable => Self::Unreachable,
-            TransportBlame::Program => Self::OwnFault,
+            TransportErrorResponsibility::Unreachable => Self::Unreachable,
+            TransportErrorResponsibility::Program => Self::OwnFault,
         }
     }
 }

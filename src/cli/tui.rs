@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 #[cfg(feature = "live")]
-use nfsrdma_capture_file::LinkState;
+use nfsrdma_capture_file::CaptureInterfaceState;
 use nfsrdma_capture_file::{CaptureSource, os_error_text};
 use nfsrdma_dissectors::flow::FlowLimits;
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::ExitStatus;
-use super::filehandles::FilehandleArgs;
+use super::filehandles::FilehandleDisplayArgs;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
@@ -67,7 +67,7 @@ pub(super) struct TuiArgs {
     time: TimeFormat,
 
     #[command(flatten)]
-    filehandles: FilehandleArgs,
+    filehandles: FilehandleDisplayArgs,
 
     /// Color theme; NO_COLOR disables colors
     #[arg(long, value_name = "THEME", default_value = "auto")]
@@ -106,7 +106,7 @@ impl LiveReadStopCondition for LiveCaptureSession {
         LiveCaptureSession::idle(self)
     }
 
-    fn link(&self) -> LinkState {
+    fn link(&self) -> CaptureInterfaceState {
         LiveCaptureSession::link(self)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, observe_segment};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, observe_segment};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::FxHashMap;
 
@@ -30,7 +30,7 @@ impl FrameFieldValues {
         self.indexes.clear();
         let datagram = net::decode(frame, self);
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => {
+            NetworkLayerPayload::Infiniband(packet) => {
                 if let Some(mad) = Mad::from_packet(packet, self)
                     && let Some(message) = cm::CmMessage::decode(&mad, self)
                     && let Some(private) = message.private_data()
@@ -38,11 +38,12 @@ impl FrameFieldValues {
                     PrivateData::find(private.bytes, private.at, self);
                 }
             }
-            DatagramPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, self),
+            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, self),
             _ => {}
         }
         for meaning in flow.frame_kinds() {
-            if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } = *meaning
+            if let FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which } =
+                *meaning
                 && let Some(transaction) = flow.transaction(key)
             {
                 transaction.with_messages(|reading| {
@@ -75,7 +76,7 @@ impl FrameFieldValues {
     }
 }
 
-impl<'a> Observer<'a> for FrameFieldValues {
+impl<'a> FieldObserver<'a> for FrameFieldValues {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

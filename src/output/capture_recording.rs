@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use nfsrdma_capture_file::{CaptureInterface, Counters, InterfaceId, InterfaceStatistics, PcapngWriter};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use super::units::CompactTimestamp;
+use super::units::FileNameTimestamp;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES, WrittenFile};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rotation {
+pub struct CaptureFileRotation {
     /// File size in bytes.
     pub bytes: Option<NonZeroU64>,
     /// Age of the file in seconds.
@@ -28,7 +28,7 @@ pub struct Rotation {
     pub files: Option<NonZeroU64>,
 }
 
-impl Rotation {
+impl CaptureFileRotation {
     /// Returns `true` if any condition ends a file.
     pub fn has_condition(&self) -> bool {
         self.bytes.or(self.seconds).or(self.interval).or(self.packets).is_some()
@@ -41,14 +41,14 @@ pub enum RecordingTarget {
     /// One file; `-` is standard output.
     File(PathBuf),
     /// Sequence of files, named after this path.
-    Files(PathBuf, Rotation),
+    Files(PathBuf, CaptureFileRotation),
 }
 
 /// Maximum number of bytes of a block besides those of its packet: header, padding, and length at the end.
 const BLOCK_OVERHEAD_BYTES: u64 = 40;
 
 /// Open capture file.
-struct OpenRecordingFile {
+struct OpenCaptureFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,
     packets: u64,
@@ -63,7 +63,7 @@ pub struct CaptureRecording {
     target: RecordingTarget,
     interface: CaptureInterface,
     filter: Option<String>,
-    open: Option<OpenRecordingFile>,
+    open: Option<OpenCaptureFile>,
     /// Number of files begun.
     files: u64,
     /// Path of the last file.
@@ -244,7 +244,7 @@ impl CaptureRecording {
         to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
         let flushed_bytes = to.length();
-        self.open = Some(OpenRecordingFile { to, on, packets: 0, start: since, flushed_bytes });
+        self.open = Some(OpenCaptureFile { to, on, packets: 0, start: since, flushed_bytes });
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl CaptureRecording {
 fn numbered_path(name: &Path, number: u64, time: Timestamp) -> PathBuf {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_os_string();
     let mut file = part(name.file_stem());
-    file.push(format!("_{number:05}_{}", CompactTimestamp(time)));
+    file.push(format!("_{number:05}_{}", FileNameTimestamp(time)));
     if let Some(extension) = name.extension() {
         file.push(".");
         file.push(extension);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     /// Records frames at these seconds.
-    fn record(folder: &Folder, rotation: Option<Rotation>, seconds: &[i64]) {
+    fn record(folder: &Folder, rotation: Option<CaptureFileRotation>, seconds: &[i64]) {
         let name = folder.0.join("x.pcapng");
         let place = rotation
             .map_or(RecordingTarget::File(name.clone()), |rotation| RecordingTarget::Files(name, rotation));
@@ -380,7 +380,7 @@ mod tests {
         NonZeroU64::new(count)
     }
 
-    fn rotated(name: &str, rotation: Rotation, seconds: &[i64]) -> Vec<Vec<i64>> {
+    fn rotated(name: &str, rotation: CaptureFileRotation, seconds: &[i64]) -> Vec<Vec<i64>> {
         let folder = Folder::new(name);
         record(&folder, Some(rotation), seconds);
         folder.files().into_iter().map(|(_, times)| times).collect()
@@ -398,21 +398,25 @@ mod tests {
     #[test]
     fn several_have_a_number_and_the_time_when_they_began() {
         let folder = Folder::new("several");
-        record(&folder, Some(Rotation { packets: some(2), ..Rotation::default() }), &[0, 1, 86_400]);
+        record(
+            &folder,
+            Some(CaptureFileRotation { packets: some(2), ..CaptureFileRotation::default() }),
+            &[0, 1, 86_400],
+        );
         let names: Vec<_> = folder.files().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["x_00001_19700101000000.pcapng", "x_00002_19700102000000.pcapng"]);
     }
 
     #[test]
     fn a_file_ends_when_it_is_full_or_old_or_at_a_round_time() {
-        let rotation = Rotation { bytes: some(2000), ..Rotation::default() };
+        let rotation = CaptureFileRotation { bytes: some(2000), ..CaptureFileRotation::default() };
         assert_eq!(rotated("bytes", rotation, &[1, 2, 3, 4, 5]), [vec![1, 2], vec![3, 4], vec![5]]);
-        let rotation = Rotation { seconds: some(10), ..Rotation::default() };
+        let rotation = CaptureFileRotation { seconds: some(10), ..CaptureFileRotation::default() };
         assert_eq!(
             rotated("seconds", rotation, &[1, 5, 10, 11, 12, 40]),
             [vec![1, 5, 10], vec![11, 12], vec![40]]
         );
-        let rotation = Rotation { interval: some(10), ..Rotation::default() };
+        let rotation = CaptureFileRotation { interval: some(10), ..CaptureFileRotation::default() };
         assert_eq!(
             rotated("interval", rotation, &[1, 5, 10, 11, 29, 30]),
             [vec![1, 5], vec![10, 11], vec![29], vec![30]]
@@ -421,7 +425,8 @@ mod tests {
 
     #[test]
     fn the_oldest_file_goes_when_there_are_too_many() {
-        let rotation = Rotation { packets: some(1), files: some(2), ..Rotation::default() };
+        let rotation =
+            CaptureFileRotation { packets: some(1), files: some(2), ..CaptureFileRotation::default() };
         assert_eq!(rotated("ring", rotation, &[1, 2, 3, 4]), [[3], [4]]);
     }
 }

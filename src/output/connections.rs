@@ -7,7 +7,9 @@ use std::io::{self, Write};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionTransport, Endpoint};
-use nfsrdma_dissectors::flow::{ConnectedService, MessageCredits, NegotiatedParameters, RdmaReadResources};
+use nfsrdma_dissectors::flow::{
+    ConnectedService, NegotiatedParameters, RdmaReadResources, Version2SendCredits,
+};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirectionSupport};
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
@@ -15,7 +17,7 @@ use serde::Serialize;
 
 use super::json::{FindingJson, JsonText, SCHEMA, address};
 use super::operation_statistics::recovery_text;
-use super::settings::{LineFormat, TimeFormat};
+use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::transaction_list::marked_severity;
@@ -24,7 +26,7 @@ use crate::escape;
 use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
 use nfsrdma_analysis::connections::ConnectionTally;
 use nfsrdma_analysis::load_over_time::CreditSeries;
-use nfsrdma_analysis::sessions::{BoundSession, SessionChannelBinding, SessionChannelLimits};
+use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding, SessionChannelLimits};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[
@@ -94,8 +96,10 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
         said.push_str(&describe_session(session));
     }
     if let Some(sides) = message_credits(row) {
-        for (name, MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left }) in
-            ["client", "server"].into_iter().zip(sides)
+        for (
+            name,
+            Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left },
+        ) in ["client", "server"].into_iter().zip(sides)
         {
             let _ = write!(said, "; {name} sent {}", PluralCount(sent.into(), "message"));
             if let Some(limit) = limit {
@@ -122,8 +126,8 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
 }
 
 /// Describes a session: its connections, the channels that this connection is bound to, and the limits of the channels.
-fn describe_session(session: &BoundSession) -> String {
-    let BoundSession { id, connections, binding, channels, backchannel } = session;
+fn describe_session(session: &ConnectionSessionSummary) -> String {
+    let ConnectionSessionSummary { id, connections, binding, channels, backchannel } = session;
     let numbers: Vec<_> = connections.iter().map(u64::to_string).collect();
     let plural = if connections.len() == 1 { "" } else { "s" };
     let mut said = format!("; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
@@ -157,7 +161,7 @@ fn binding_names(binding: SessionChannelBinding, names: [&'static str; 2]) -> Ve
 }
 
 /// Returns the message credits of RPC-over-RDMA version 2, client and server, if any message was sent.
-fn message_credits(row: &ConnectionStats) -> Option<[MessageCredits; 2]> {
+fn message_credits(row: &ConnectionStats) -> Option<[Version2SendCredits; 2]> {
     let sides = row.state?.message_credits;
     sides.iter().any(|side| side.sent_messages > 0).then_some(sides)
 }
@@ -264,7 +268,7 @@ fn finding_text(finding: &Finding) -> String {
 #[derive(Debug)]
 pub(super) struct ConnectionLines {
     table: TableLines,
-    format: LineFormat,
+    format: OutputLineFormat,
     has_iso: bool,
     screen: TerminalStyle,
     has_header: bool,
@@ -272,7 +276,7 @@ pub(super) struct ConnectionLines {
 
 impl ConnectionLines {
     pub(super) fn new(
-        (format, time): (LineFormat, TimeFormat),
+        (format, time): (OutputLineFormat, TimeFormat),
         screen: TerminalStyle,
         has_findings: bool,
     ) -> Self {
@@ -290,7 +294,7 @@ impl ConnectionLines {
         is_full: bool,
     ) -> io::Result<()> {
         match self.format {
-            LineFormat::Text => {
+            OutputLineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
                 for (at, style) in [
@@ -315,12 +319,12 @@ impl ConnectionLines {
                 }
                 Ok(())
             }
-            LineFormat::Json => {
+            OutputLineFormat::Json => {
                 let mut line = escape::json(&ConnectionJsonLine::from_stats(row, findings, self.has_iso))?;
                 line.push(b'\n');
                 to.write_all(&line)
             }
-            LineFormat::Csv | LineFormat::Fields => {
+            OutputLineFormat::Csv | OutputLineFormat::Fields => {
                 if !std::mem::replace(&mut self.has_header, true) {
                     csv(to, CSV.iter().map(|(name, _)| name))?;
                 }
@@ -429,8 +433,8 @@ impl From<SessionChannelLimits> for SessionChannelJson {
     }
 }
 
-impl From<&BoundSession> for SessionJson {
-    fn from(session: &BoundSession) -> Self {
+impl From<&ConnectionSessionSummary> for SessionJson {
+    fn from(session: &ConnectionSessionSummary) -> Self {
         let [fore_channel, backchannel] = match session.channels {
             Some(channels) => channels.map(|limits| Some(limits.into())),
             None => [None, None],
@@ -512,9 +516,10 @@ struct MessageCreditsJson {
     least_left: Option<i32>,
 }
 
-impl From<MessageCredits> for MessageCreditsJson {
-    fn from(credits: MessageCredits) -> Self {
-        let MessageCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } = credits;
+impl From<Version2SendCredits> for MessageCreditsJson {
+    fn from(credits: Version2SendCredits) -> Self {
+        let Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } =
+            credits;
         Self { sent, limit, least_left }
     }
 }

@@ -14,7 +14,7 @@ use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_analysis::filter::{FilterRunner, OutputFieldValue, ShownField};
 
 use super::all_fields::FrameFieldValues;
-use super::settings::LineUnit;
+use super::settings::OutputRecordKind;
 use super::units::{CalendarTime, IsoTimestamp, LongDate};
 
 /// Fields that Wireshark shows in hexadecimal, with their number of digits.
@@ -31,9 +31,9 @@ const TIME_FIELD: &str = "frame.time_epoch";
 const ISO_TIME_KEY: &str = "frame.time_iso";
 
 /// Returns the default columns of CSV.
-pub const fn columns_of(view: LineUnit) -> &'static [&'static str] {
+pub const fn columns_of(view: OutputRecordKind) -> &'static [&'static str] {
     match view {
-        LineUnit::Transactions => &[
+        OutputRecordKind::Transactions => &[
             "nfsrdma.index",
             "nfsrdma.connection",
             "nfsrdma.call.time_epoch",
@@ -50,17 +50,17 @@ pub const fn columns_of(view: LineUnit) -> &'static [&'static str] {
             "nfsrdma.latency",
             "nfsrdma.complete",
         ],
-        LineUnit::Frames => {
+        OutputRecordKind::Frames => {
             &["frame.number", TIME_FIELD, "frame.len", "frame.protocols", "nfsrdma.xid", "nfsrdma.operation"]
         }
         // The columns of these views are counts, not fields.
-        LineUnit::Operations | LineUnit::Connections => &[],
+        OutputRecordKind::Operations | OutputRecordKind::Connections => &[],
     }
 }
 
 /// Values of a field to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldOccurrence {
+pub enum FieldOccurrenceSelection {
     /// First value.
     First,
     /// Last value.
@@ -72,7 +72,7 @@ pub enum FieldOccurrence {
 
 /// Format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldLineFormat {
+pub enum SelectedFieldsLineFormat {
     /// Values between separators.
     Plain {
         /// Separator of fields.
@@ -88,15 +88,15 @@ pub enum FieldLineFormat {
 
 /// Writer of lines of fields.
 #[derive(Debug)]
-pub struct FieldLines {
+pub struct FieldLineWriter {
     /// Columns to write.
     pub columns: Vec<ShownField>,
     /// Format of a line.
-    pub form: FieldLineFormat,
+    pub form: SelectedFieldsLineFormat,
     /// `true` to write a header line first; JSON has none, because each line has the names.
     pub header: bool,
     /// Values of a field to write.
-    pub occurrence: FieldOccurrence,
+    pub occurrence: FieldOccurrenceSelection,
     /// Separator of the values of one field.
     pub aggregator: char,
     all_fields: Option<Box<FrameFieldValues>>,
@@ -104,14 +104,14 @@ pub struct FieldLines {
     has_iso: bool,
 }
 
-impl FieldLines {
+impl FieldLineWriter {
     /// Creates a writer without columns.
-    pub fn new(form: FieldLineFormat) -> Self {
+    pub fn new(form: SelectedFieldsLineFormat) -> Self {
         Self {
             columns: Vec::new(),
             form,
-            header: form == FieldLineFormat::Csv,
-            occurrence: FieldOccurrence::All,
+            header: form == SelectedFieldsLineFormat::Csv,
+            occurrence: FieldOccurrenceSelection::All,
             aggregator: ',',
             all_fields: None,
             has_iso: false,
@@ -133,7 +133,7 @@ impl FieldLines {
     }
 }
 
-impl FieldLines {
+impl FieldLineWriter {
     /// Writes the values that a selection evaluated last, and before the first line the header if selected.
     pub(super) fn line(&mut self, to: &mut impl Write, selection: &FilterRunner) -> io::Result<()> {
         self.write_line(to, selection, None)
@@ -162,7 +162,7 @@ impl FieldLines {
         whole: Option<(&FrameFieldValues, Option<String>)>,
     ) -> io::Result<()> {
         let (whole, mut iso) = whole.map_or((None, None), |(whole, iso)| (Some(whole), iso));
-        if std::mem::take(&mut self.header) && self.form != FieldLineFormat::Json {
+        if std::mem::take(&mut self.header) && self.form != SelectedFieldsLineFormat::Json {
             let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
             // As in tshark, names have no quotes.
             self.cells(to, &names, true)?;
@@ -172,21 +172,21 @@ impl FieldLines {
         for column in &self.columns {
             let mut values = selection.shown(column);
             let values: Vec<String> = match self.occurrence {
-                FieldOccurrence::First => values
+                FieldOccurrenceSelection::First => values
                     .next()
                     .into_iter()
                     .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
-                FieldOccurrence::Last => values
+                FieldOccurrenceSelection::Last => values
                     .last()
                     .into_iter()
                     .map(|value| format_value((column.name, column.kind), value.plain()))
                     .collect(),
-                FieldOccurrence::All => {
+                FieldOccurrenceSelection::All => {
                     values.map(|value| format_value((column.name, column.kind), value.plain())).collect()
                 }
             };
-            if self.form == FieldLineFormat::Json {
+            if self.form == SelectedFieldsLineFormat::Json {
                 members.push((column.name, values));
                 if column.name == TIME_FIELD
                     && let Some(iso) = iso.take()
@@ -198,7 +198,7 @@ impl FieldLines {
                 cells.push((!values.is_empty()).then(|| values.join(&between)));
             }
         }
-        if self.form != FieldLineFormat::Json {
+        if self.form != SelectedFieldsLineFormat::Json {
             return self.cells(to, &cells, false);
         }
         let is_named = |name: &str| self.columns.iter().any(|column| column.name == name);
@@ -217,14 +217,14 @@ impl FieldLines {
         for (at, cell) in cells.iter().enumerate() {
             let text = cell.as_deref().unwrap_or_default();
             match self.form {
-                FieldLineFormat::Plain { separator, quote } => {
+                SelectedFieldsLineFormat::Plain { separator, quote } => {
                     line.extend((at > 0).then_some(separator));
                     let quote = quote.filter(|_| cell.is_some() && !is_header);
                     line.extend(quote);
                     line.push_str(text);
                     line.extend(quote);
                 }
-                FieldLineFormat::Csv | FieldLineFormat::Json => {
+                SelectedFieldsLineFormat::Csv | SelectedFieldsLineFormat::Json => {
                     line.extend((at > 0).then_some(','));
                     push_csv_cell(&escape::escape_formula(text), &mut line);
                 }

@@ -6,17 +6,17 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, UndecodedReason};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey, UndecodedReason};
 use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
-use nfsrdma_dissectors::net::{Datagram, DatagramPayload, TcpSegment, UndecodableFrameReason};
+use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
 use nfsrdma_analysis::names::FileNames;
@@ -114,7 +114,7 @@ impl FrameListWriter {
         out: &mut impl Write,
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
         flow: &Flow,
         names: &mut FileNames,
     ) -> io::Result<()> {
@@ -157,24 +157,24 @@ impl FrameListWriter {
         self.line.end_piece(Style::new());
         let info_at = self.line.text.len();
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
-            DatagramPayload::Tcp(segment) => {
+            NetworkLayerPayload::Infiniband(packet) => self.packet(packet, meaning, flow, names),
+            NetworkLayerPayload::Tcp(segment) => {
                 self.write_payload_meanings(flow, names, segment.payload, |text| {
                     write_tcp_header(segment, glyphs.to, text)
                 });
             }
-            DatagramPayload::Udp(datagram) => {
+            NetworkLayerPayload::Udp(datagram) => {
                 self.write_payload_meanings(flow, names, datagram.payload, |text| {
                     let (source, destination) = (datagram.source_port, datagram.destination_port);
                     let length = datagram.payload.length;
                     let _ = write!(text, "{source} {} {destination} Len={length}", glyphs.to);
                 });
             }
-            DatagramPayload::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
-            DatagramPayload::Other(
+            NetworkLayerPayload::Fragment(_) => self.line.text.push_str("fragment of an IP datagram"),
+            NetworkLayerPayload::Other(
                 UndecodableFrameReason::EtherType(_) | UndecodableFrameReason::IpProtocol(_),
             ) => {}
-            DatagramPayload::Other(reason) => {
+            NetworkLayerPayload::Other(reason) => {
                 let _ = write!(self.line.text, "{reason}");
                 self.line.end_piece(styles.mark);
             }
@@ -200,8 +200,10 @@ impl FrameListWriter {
         wire: impl FnOnce(&mut String),
     ) {
         let styles = self.screen.styles;
-        let means = |meaning: &&FrameKind| !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);
-        let mut meanings: Vec<(FrameKind, usize)> = Vec::new();
+        let means = |meaning: &&FrameContentKind| {
+            !matches!(meaning, FrameContentKind::Unrelated | FrameContentKind::Control)
+        };
+        let mut meanings: Vec<(FrameContentKind, usize)> = Vec::new();
         for meaning in flow.frame_kinds().iter().filter(means) {
             // Several FPDUs of one chunk count as one.
             match meanings.last_mut() {
@@ -233,7 +235,7 @@ impl FrameListWriter {
     /// meaning.
     fn write_meaning(
         &mut self,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
         count: usize,
         payload: CapturedSlice<'_>,
         flow: &Flow,
@@ -241,29 +243,29 @@ impl FrameListWriter {
     ) {
         let styles = self.screen.styles;
         match meaning {
-            FrameKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameKind::Retransmission { key, which } => {
+            FrameContentKind::Message { key, which } => self.message(key, which, flow, names),
+            FrameContentKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.end_piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            FrameKind::Done { key } => self.write_rdma_done(key, flow),
-            FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
-            FrameKind::EmptyOperation => self.empty(),
-            FrameKind::PartialMessage if flow.is_iwarp() => {
+            FrameContentKind::Done { key } => self.write_rdma_done(key, flow),
+            FrameContentKind::TransportMessage(message_type) => self.transport_message(message_type),
+            FrameContentKind::EmptyOperation => self.empty(),
+            FrameContentKind::PartialMessage if flow.is_iwarp() => {
                 self.line.text.push_str("part of an FPDU or of a message ")
             }
-            FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
-            FrameKind::SkippedBytes { bytes } => {
+            FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
+            FrameContentKind::SkippedBytes { bytes } => {
                 let _ = write!(self.line.text, "{bytes} bytes of a record whose mark is missing ");
                 self.line.end_piece(styles.mark);
             }
-            FrameKind::Undecoded(reason) => {
+            FrameContentKind::Undecoded(reason) => {
                 self.line.text.push_str(undecoded_reason_text(reason));
                 self.line.text.push(' ');
                 self.line.end_piece(styles.mark);
             }
-            FrameKind::ChunkData { key, kind, chunk } => {
+            FrameContentKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "RDMA Read Response from",
                     ChunkKind::Write | ChunkKind::Reply => "RDMA Write to",
@@ -275,19 +277,19 @@ impl FrameListWriter {
                     self.line.end_piece(Style::new());
                 }
             }
-            FrameKind::ReadRequest { key, chunk } => {
+            FrameContentKind::ReadRequest { key, chunk } => {
                 self.line.text.push_str("RDMA Read Request of ");
                 self.chunk(key, ChunkKind::Read, chunk, flow);
             }
-            FrameKind::Management => {
+            FrameContentKind::Management => {
                 write_mpa_startup(payload, &mut self.line.text);
                 self.line.end_piece(Style::new());
             }
-            FrameKind::Terminate(terminate) => {
+            FrameContentKind::Terminate(terminate) => {
                 let _ = write!(self.line.text, "Terminate: {terminate} ");
                 self.line.end_piece(styles.error);
             }
-            FrameKind::Control | FrameKind::Unrelated => {}
+            FrameContentKind::Control | FrameContentKind::Unrelated => {}
         }
     }
 
@@ -295,23 +297,23 @@ impl FrameListWriter {
     fn packet(
         &mut self,
         packet: &InfinibandPacket<'_>,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
         flow: &Flow,
         names: &mut FileNames,
     ) {
         let styles = self.screen.styles;
         match meaning {
-            FrameKind::Message { key, which } => self.message(key, which, flow, names),
-            FrameKind::Retransmission { key, which } => {
+            FrameContentKind::Message { key, which } => self.message(key, which, flow, names),
+            FrameContentKind::Retransmission { key, which } => {
                 self.line.text.push_str("again ");
                 self.line.end_piece(styles.mark);
                 self.message(key, which, flow, names);
             }
-            FrameKind::Done { key } => self.write_rdma_done(key, flow),
-            FrameKind::TransportMessage(message_type) => self.transport_message(message_type),
-            FrameKind::EmptyOperation => self.empty(),
-            FrameKind::PartialMessage => self.line.text.push_str("part of a message "),
-            FrameKind::ChunkData { key, kind, chunk } => {
+            FrameContentKind::Done { key } => self.write_rdma_done(key, flow),
+            FrameContentKind::TransportMessage(message_type) => self.transport_message(message_type),
+            FrameContentKind::EmptyOperation => self.empty(),
+            FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
+            FrameContentKind::ChunkData { key, kind, chunk } => {
                 let verb = match kind {
                     ChunkKind::Read => "read from",
                     ChunkKind::Write | ChunkKind::Reply => "written to",
@@ -319,24 +321,26 @@ impl FrameListWriter {
                 let _ = write!(self.line.text, "{} bytes {verb} ", packet.payload.length);
                 self.chunk(key, kind, chunk, flow);
             }
-            FrameKind::ReadRequest { key, chunk } => {
+            FrameContentKind::ReadRequest { key, chunk } => {
                 let length = packet.reth.map_or(0, |reth| reth.dmalen);
                 let _ = write!(self.line.text, "asks for {length} bytes of ");
                 self.chunk(key, ChunkKind::Read, chunk, flow);
             }
-            FrameKind::Control => self.control(packet),
-            FrameKind::Management => {
+            FrameContentKind::Control => self.control(packet),
+            FrameContentKind::Management => {
                 write_management(packet, &mut self.line.text);
                 self.line.end_piece(Style::new());
             }
-            FrameKind::Undecoded(reason) => {
+            FrameContentKind::Undecoded(reason) => {
                 self.line.text.push_str(undecoded_reason_text(reason));
                 self.line.text.push(' ');
                 self.line.end_piece(styles.mark);
             }
-            FrameKind::Unrelated | FrameKind::SkippedBytes { .. } | FrameKind::Terminate(_) => {}
+            FrameContentKind::Unrelated
+            | FrameContentKind::SkippedBytes { .. }
+            | FrameContentKind::Terminate(_) => {}
         }
-        if !matches!(meaning, FrameKind::Management) {
+        if !matches!(meaning, FrameContentKind::Management) {
             let (qp, psn) = (packet.bth.destqp, packet.bth.psn);
             let _ = write!(self.line.text, "({} QP={qp} PSN={psn})", packet.bth.opcode);
             self.line.end_piece(styles.dim);
@@ -473,54 +477,57 @@ impl FrameListWriter {
 const MAX_SHOWN_MESSAGES: usize = 8;
 
 /// Returns the name of the highest protocol found in a frame.
-fn protocol_name(datagram: &Datagram<'_>, meaning: FrameKind, flow: &Flow) -> String {
+fn protocol_name(datagram: &Datagram<'_>, meaning: FrameContentKind, flow: &Flow) -> String {
     let mut messages = flow.frame_kinds().iter().filter_map(|meaning| match meaning {
-        FrameKind::Message { key, .. } | FrameKind::Retransmission { key, .. } | FrameKind::Done { key } => {
-            flow.transaction(*key)
-        }
+        FrameContentKind::Message { key, .. }
+        | FrameContentKind::Retransmission { key, .. }
+        | FrameContentKind::Done { key } => flow.transaction(*key),
         _ => None,
     });
     let message = messages.next();
     match &datagram.payload {
-        DatagramPayload::Infiniband(packet) => match (message, meaning) {
+        NetworkLayerPayload::Infiniband(packet) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
-            (None, FrameKind::Management) => "CM".to_owned(),
+            (None, FrameContentKind::Management) => "CM".to_owned(),
             _ => match packet.encapsulation {
                 RdmaEncapsulation::RoceV2 => "RoCEv2".to_owned(),
                 RdmaEncapsulation::RoceV1 => "RoCEv1".to_owned(),
                 RdmaEncapsulation::InfiniBand => "IB".to_owned(),
             },
         },
-        DatagramPayload::Tcp(_) => match (message, meaning) {
+        NetworkLayerPayload::Tcp(_) => match (message, meaning) {
             (Some(transaction), _) => program_name(transaction),
-            (None, FrameKind::Undecoded(UndecodedReason::Tls)) => "TLS".to_owned(),
-            (None, FrameKind::Management) => "MPA".to_owned(),
-            (None, FrameKind::PartialMessage | FrameKind::Undecoded(_)) if flow.is_iwarp() => {
+            (None, FrameContentKind::Undecoded(UndecodedReason::Tls)) => "TLS".to_owned(),
+            (None, FrameContentKind::Management) => "MPA".to_owned(),
+            (None, FrameContentKind::PartialMessage | FrameContentKind::Undecoded(_)) if flow.is_iwarp() => {
                 "iWARP".to_owned()
             }
             (None, meaning) if is_iwarp(meaning) => "iWARP".to_owned(),
-            (None, FrameKind::PartialMessage | FrameKind::SkippedBytes { .. } | FrameKind::Undecoded(_)) => {
-                "RPC".to_owned()
-            }
+            (
+                None,
+                FrameContentKind::PartialMessage
+                | FrameContentKind::SkippedBytes { .. }
+                | FrameContentKind::Undecoded(_),
+            ) => "RPC".to_owned(),
             _ => "TCP".to_owned(),
         },
-        DatagramPayload::Udp(_) => message.map_or("UDP".to_owned(), program_name),
-        DatagramPayload::Fragment(_) => "IP".to_owned(),
-        DatagramPayload::Other(UndecodableFrameReason::EtherType(ether_type)) => ether_type.to_string(),
-        DatagramPayload::Other(UndecodableFrameReason::IpProtocol(protocol)) => protocol.to_string(),
-        DatagramPayload::Other(UndecodableFrameReason::Infiniband(_)) => "IB".to_owned(),
-        DatagramPayload::Other(_) => "?".to_owned(),
+        NetworkLayerPayload::Udp(_) => message.map_or("UDP".to_owned(), program_name),
+        NetworkLayerPayload::Fragment(_) => "IP".to_owned(),
+        NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(ether_type)) => ether_type.to_string(),
+        NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(protocol)) => protocol.to_string(),
+        NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(_)) => "IB".to_owned(),
+        NetworkLayerPayload::Other(_) => "?".to_owned(),
     }
 }
 
 /// Returns `true` if only iWARP has this meaning, of all protocols on TCP streams.
-fn is_iwarp(meaning: FrameKind) -> bool {
+fn is_iwarp(meaning: FrameContentKind) -> bool {
     match meaning {
-        FrameKind::ChunkData { .. }
-        | FrameKind::ReadRequest { .. }
-        | FrameKind::TransportMessage(_)
-        | FrameKind::Terminate(_) => true,
-        FrameKind::Undecoded(reason) => matches!(
+        FrameContentKind::ChunkData { .. }
+        | FrameContentKind::ReadRequest { .. }
+        | FrameContentKind::TransportMessage(_)
+        | FrameContentKind::Terminate(_) => true,
+        FrameContentKind::Undecoded(reason) => matches!(
             reason,
             UndecodedReason::Framing
                 | UndecodedReason::BadCrc
@@ -556,11 +563,11 @@ fn write_tcp_header(segment: &TcpSegment<'_>, to: &str, text: &mut String) {
 
 /// Appends a message of the connection manager and the inline thresholds of its private data.
 fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
-    let Some(mad) = Mad::from_packet(packet, &mut NullObserver) else {
+    let Some(mad) = Mad::from_packet(packet, &mut NullFieldObserver) else {
         text.push_str("management datagram");
         return;
     };
-    let Some(message) = cm::CmMessage::decode(&mad, &mut NullObserver) else {
+    let Some(message) = cm::CmMessage::decode(&mad, &mut NullFieldObserver) else {
         let _ = write!(text, "{}", mad.header.mgmtclass);
         return;
     };
@@ -580,13 +587,13 @@ fn write_management(packet: &InfinibandPacket<'_>, text: &mut String) {
     };
     // Only these two establish a connection.
     if let cm::CmMessage::Request(_, _, part) | cm::CmMessage::Reply(_, part) = message {
-        private_data(SidePrivateData::find(part, &mut NullObserver), text);
+        private_data(SidePrivateData::find(part, &mut NullFieldObserver), text);
     }
 }
 
 /// Appends an MPA startup frame and its parameters.
 fn write_mpa_startup(payload: CapturedSlice<'_>, text: &mut String) {
-    let Some(startup) = MpaStartupFrame::decode(payload, &mut NullObserver) else {
+    let Some(startup) = MpaStartupFrame::decode(payload, &mut NullFieldObserver) else {
         text.push_str("end of a frame that starts MPA ");
         return;
     };

@@ -18,13 +18,13 @@ use nfsrdma_dissectors::nfs::v4::{
     Getattr4Args, Nfsstat4, Open4Args, OpenClaim4, OpenClaimType4 as Claim, OpenDelegation4,
     OpenDelegationType4 as Delegation, Openflag4, Opentype4, Operation, Seek4Args, SeekRes4, ShareDeny,
 };
-use nfsrdma_dissectors::nfs::{Procedure, ResultStatus, mount, nlm, rquota};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnionDiscriminant, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessage, GssPayload};
 
 use field_collector::{InfoFieldCollector, InfoFieldValue};
 
 use super::style::{Glyphs, columns};
-use super::units::{ExactSize, escape, path, quote};
+use super::units::{ExactByteSizeText, escape, path, quote};
 use nfsrdma_analysis::names::OperationPaths;
 
 /// Maximum number of requested attributes that are named.
@@ -475,7 +475,7 @@ impl OperationDetailWriter<'_> {
 
     fn size(&mut self, field: &Field) {
         if let Some(size) = self.call.number(field) {
-            let _ = write!(self.text, " size {}", ExactSize(size));
+            let _ = write!(self.text, " size {}", ExactByteSizeText(size));
         }
     }
 

@@ -24,7 +24,7 @@ pub(super) use line::FindingJson;
 use line::TransactionJsonLine;
 #[cfg(feature = "parquet")]
 pub(crate) use line::{DecodedValuesJson, inline_length, procedure, rpc_status, status};
-pub(crate) use line::{JsonText, NameOrNumber, address};
+pub(crate) use line::{JsonText, NameOrNumberJson, address};
 use nfsrdma_analysis::names::FileNames;
 
 /// Version of the schema of the lines.

@@ -174,7 +174,7 @@ pub(super) struct JunitTestSuite<'a> {
 }
 
 /// Types of the failures and errors of a report.
-pub(super) struct JunitTypes {
+pub(super) struct JunitFailureTypes {
     pub(super) failure: &'static str,
     pub(super) error: &'static str,
 }
@@ -187,7 +187,7 @@ pub(super) fn write_suites(
     to: &mut impl Write,
     suites: &[JunitTestSuite<'_>],
     started: SystemTime,
-    types: &JunitTypes,
+    types: &JunitFailureTypes,
 ) -> io::Result<()> {
     writeln!(to, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(to, "<testsuites>")?;
@@ -202,7 +202,7 @@ fn write_suite(
     id: usize,
     suite: &JunitTestSuite<'_>,
     started: SystemTime,
-    types: &JunitTypes,
+    types: &JunitFailureTypes,
 ) -> io::Result<()> {
     let JunitTestSuite { name, properties, elapsed, cases } = suite;
     let (class, timestamp) = (class(name), timestamp(started));

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{
-    Finding, FindingGranularity, JudgementEvidence, RULES, Rule, RuleTally, SeverityLevel,
+    Finding, FindingGranularity, RULES, RequiredJudgementEvidence, Rule, RuleTally, SeverityLevel,
 };
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::junit::{CAPTURE_CASE, JunitTestCase, JunitTestSuite, JunitTypes, write_suites};
+use super::junit::{CAPTURE_CASE, JunitFailureTypes, JunitTestCase, JunitTestSuite, write_suites};
 use super::style::{StyledText, TerminalStyle};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
@@ -421,7 +421,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
 
 /// Returns `true` for a rule that is judged only if ICRCs are checked.
 fn is_icrc_rule(rule: &Rule) -> bool {
-    rule.needs.contains(&JudgementEvidence::CheckedIcrc)
+    rule.needs.contains(&RequiredJudgementEvidence::CheckedIcrc)
 }
 
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that
@@ -477,7 +477,7 @@ pub fn junit(
             }),
         }
     }
-    write_suites(to, &suites, started, &JunitTypes { failure: "finding", error: "unreadable" })
+    write_suites(to, &suites, started, &JunitFailureTypes { failure: "finding", error: "unreadable" })
 }
 
 #[cfg(test)]

@@ -38,8 +38,8 @@ use std::io::{self, Write};
 
 use nfsrdma_capture_file::Counters;
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::field::NullObserver;
-use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingPhase};
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingTransactionPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
@@ -49,14 +49,16 @@ use nfsrdma_analysis::connection_lifetimes::OpenConnections;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::session_slots::{self, SessionSlot};
-use nfsrdma_analysis::statistics::Statistics;
+use nfsrdma_analysis::statistics::CaptureStatistics;
 
 use connections::ConnectionLines;
-use fields_format::FieldLines;
+use fields_format::FieldLineWriter;
 use frames::FrameListWriter;
 use json::JsonLines;
 use recent_frame_buffer::RecentFrameBuffer;
-pub use settings::{LineFormat, LineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat};
+pub use settings::{
+    OutputLineFormat, OutputRecordKind, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
+};
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
 use tree::FieldTreeWriter;
@@ -74,7 +76,7 @@ pub struct PendingCallState {
     /// Nanoseconds since the first frame of the Call.
     pub age_ns: u64,
     /// Phase that the Call has reached.
-    pub phase: PendingPhase,
+    pub phase: PendingTransactionPhase,
     /// Session slot of the Call, from NFSv4.1 on.
     pub slot: Option<SessionSlot>,
 }
@@ -83,11 +85,13 @@ pub struct PendingCallState {
 impl fmt::Display for PendingCallState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
-            PendingPhase::DataIn { moved_bytes, offered_bytes } => {
+            PendingTransactionPhase::DataIn { moved_bytes, offered_bytes } => {
                 write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
             }
-            PendingPhase::Server => f.write_str("server")?,
-            PendingPhase::DataOut { moved_bytes } => write!(f, "data out {}", HumanSize(moved_bytes))?,
+            PendingTransactionPhase::Server => f.write_str("server")?,
+            PendingTransactionPhase::DataOut { moved_bytes } => {
+                write!(f, "data out {}", HumanSize(moved_bytes))?
+            }
         }
         match self.slot {
             Some(used) => write!(f, ", slot {}", used.slot),
@@ -105,7 +109,7 @@ enum OutputLines {
     Json(JsonLines),
     Frames(FrameListWriter),
     FrameTrees(FrameListWriter, Box<FieldTreeWriter>),
-    Fields(FieldLines),
+    Fields(FieldLineWriter),
     /// Lines at the end of the input only.
     Operations,
     Connections(ConnectionLines, Box<OpenConnections>),
@@ -119,20 +123,22 @@ impl OutputLines {
         let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
-            (_, LineUnit::Operations, ..) => Self::Operations,
-            (_, LineUnit::Connections, format, _) => {
+            (_, OutputRecordKind::Operations, ..) => Self::Operations,
+            (_, OutputRecordKind::Connections, format, _) => {
                 let lines = ConnectionLines::new((format, time), screen, settings.findings);
                 Self::Connections(lines, Box::new(open))
             }
-            (_, LineUnit::Transactions, LineFormat::Json, _) => {
+            (_, OutputRecordKind::Transactions, OutputLineFormat::Json, _) => {
                 Self::Json(JsonLines::new(time == TimeFormat::Iso))
             }
-            (_, LineUnit::Transactions, _, false) => Self::List(TransactionListWriter::new(screen, time)),
-            (_, LineUnit::Transactions, _, true) => {
+            (_, OutputRecordKind::Transactions, _, false) => {
+                Self::List(TransactionListWriter::new(screen, time))
+            }
+            (_, OutputRecordKind::Transactions, _, true) => {
                 Self::Trees(Box::new(FieldTreeWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
-            (_, LineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
-            (_, LineUnit::Frames, _, true) => {
+            (_, OutputRecordKind::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
+            (_, OutputRecordKind::Frames, _, true) => {
                 Self::FrameTrees(FrameListWriter::new(screen, time), Box::new(FieldTreeWriter::new(screen)))
             }
         }
@@ -144,7 +150,7 @@ pub struct OutputWriter<W> {
     settings: OutputSettings,
     to: W,
     lines_view: OutputLines,
-    statistics: Statistics,
+    statistics: CaptureStatistics,
     lines: u64,
     selection: Option<FilterRunner>,
     names: FileNames,
@@ -161,7 +167,7 @@ impl<W: Write> OutputWriter<W> {
     pub fn new(settings: OutputSettings, to: W) -> Self {
         let lines_view = OutputLines::for_settings(&settings);
         let names_bytes = settings.memory.names_bytes();
-        let statistics = Statistics::new(settings.memory.tables_bytes());
+        let statistics = CaptureStatistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Names are not needed if no line shows them.
             OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)
@@ -174,7 +180,7 @@ impl<W: Write> OutputWriter<W> {
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
-        let has_both = settings.view == LineUnit::Frames && settings.needs_file_names;
+        let has_both = settings.view == OutputRecordKind::Frames && settings.needs_file_names;
         let conformance = settings.findings.then(|| match &lines_view {
             OutputLines::Connections(..) => Box::new(ConformanceRun::default().with_findings_by_connection()),
             _ => Box::default(),
@@ -218,7 +224,7 @@ impl<W: Write> OutputWriter<W> {
     }
 
     /// Writes lines of fields, whose values the filter collects.
-    pub fn with_fields(mut self, fields: Option<FieldLines>) -> Self {
+    pub fn with_fields(mut self, fields: Option<FieldLineWriter>) -> Self {
         if let Some(fields) = fields
             && !self.settings.quiet
         {
@@ -244,7 +250,7 @@ impl<W: Write> OutputWriter<W> {
             OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
-        if self.settings.view != LineUnit::Frames {
+        if self.settings.view != OutputRecordKind::Frames {
             match &mut self.selection {
                 // Its frames are counted with a selected Transaction.
                 Some(selection) => selection.add_frame(frame, flow),
@@ -265,7 +271,7 @@ impl<W: Write> OutputWriter<W> {
         let (datagram, meaning, is_selected) = match &mut self.selection {
             Some(selection) => selection.frame(frame, flow),
             None => {
-                let (datagram, meaning) = flow.process_frame_observed(frame, &mut NullObserver);
+                let (datagram, meaning) = flow.process_frame_observed(frame, &mut NullFieldObserver);
                 (datagram, meaning, true)
             }
         };
@@ -331,7 +337,7 @@ impl<W: Write> OutputWriter<W> {
         let Self {
             to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
         } = self;
-        let is_frames = settings.view == LineUnit::Frames;
+        let is_frames = settings.view == OutputRecordKind::Frames;
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
             let mut facts = None;
@@ -363,7 +369,7 @@ impl<W: Write> OutputWriter<W> {
             if let Some(conformance) = conformance {
                 conformance.select(findings);
             }
-            *lines += u64::from(settings.view == LineUnit::Transactions);
+            *lines += u64::from(settings.view == OutputRecordKind::Transactions);
             let facts = facts.unwrap_or_else(|| reading.summary());
             statistics.transaction(transaction, &facts);
             match lines_view {

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::json::{NameOrNumber, SCHEMA};
-use super::settings::LineFormat;
+use super::json::{NameOrNumberJson, SCHEMA};
+use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalStyle};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
 use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
-use nfsrdma_analysis::statistics::{Latencies, OperationKey, OperationTally, Statistics};
+use nfsrdma_analysis::statistics::{CaptureStatistics, Latencies, OperationKey, OperationTally};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[
@@ -66,15 +66,15 @@ pub fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
 /// Writes at most `most` lines of the view and returns their number.
 pub(super) fn write(
     to: &mut impl Write,
-    statistics: &Statistics,
-    (format, screen): (LineFormat, TerminalStyle),
+    statistics: &CaptureStatistics,
+    (format, screen): (OutputLineFormat, TerminalStyle),
     most: u64,
 ) -> io::Result<u64> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let busiest = operations::busiest(statistics);
     let shown = busiest.len().min(most);
     match format {
-        LineFormat::Text => {
+        OutputLineFormat::Text => {
             let rows = operations::rows(statistics);
             let whole = RatioDenominators::new(&rows, statistics.times());
             let mut table = TableLines::new(screen, COLUMNS);
@@ -89,7 +89,7 @@ pub(super) fn write(
                 table.line(to, &cells)?;
             }
         }
-        LineFormat::Json => {
+        OutputLineFormat::Json => {
             for (key, tally) in busiest.into_iter().take(most) {
                 let mut line = escape::json(&OperationJsonLine {
                     schema: SCHEMA,
@@ -100,7 +100,7 @@ pub(super) fn write(
                 to.write_all(&line)?;
             }
         }
-        LineFormat::Csv | LineFormat::Fields => {
+        OutputLineFormat::Csv | OutputLineFormat::Fields => {
             csv(to, CSV.iter().map(|(name, _)| name))?;
             for (key, tally) in busiest.into_iter().take(most) {
                 let object = OperationStatsJson::from_tally(key, tally);
@@ -124,7 +124,7 @@ struct OperationJsonLine<'a> {
 pub(super) struct OperationStatsJson<'a> {
     program_name: Option<&'static str>,
     version: Option<u32>,
-    operation: Option<NameOrNumber>,
+    operation: Option<NameOrNumberJson>,
     calls: u64,
     replies: u64,
     errors: u64,
@@ -142,7 +142,7 @@ impl<'a> OperationStatsJson<'a> {
         Self {
             program_name: key.program,
             version: key.version,
-            operation: key.operation.map(NameOrNumber::from),
+            operation: key.operation.map(NameOrNumberJson::from),
             calls: tally.calls,
             replies: tally.replies,
             errors: tally.errors,

@@ -16,14 +16,14 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, FrameRole, TransactionFrame, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::info_column::InfoColumnFormatter;
-use super::settings::LineUnit;
+use super::settings::OutputRecordKind;
 use super::style::Glyphs;
 use super::units::PluralCount;
 
@@ -103,7 +103,7 @@ impl FrameMembership {
 
 /// State of a queued frame.
 #[derive(Debug, Default)]
-struct WaitingFrame {
+struct QueuedExportFrame {
     /// `true` if the frame itself was selected.
     is_chosen: bool,
     /// `true` if it belongs to connection setup or teardown.
@@ -115,7 +115,7 @@ struct WaitingFrame {
 
 /// Frame that cannot be read again.
 #[derive(Debug)]
-struct BufferedFrame {
+struct OneTimeExportFrame {
     time: Timestamp,
     link: LinkType,
     length: u32,
@@ -126,7 +126,7 @@ struct BufferedFrame {
     is_partial: bool,
 }
 
-impl BufferedFrame {
+impl OneTimeExportFrame {
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes.len() + self.comments.iter().map(String::len).sum::<usize>()
     }
@@ -137,17 +137,17 @@ enum FrameByteSource {
     /// Same files, opened a second time.
     Reread(Box<CaptureSource>),
     /// Bytes in memory.
-    Buffered(VecDeque<BufferedFrame>),
+    Buffered(VecDeque<OneTimeExportFrame>),
 }
 
 /// Writer of the selected frames.
 pub struct FrameFileWriter<W> {
     to: PcapngWriter<W>,
     bytes: FrameByteSource,
-    view: LineUnit,
+    view: OutputRecordKind,
     /// Number of the first queued frame.
     first_frame: u64,
-    queue: VecDeque<Option<Box<WaitingFrame>>>,
+    queue: VecDeque<Option<Box<QueuedExportFrame>>>,
     /// Frames of pending Transactions.
     pending_events: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameRole)>>,
     labels: InfoColumnFormatter,
@@ -182,7 +182,12 @@ impl<W: Write> FrameFileWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_second_pass(to: W, view: LineUnit, room: usize, again: CaptureSource) -> io::Result<Self> {
+    pub fn with_second_pass(
+        to: W,
+        view: OutputRecordKind,
+        room: usize,
+        again: CaptureSource,
+    ) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Reread(Box::new(again)))
     }
 
@@ -190,11 +195,11 @@ impl<W: Write> FrameFileWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_buffered_frames(to: W, view: LineUnit, room: usize) -> io::Result<Self> {
+    pub fn with_buffered_frames(to: W, view: OutputRecordKind, room: usize) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(to: W, view: LineUnit, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
+    fn new(to: W, view: OutputRecordKind, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
@@ -277,12 +282,14 @@ impl<W: Write> FrameFileWriter<W> {
         if self.queue.is_empty() {
             self.first_frame = frame.number.0;
         }
-        let is_set_up = self.view != LineUnit::Frames && flow.frame_kinds().contains(&FrameKind::Management);
+        let is_set_up = self.view != OutputRecordKind::Frames
+            && flow.frame_kinds().contains(&FrameContentKind::Management);
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
-        let known = is_known
-            .then(|| Box::new(WaitingFrame { is_chosen, is_set_up, control_of, memberships: Vec::new() }));
+        let known = is_known.then(|| {
+            Box::new(QueuedExportFrame { is_chosen, is_set_up, control_of, memberships: Vec::new() })
+        });
         self.used_bytes += membership_bytes(known.as_deref());
         self.read += 1;
         self.queue.push_back(known);
@@ -290,14 +297,14 @@ impl<W: Write> FrameFileWriter<W> {
             let on = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
-            let is_partial = flow.frame_kinds().contains(&FrameKind::PartialMessage);
-            let frame = BufferedFrame { time, link, length, bytes, on, comments, is_partial };
+            let is_partial = flow.frame_kinds().contains(&FrameContentKind::PartialMessage);
+            let frame = OneTimeExportFrame { time, link, length, bytes, on, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
             kept.push_back(frame);
         }
         if let Some(open) = &mut self.open_transactions {
             for kind in flow.frame_kinds() {
-                let FrameKind::Message { key, .. } = *kind else { continue };
+                let FrameContentKind::Message { key, .. } = *kind else { continue };
                 let transaction = flow.transaction(key);
                 let message = transaction.and_then(|of| of.call.as_ref().or(of.reply.as_ref()));
                 let first = message.and_then(|message| message.frames.first().copied());
@@ -387,7 +394,7 @@ impl<W: Write> FrameFileWriter<W> {
             self.too_late += 1;
             return;
         };
-        if place.is_none() && self.view == LineUnit::Frames {
+        if place.is_none() && self.view == OutputRecordKind::Frames {
             return;
         }
         let before = membership_bytes(place.as_deref());
@@ -438,7 +445,7 @@ impl<W: Write> FrameFileWriter<W> {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
                 self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
                 if known.is_some() {
-                    let BufferedFrame { time, link, length, bytes, on, comments, .. } = kept;
+                    let OneTimeExportFrame { time, link, length, bytes, on, comments, .. } = kept;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
                     let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
                     self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
@@ -460,10 +467,10 @@ impl<W: Write> FrameFileWriter<W> {
         Ok(true)
     }
 
-    fn is_chosen(&self, known: &WaitingFrame) -> bool {
+    fn is_chosen(&self, known: &QueuedExportFrame) -> bool {
         let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
         match self.view {
-            LineUnit::Frames => known.is_chosen,
+            OutputRecordKind::Frames => known.is_chosen,
             _ => {
                 known.is_chosen
                     || !known.memberships.is_empty()
@@ -537,11 +544,11 @@ const CONTROL_COMMENT: &str = "control frame";
 const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameRole)>();
 
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
-fn membership_bytes(known: Option<&WaitingFrame>) -> usize {
+fn membership_bytes(known: Option<&QueuedExportFrame>) -> usize {
     let marks = known.map_or(0, |known| {
-        size_of::<WaitingFrame>() + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
+        size_of::<QueuedExportFrame>() + known.memberships.capacity() * (size_of::<FrameMembership>() + 32)
     });
-    size_of::<Option<Box<WaitingFrame>>>() + marks
+    size_of::<Option<Box<QueuedExportFrame>>>() + marks
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.
@@ -568,7 +575,7 @@ mod tests {
     use crate::testing;
 
     /// Exports a capture as a live capture does, and returns the file with its length before the end of the input.
-    fn exported(name: &str, view: LineUnit, grows: bool) -> (Vec<u8>, usize) {
+    fn exported(name: &str, view: OutputRecordKind, grows: bool) -> (Vec<u8>, usize) {
         let limits = FlowLimits {
             record_transaction_frames: true,
             emit_on_acknowledgment: true,
@@ -606,7 +613,7 @@ mod tests {
     fn a_file_that_grows_is_in_the_end_the_same() {
         for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "tcp-v42.pcap.gz"]
         {
-            for view in [LineUnit::Transactions, LineUnit::Frames] {
+            for view in [OutputRecordKind::Transactions, OutputRecordKind::Frames] {
                 let (whole, header) = exported(name, view, false);
                 let (grown, length) = exported(name, view, true);
                 assert!(grown == whole, "{name} {view:?}");

@@ -8,9 +8,9 @@ use super::json::SCHEMA;
 use super::style::{StyledText, TerminalStyle};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
-use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepState};
+use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
 use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
-use nfsrdma_replay::trace::file_format::{ContentRetention, FileType, TraceTransport};
+use nfsrdma_replay::trace::file_format::{FileType, TraceFileDataRetention, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]
@@ -63,17 +63,17 @@ fn transport_name(of: TraceTransport) -> &'static str {
     }
 }
 
-fn retention_name(of: ContentRetention) -> &'static str {
+fn retention_name(of: TraceFileDataRetention) -> &'static str {
     match of {
-        ContentRetention::HASHED => "hash",
-        ContentRetention::KEYED => "key",
+        TraceFileDataRetention::HASHED => "hash",
+        TraceFileDataRetention::KEYED => "key",
         _ => "keep",
     }
 }
 
 /// Formats step counts by state: `110 run, 3 synthesized, 2 skipped`.
 fn states(steps: &PlanStepCounts) -> String {
-    let named = PlannedStepState::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
+    let named = PlannedStepDisposition::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
     let parts: Vec<_> =
         named.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
@@ -106,8 +106,8 @@ impl PlanReportView<'_> {
         );
         self.line(to, "connections", &hosts)?;
         let data = match summary.keeping {
-            ContentRetention::HASHED => "their hashes are known",
-            ContentRetention::KEYED => "a run makes them from a key",
+            TraceFileDataRetention::HASHED => "their hashes are known",
+            TraceFileDataRetention::KEYED => "a run makes them from a key",
             _ => "kept",
         };
         let unknown = match end.unknown {
@@ -130,16 +130,16 @@ impl PlanReportView<'_> {
         for (name, steps) in operations {
             writeln!(to, "  {name:width$}  {}", states(steps))?;
         }
-        for state in PlannedStepState::ALL {
+        for state in PlannedStepDisposition::ALL {
             let own: Vec<_> = reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
             if own.is_empty() {
                 continue;
             }
             let title = match state {
-                PlannedStepState::Synthesized => {
+                PlannedStepDisposition::Synthesized => {
                     "Synthesized: runs, with substitutes for what the capture lacks"
                 }
-                PlannedStepState::Skipped => "Skipped: need not run",
+                PlannedStepDisposition::Skipped => "Skipped: need not run",
                 _ => "Unreplayable: cannot run",
             };
             writeln!(to, "{}", StyledText(styles.header, title))?;

@@ -525,7 +525,7 @@ impl ReplayOutcomeView<'_> {
     /// Returns an error if writing fails.
     pub fn junit(outcomes: &[Self], to: &mut impl Write, started: SystemTime) -> io::Result<()> {
         let suites: Vec<_> = outcomes.iter().map(Self::suite).collect();
-        let types = junit::JunitTypes { failure: "mismatched", error: "not-replayed" };
+        let types = junit::JunitFailureTypes { failure: "mismatched", error: "not-replayed" };
         junit::write_suites(to, &suites, started, &types)
     }
 

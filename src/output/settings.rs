@@ -8,7 +8,7 @@ use nfsrdma_analysis::names::FilehandleDisplay;
 
 /// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum LineFormat {
+pub enum OutputLineFormat {
     /// Human-readable text
     #[default]
     Text,
@@ -32,7 +32,7 @@ pub enum ReportFormat {
 
 /// Unit of each output line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum LineUnit {
+pub enum OutputRecordKind {
     /// One line per RPC transaction: call, reply and chunks
     #[default]
     Transactions,
@@ -44,7 +44,7 @@ pub enum LineUnit {
     Connections,
 }
 
-impl LineUnit {
+impl OutputRecordKind {
     /// Returns `true` if a line counts Transactions.
     pub fn is_aggregate(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
@@ -90,9 +90,9 @@ pub enum SummaryFormat {
 #[derive(Clone, Debug)]
 pub struct OutputSettings {
     /// Format of the lines.
-    pub format: LineFormat,
+    pub format: OutputLineFormat,
     /// Unit that a line shows.
-    pub view: LineUnit,
+    pub view: OutputRecordKind,
     /// `true` if a hex dump follows each line.
     pub bytes: bool,
     /// `true` if the full tree follows each line.

@@ -20,20 +20,20 @@ pub(super) use text::wrap_words;
 use super::connections::ConnectionJson;
 use super::json::{JsonText, SCHEMA};
 use super::operation_statistics::OperationStatsJson;
-use super::settings::LineUnit;
+use super::settings::OutputRecordKind;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
 use crate::escape;
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::connections::ConnectionTallies;
 use nfsrdma_analysis::statistics::{
-    ChunkTallies, ChunkTally, IncompleteTransactionTally, RetransmissionTally, Statistics,
+    CaptureStatistics, ChunkTallies, ChunkTally, IncompleteTransactionTally, RetransmissionTally,
 };
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {
     /// Statistics of frames and Transactions.
-    pub statistics: &'a Statistics,
+    pub statistics: &'a CaptureStatistics,
     /// Flow, which has the counters of frames that belong to no Transaction.
     pub flow: &'a Flow,
     /// Results of ICRC checks, if enabled.
@@ -45,9 +45,9 @@ pub struct CaptureSummary<'a> {
     /// Number of evicted file names.
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
-    pub shown: Option<LineUnit>,
+    pub shown: Option<OutputRecordKind>,
     /// View whose lines a display filter selects, if there is one.
-    pub filtered: Option<LineUnit>,
+    pub filtered: Option<OutputRecordKind>,
     /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
     /// Characters of the text.
@@ -216,7 +216,7 @@ impl Serialize for ConnectionArray<'_> {
     }
 }
 
-struct OperationStatsArray<'a>(&'a Statistics);
+struct OperationStatsArray<'a>(&'a CaptureStatistics);
 
 impl Serialize for OperationStatsArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListState, MissingPart, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpc::Program;
@@ -22,7 +22,9 @@ use nfsrdma_dissectors::rpc::Program;
 use super::PendingCallState;
 use super::info_column::InfoColumnFormatter;
 use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
-use super::units::{ByteFraction, ExactSize, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter};
+use super::units::{
+    ByteFraction, ExactByteSizeText, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter,
+};
 use nfsrdma_analysis::names::FileNames;
 
 /// Column of the list.
@@ -242,7 +244,7 @@ impl TransactionListWriter {
             self.cell.clear();
             self.cell.push_str(column.name());
             let is_last = index + 1 == self.layout.columns.len();
-            self.push_cell(column, width, SplitStyle::whole(style), is_last, &mut left);
+            self.push_cell(column, width, TwoPartTextStyle::whole(style), is_last, &mut left);
         }
         self.write_line(out)
     }
@@ -259,7 +261,7 @@ impl TransactionListWriter {
         &mut self,
         column: TransactionListColumn,
         width: usize,
-        parts: SplitStyle,
+        parts: TwoPartTextStyle,
         is_last: bool,
         left: &mut usize,
     ) {
@@ -300,7 +302,7 @@ impl TransactionListWriter {
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
         names: &FileNames,
-    ) -> SplitStyle {
+    ) -> TwoPartTextStyle {
         let TerminalStyle { styles, glyphs, .. } = self.screen;
         let cell = &mut self.cell;
         let first = transaction.call.as_ref().or(transaction.reply.as_ref());
@@ -309,34 +311,34 @@ impl TransactionListWriter {
                 if let Some(message) = first {
                     self.clock.write(message.time, cell);
                 }
-                SplitStyle::whole(styles.time)
+                TwoPartTextStyle::whole(styles.time)
             }
             TransactionListColumn::Frame => {
                 if let Some(frame) = first.and_then(|message| message.frames.first()) {
                     let _ = write!(cell, "{frame}");
                 }
-                SplitStyle::whole(styles.dim)
+                TwoPartTextStyle::whole(styles.dim)
             }
             TransactionListColumn::Connection => {
                 let _ = write!(cell, "{}", transaction.connection.number);
-                SplitStyle::whole(styles.dim)
+                TwoPartTextStyle::whole(styles.dim)
             }
             TransactionListColumn::Client => {
                 let _ = write!(cell, "{}", transaction.connection.client.address);
-                SplitStyle::whole(styles.dim)
+                TwoPartTextStyle::whole(styles.dim)
             }
             TransactionListColumn::Xid => {
                 let _ = write!(cell, "{}", transaction.xid);
-                SplitStyle::whole(styles.xid)
+                TwoPartTextStyle::whole(styles.xid)
             }
             TransactionListColumn::Version => {
                 if transaction.direction == CallDirection::Reverse {
                     cell.push_str(glyphs.reply_arrow);
                     version(facts, cell);
-                    return SplitStyle::whole(styles.callback);
+                    return TwoPartTextStyle::whole(styles.callback);
                 }
                 version(facts, cell);
-                SplitStyle::default()
+                TwoPartTextStyle::default()
             }
             TransactionListColumn::Operation => {
                 self.labels.write(reading, facts, names.paths(), &glyphs, cell);
@@ -349,7 +351,7 @@ impl TransactionListWriter {
                     _ => 0,
                 };
                 let style = if is_callback { styles.callback } else { styles.operation };
-                SplitStyle { first: style, split: name, rest: Style::new() }
+                TwoPartTextStyle { first: style, split: name, rest: Style::new() }
             }
             TransactionListColumn::Chunks => {
                 chunks(transaction, false, cell);
@@ -359,36 +361,36 @@ impl TransactionListWriter {
                     cell.clear();
                     chunks(transaction, true, cell);
                 }
-                SplitStyle::whole(styles.chunk)
+                TwoPartTextStyle::whole(styles.chunk)
             }
             TransactionListColumn::Bytes => {
                 let _ = write!(cell, "{}", HumanSize(wire_bytes(transaction)));
-                SplitStyle::default()
+                TwoPartTextStyle::default()
             }
             TransactionListColumn::Latency => {
                 let pending = self.pending.map(|pending| pending.age_ns);
                 if let Some(latency_ns) = pending.or_else(|| transaction.latency_ns()) {
                     let _ = write!(cell, "{}", HumanDuration(latency_ns, glyphs));
                 }
-                SplitStyle::default()
+                TwoPartTextStyle::default()
             }
             TransactionListColumn::Status => self.status(transaction, facts),
         }
     }
 
     /// Fills the status and the marks of the Transaction, or the phase of a pending Call.
-    fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> SplitStyle {
+    fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> TwoPartTextStyle {
         let TerminalStyle { styles, glyphs, .. } = self.screen;
         if let Some(pending) = self.pending {
             let _ = write!(self.cell, "pending: {pending}");
-            return SplitStyle { first: styles.error, split: "pending".len(), rest: styles.mark };
+            return TwoPartTextStyle { first: styles.error, split: "pending".len(), rest: styles.mark };
         }
         let width = self.layout.columns.last().map_or(0, |(_, width)| *width);
         let (is_ok, split) = status_and_marks(transaction, facts, width, &glyphs, &mut self.cell);
         if let Some(severity) = self.worst_finding {
             let _ = write!(self.cell, " !{}", severity.name());
         }
-        SplitStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
+        TwoPartTextStyle { first: if is_ok { styles.ok } else { styles.error }, split, rest: styles.mark }
     }
 }
 
@@ -400,13 +402,13 @@ pub(crate) fn marked_severity(findings: &[Finding]) -> Option<SeverityLevel> {
 
 /// Styles of a text whose first bytes differ from the rest.
 #[derive(Clone, Copy, Debug, Default)]
-struct SplitStyle {
+struct TwoPartTextStyle {
     first: Style,
     split: usize,
     rest: Style,
 }
 
-impl SplitStyle {
+impl TwoPartTextStyle {
     fn whole(style: Style) -> Self {
         Self { first: style, split: usize::MAX, rest: style }
     }
@@ -597,7 +599,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
         let _ = match (short, moved == offered) {
             (false, true) => write!(text, "{letter} {moved}"),
             (false, false) => write!(text, "{letter} {moved}/{offered}"),
-            (true, true) => write!(text, "{letter} {}", ExactSize(moved)),
+            (true, true) => write!(text, "{letter} {}", ExactByteSizeText(moved)),
             (true, false) => {
                 write!(text, "{letter} {}", ByteFraction { bytes: moved, offered_bytes: offered, columns })
             }
@@ -605,7 +607,7 @@ pub(crate) fn chunks(transaction: &Transaction, short: bool, text: &mut String) 
     }
     // Lists that are not known are not empty.
     let lists = transaction.call.as_ref().and_then(CapturedMessage::chunk_lists);
-    if lists.is_some_and(|lists| lists != ChunkListState::Complete) {
+    if lists.is_some_and(|lists| lists != ChunkListCompleteness::Complete) {
         text.push_str(if text.is_empty() { "?" } else { " ?" });
     }
 }

@@ -13,14 +13,14 @@ mod value;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
 use super::style::{Glyphs, Style, Styles};
 use super::units::{CalendarTime, DateTimeUtc};
 
-pub use lines::{ByteRangeBuffer, TreeLine};
+pub use lines::{ByteRangeSource, TreeLine};
 pub use transaction::FieldTreeWriter;
 
 /// Store of earlier frames.
@@ -331,7 +331,7 @@ impl FieldTree {
         out: &mut Vec<TreeLine>,
         styles: &Styles,
         depth: usize,
-        (origin, rpc): (ByteRangeBuffer, ByteRangeBuffer),
+        (origin, rpc): (ByteRangeSource, ByteRangeSource),
         note: Option<&str>,
     ) {
         let mut in_nfs = false;
@@ -356,7 +356,7 @@ impl FieldTree {
         styles: &Styles,
         at: usize,
         depth: usize,
-        origin: ByteRangeBuffer,
+        origin: ByteRangeSource,
     ) {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
@@ -393,7 +393,7 @@ impl FieldTree {
     }
 }
 
-impl<'a> Observer<'a> for FieldTree {
+impl<'a> FieldObserver<'a> for FieldTree {
     fn enter(&mut self, field: &'static Field, at: usize) {
         let node = FieldTreeNode {
             field,
@@ -451,7 +451,7 @@ fn without_number(text: &str) -> &str {
 
 /// Creates a line of a value that no decoder provides.
 fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeBuffer::Nothing)
+    TreeLine::new(depth, ByteRangeSource::Nothing)
         .with_text(styles.label, label)
         .with_text(Style::new(), ": ")
         .with_text(Style::new(), value)
@@ -459,5 +459,5 @@ fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::D
 
 /// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeBuffer::Nothing).with_text(style, text)
+    TreeLine::new(depth, ByteRangeSource::Nothing).with_text(style, text)
 }

@@ -146,9 +146,9 @@ impl fmt::Display for ElapsedTime {
 
 /// Exact number of bytes: in whole MiB, in whole KiB from 10 KiB on, else as a plain number: `8192`, `64 KiB`, `1 MiB`.
 #[derive(Clone, Copy, Debug)]
-pub struct ExactSize(pub u64);
+pub struct ExactByteSizeText(pub u64);
 
-impl fmt::Display for ExactSize {
+impl fmt::Display for ExactByteSizeText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => write!(f, "{} MiB", bytes >> 20),
@@ -366,9 +366,9 @@ impl fmt::Display for IsoTimestamp {
 
 /// Date and time in UTC as 14 digits, for file names: `20261121030719`.
 #[derive(Clone, Copy, Debug)]
-pub struct CompactTimestamp(pub Timestamp);
+pub struct FileNameTimestamp(pub Timestamp);
 
-impl fmt::Display for CompactTimestamp {
+impl fmt::Display for FileNameTimestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CalendarTime { year, month, day, second, .. } = CalendarTime::from_timestamp(self.0);
         let (hours, minutes, seconds) = (second / 3_600, second / 60 % 60, second % 60);
@@ -525,7 +525,7 @@ mod tests {
             (1 << 20, "1 MiB"),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(ExactSize(bytes).to_string(), expected);
+            assert_eq!(ExactByteSizeText(bytes).to_string(), expected);
         }
     }
 

@@ -153,7 +153,7 @@ table! {
 
 /// Values of a message in a row.
 #[derive(Default)]
-struct MessageColumnValues<'r> {
+struct ParquetMessageColumns<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
@@ -166,7 +166,7 @@ struct MessageColumnValues<'r> {
     rpc_length: Option<u64>,
 }
 
-impl MessageColumnValues<'_> {
+impl ParquetMessageColumns<'_> {
     fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
         let CapturedMessage {
@@ -210,8 +210,8 @@ impl<'r> TransactionRow<'r> {
     pub(super) fn of(transaction: &'r Transaction, facts: &RpcSummary, about: OperationPaths<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (
-            MessageColumnValues::of(transaction, RpcMessageKind::Call),
-            MessageColumnValues::of(transaction, RpcMessageKind::Reply),
+            ParquetMessageColumns::of(transaction, RpcMessageKind::Call),
+            ParquetMessageColumns::of(transaction, RpcMessageKind::Reply),
         );
         let phases = transaction.phases();
         let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();
@@ -236,7 +236,7 @@ impl<'r> TransactionRow<'r> {
             version: facts.version.map(u64::from),
             minor_version: facts.minor_version.map(u64::from),
             procedure: json::procedure(facts).map(Cow::from),
-            operation: facts.operation.map(|operation| json::NameOrNumber::from(operation).into()),
+            operation: facts.operation.map(|operation| json::NameOrNumberJson::from(operation).into()),
             status: json::status(facts).map(Cow::from),
             rpc_status: facts.rpc_status.and_then(json::rpc_status).map(Cow::from),
             call_time: call.time.map(TimestampMicros),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event};
 
-use super::app::{App, TerminalRequest};
+use super::app::{App, TerminalControlRequest};
 use super::terminal::{self, TerminationSignals, TuiTerminal};
 
 /// Timeout of the wait for a key while work is pending, and while it is not.
@@ -81,9 +81,9 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<TuiEnd> {
             }
             for wish in app.take_requests() {
                 match wish {
-                    TerminalRequest::Quit => return Ok(TuiEnd::Quit),
-                    TerminalRequest::Suspend => screen.suspend()?,
-                    TerminalRequest::Redraw => screen.redraw()?,
+                    TerminalControlRequest::Quit => return Ok(TuiEnd::Quit),
+                    TerminalControlRequest::Suspend => screen.suspend()?,
+                    TerminalControlRequest::Redraw => screen.redraw()?,
                 }
             }
             next = events.try_recv().ok().transpose()?;

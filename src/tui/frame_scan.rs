@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
@@ -173,7 +173,7 @@ impl FrameScanWorker {
             let (datagram, meaning, is_selected) = match &mut selection {
                 Some(selection) => selection.frame(&frame, &mut flow),
                 None => {
-                    let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
+                    let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
                     (datagram, meaning, true)
                 }
             };

@@ -18,7 +18,7 @@ use crate::output::tree::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::model::row;
-use super::shared_capture::FrameCopy;
+use super::shared_capture::OwnedFrame;
 
 /// Maximum number of distinct interfaces.
 const MAX_INTERFACES: usize = 256;
@@ -34,7 +34,7 @@ pub(super) struct LiveFrames {
     /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
     interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
-    results: FxHashMap<FirstPassTransactionKey, FirstPassTransaction>,
+    results: FxHashMap<FirstPassTransactionKey, FirstReadPassTransaction>,
     order: VecDeque<FirstPassTransactionKey>,
     /// Current and maximum size of the results, in bytes.
     size_bytes: usize,
@@ -45,7 +45,7 @@ pub(super) struct LiveFrames {
 
 /// The first pass's results for a Transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FirstPassTransaction {
+pub(super) struct FirstReadPassTransaction {
     /// Transaction number.
     pub(super) index: u64,
     /// Number of the connection.
@@ -55,7 +55,7 @@ pub(super) struct FirstPassTransaction {
     start: Option<Box<[u8]>>,
 }
 
-impl FirstPassTransaction {
+impl FirstReadPassTransaction {
     /// Returns the paths of the operation, as they were at that time.
     pub(super) fn paths(&self) -> OperationPaths<'_> {
         OperationPaths {
@@ -148,7 +148,7 @@ impl LiveFrames {
             self.size_bytes -= self.results.remove(&gone).map_or(0, |gone| gone.size_bytes());
         }
         let name = result_key(transaction);
-        let recorded = FirstPassTransaction {
+        let recorded = FirstReadPassTransaction {
             index: transaction.index,
             connection: transaction.connection.number,
             path: about.path.map(Box::from),
@@ -163,16 +163,16 @@ impl LiveFrames {
     }
 
     /// Returns the results for a Transaction.
-    pub(super) fn first_pass_result(&self, transaction: &Transaction) -> Option<&FirstPassTransaction> {
+    pub(super) fn first_pass_result(&self, transaction: &Transaction) -> Option<&FirstReadPassTransaction> {
         self.results.get(&result_key(transaction))
     }
 
     /// Copies up to `most` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
-    pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<FrameCopy>) {
+    pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, most: usize, to: &mut Vec<OwnedFrame>) {
         let first = self.frames.first_number().filter(|first| *first > from).unwrap_or(from);
         let numbers = (first.0..=until.0).take(most);
         let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
-        to.extend(frames.map(|frame: Frame<'_>| FrameCopy::from_frame(&frame)));
+        to.extend(frames.map(|frame: Frame<'_>| OwnedFrame::from_frame(&frame)));
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
         assert!(once.order.len() == once.results.len() && once.results.len() < transactions.len());
         assert_eq!(
             once.size_bytes,
-            once.results.values().map(FirstPassTransaction::size_bytes).sum::<usize>()
+            once.results.values().map(FirstReadPassTransaction::size_bytes).sum::<usize>()
         );
         assert!(once.size_bytes <= once.limit_bytes + 2 * RESULT_BYTES);
         let last = transactions.last().unwrap();

@@ -60,7 +60,7 @@ pub(super) enum PromptKeyOutcome {
 
 /// A completion of the word at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CompletionCandidate {
+pub(super) struct PromptCompletionCandidate {
     /// The name to insert.
     pub(super) name: &'static str,
     /// Description.
@@ -76,7 +76,7 @@ pub(super) struct Prompt {
     /// Error of the filter.
     pub(super) error: Option<FilterError>,
     /// Completions of the word at the cursor.
-    pub(super) candidates: Vec<CompletionCandidate>,
+    pub(super) candidates: Vec<PromptCompletionCandidate>,
     /// Index of the inserted candidate, and start of its word.
     chosen: Option<(usize, usize)>,
     history: Vec<String>,
@@ -206,7 +206,7 @@ impl Prompt {
         before.iter().rposition(|c| !is_part(c)).map_or(0, |at| at + 1)
     }
 
-    fn find_candidates(&self) -> Vec<CompletionCandidate> {
+    fn find_candidates(&self) -> Vec<PromptCompletionCandidate> {
         let start = self.word_start();
         let word: String = self.text.get(start..self.cursor).unwrap_or_default().iter().collect();
         let before: String = self.text.get(..start).unwrap_or_default().iter().collect();
@@ -218,7 +218,7 @@ impl Prompt {
             let names = field.names.iter().filter(|(_, name)| fits(name) && *name != word);
             let names = names.take(MAX_CANDIDATES);
             return names
-                .map(|(number, name)| CompletionCandidate { name, description: number.to_string() })
+                .map(|(number, name)| PromptCompletionCandidate { name, description: number.to_string() })
                 .collect();
         }
         if word.is_empty() || before.trim_end().ends_with(['=', '<', '>', '~']) {
@@ -227,7 +227,7 @@ impl Prompt {
         let fits = |entry: &&FilterFieldCatalogEntry| entry.name.starts_with(&word) && entry.name != word;
         let entries = FilterFieldCatalog::shared().iter().filter(fits).take(MAX_CANDIDATES);
         entries
-            .map(|entry| CompletionCandidate {
+            .map(|entry| PromptCompletionCandidate {
                 name: entry.name,
                 description: format!("{}: {}", entry.kind, entry.text),
             })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::{LinkState, NextFrame, SourceError};
+use nfsrdma_capture_file::{CaptureInterfaceState, NextFrame, SourceError};
 use nfsrdma_dissectors::flow::pending_calls::PendingCall;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
@@ -23,7 +23,7 @@ use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
 use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
-use super::model::row::{PAGE_ROWS, RowPage, RowWriter};
+use super::model::row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
 use super::model::tables::ViewTablesBuilder;
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::shared_capture::{OneTimeFrameSource, SharedCapture};
@@ -147,7 +147,7 @@ impl ReadPass {
                 .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
             names,
             infers_names: learns,
-            writer: RowWriter::new(manner.glyphs),
+            writer: TransactionRowBuilder::new(manner.glyphs),
             channel: mailbox,
             page: RowPage::default(),
             tables_builder: ViewTablesBuilder::new(tables_bytes / 4 * 3),
@@ -229,7 +229,7 @@ impl ReadPassThread {
                     frames += 1;
                     is_over = pace.as_mut().is_some_and(|pace| pace.frame(frame.time));
                     // Received frames imply that the interface is up.
-                    work.progress.link = pace.as_ref().map(|_| LinkState::Up);
+                    work.progress.link = pace.as_ref().map(|_| CaptureInterfaceState::Up);
                     number = Some(frame.number);
                     work.frame(&frame);
                     work.progress.frames = frames;
@@ -352,7 +352,7 @@ impl ReadPassThread {
 }
 
 /// Source of a file name.
-enum FileNameSource<'n> {
+enum ReadPassNameSource<'n> {
     /// Names are inferred from the Transaction.
     Inferred(&'n mut FileNames),
     /// The name was inferred by the first pass.
@@ -370,7 +370,7 @@ struct ReadPassState {
     names: SharedFileNames,
     /// `true` if names are inferred and not only looked up.
     infers_names: bool,
-    writer: RowWriter,
+    writer: TransactionRowBuilder,
     channel: ReadPassChannel,
     max_pages: usize,
     /// `true` if results must be delivered at once, because the input may pause.
@@ -430,9 +430,14 @@ impl ReadPassState {
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(key, &transaction, FileNameSource::Inferred(&mut names), &mut full);
+                self.transaction(key, &transaction, ReadPassNameSource::Inferred(&mut names), &mut full);
             } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
-                self.transaction(key, &transaction, FileNameSource::FirstPass(earlier.paths()), &mut full);
+                self.transaction(
+                    key,
+                    &transaction,
+                    ReadPassNameSource::FirstPass(earlier.paths()),
+                    &mut full,
+                );
             } else {
                 self.unnumbered_bytes += transaction.heap_bytes();
                 self.unnumbered.push_back((key, transaction));
@@ -463,7 +468,7 @@ impl ReadPassState {
                     self.transaction(
                         key,
                         &transaction,
-                        FileNameSource::FirstPass(earlier.paths()),
+                        ReadPassNameSource::FirstPass(earlier.paths()),
                         &mut full,
                     );
                 }
@@ -487,7 +492,7 @@ impl ReadPassState {
         &mut self,
         key: TransactionKey,
         transaction: &Transaction,
-        naming: FileNameSource<'_>,
+        naming: ReadPassNameSource<'_>,
         full: &mut Vec<RowPage>,
     ) {
         let Self {
@@ -507,12 +512,12 @@ impl ReadPassState {
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let about = match naming {
-                FileNameSource::Inferred(names) => {
+                ReadPassNameSource::Inferred(names) => {
                     names.infer(transaction, reading, &facts);
                     capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                FileNameSource::FirstPass(about) => about,
+                ReadPassNameSource::FirstPass(about) => about,
             };
             let findings = match conformance {
                 Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),

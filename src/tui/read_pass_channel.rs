@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{CaptureResumePoint, Counters, LinkState, ReadProgress};
+use nfsrdma_capture_file::{CaptureInterfaceState, CaptureResumePoint, Counters, ReadProgress};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::model::RowPage;
 use super::model::activity::LiveActivity;
-use super::model::tables::ViewTables;
+use super::model::tables::DisplayedStatistics;
 
 /// Maximum number of pending pages, if the input can wait.
 pub(super) const MAX_PENDING_PAGES: usize = 16;
@@ -19,7 +19,7 @@ pub(super) struct ReadPassUpdates {
     /// New rows, in order.
     pub(super) pages: Vec<RowPage>,
     /// The newest tables.
-    pub(super) tables: Option<Box<ViewTables>>,
+    pub(super) tables: Option<Box<DisplayedStatistics>>,
     /// The newest activity, if frames are received once.
     pub(super) activity: Option<Box<LiveActivity>>,
     /// Positions from which frames can be read again.
@@ -44,7 +44,7 @@ pub(super) struct ReadPassProgress {
     /// Counters of an interface.
     pub(super) counters: Option<Counters>,
     /// State of a captured interface.
-    pub(super) link: Option<LinkState>,
+    pub(super) link: Option<CaptureInterfaceState>,
     /// `true` if the pass is over.
     pub(super) is_over: bool,
     /// Number of frames received once that were evicted before this pass read them.

@@ -7,7 +7,7 @@ use super::model::RowEntry;
 
 /// The target of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum SearchTarget {
+pub(super) enum SearchCriterion {
     /// A row with this text, ignoring case.
     Text(String),
     /// An incomplete Transaction.
@@ -26,7 +26,7 @@ pub(super) enum SearchTarget {
     Time(Timestamp),
 }
 
-impl SearchTarget {
+impl SearchCriterion {
     /// Returns the message for a search without a match.
     pub(super) fn not_found_message(&self) -> String {
         match self {
@@ -46,7 +46,7 @@ impl SearchTarget {
 /// A search in progress.
 #[derive(Clone, Debug)]
 pub(super) struct RunningSearch {
-    pub(super) target: SearchTarget,
+    pub(super) target: SearchCriterion,
     /// `true` if it searches forward.
     pub(super) is_forward: bool,
     /// Next position to check, and number of positions left.
@@ -60,7 +60,7 @@ pub(super) struct RunningSearch {
 
 impl RunningSearch {
     /// Returns a search of `count` positions that begins next to position `beside`.
-    pub(super) fn new(target: SearchTarget, is_forward: bool, beside: usize, count: usize) -> Self {
+    pub(super) fn new(target: SearchCriterion, is_forward: bool, beside: usize, count: usize) -> Self {
         let mut hunt = Self {
             target,
             is_forward,
@@ -74,7 +74,7 @@ impl RunningSearch {
     }
 
     /// Returns a search of `count` positions, forward from the first one.
-    pub(super) fn from_start(target: SearchTarget, count: usize) -> Self {
+    pub(super) fn from_start(target: SearchCriterion, count: usize) -> Self {
         Self { target, is_forward: true, next_position: 0, remaining: count, has_wrapped: false, count }
     }
 
@@ -128,7 +128,7 @@ pub(super) fn has_text(entry: &RowEntry<'_>, small: &str) -> bool {
 
 /// Parses a location to go to: `590` and `frame 590` is a frame, `0xb38df27d` an XID, `1.5s` a time since the start,
 /// `#61` a Transaction.
-pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<SearchTarget, String> {
+pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<SearchCriterion, String> {
     let text = text.trim();
     let wrong = || {
         format!(
@@ -137,19 +137,21 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
     };
     let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
-        return u32::from_str_radix(digits, 16).map(|xid| SearchTarget::Xid(Xid(xid))).map_err(|_| wrong());
+        return u32::from_str_radix(digits, 16)
+            .map(|xid| SearchCriterion::Xid(Xid(xid)))
+            .map_err(|_| wrong());
     }
     if let Some(digits) = text.strip_prefix('#') {
-        return digits.trim().parse().map(SearchTarget::Index).map_err(|_| wrong());
+        return digits.trim().parse().map(SearchCriterion::Index).map_err(|_| wrong());
     }
     let time = text.strip_suffix('s').and_then(seconds);
     let time = time.or_else(|| text.contains('.').then(|| seconds(text)).flatten());
     if let Some(time) = time {
         let start = start.ok_or("the start time of the capture is not known yet")?;
-        return Ok(SearchTarget::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
+        return Ok(SearchCriterion::Time(Timestamp(start.0.saturating_add((time * 1e9) as i64))));
     }
     let digits = text.strip_prefix("frame").unwrap_or(text).trim();
-    digits.parse().map(|frame| SearchTarget::Frame(FrameNumber(frame))).map_err(|_| wrong())
+    digits.parse().map(|frame| SearchCriterion::Frame(FrameNumber(frame))).map_err(|_| wrong())
 }
 
 #[cfg(test)]
@@ -160,12 +162,12 @@ mod tests {
     fn a_place_is_told_by_its_form() {
         let start = Some(Timestamp(1_000_000_000));
         let at = |text| parse_location(text, start).unwrap();
-        assert_eq!(at("590"), SearchTarget::Frame(FrameNumber(590)));
-        assert_eq!(at(" frame 590 "), SearchTarget::Frame(FrameNumber(590)));
-        assert_eq!(at("0xb38df27d"), SearchTarget::Xid(Xid(0xb38d_f27d)));
-        assert_eq!(at("#61"), SearchTarget::Index(61));
-        assert_eq!(at("1.5"), SearchTarget::Time(Timestamp(2_500_000_000)));
-        assert_eq!(at("2s"), SearchTarget::Time(Timestamp(3_000_000_000)));
+        assert_eq!(at("590"), SearchCriterion::Frame(FrameNumber(590)));
+        assert_eq!(at(" frame 590 "), SearchCriterion::Frame(FrameNumber(590)));
+        assert_eq!(at("0xb38df27d"), SearchCriterion::Xid(Xid(0xb38d_f27d)));
+        assert_eq!(at("#61"), SearchCriterion::Index(61));
+        assert_eq!(at("1.5"), SearchCriterion::Time(Timestamp(2_500_000_000)));
+        assert_eq!(at("2s"), SearchCriterion::Time(Timestamp(3_000_000_000)));
         for wrong in ["", "x", "0x", "0xb38df27d00", "#", "1.2.3", "infs", "frame"] {
             assert!(parse_location(wrong, start).unwrap_err().contains("invalid location"), "{wrong}");
         }
@@ -175,7 +177,7 @@ mod tests {
     #[test]
     fn a_hunt_looks_at_every_position_once_and_at_the_first_one_last() {
         for is_forward in [true, false] {
-            let mut hunt = RunningSearch::new(SearchTarget::Failed, is_forward, 2, 5);
+            let mut hunt = RunningSearch::new(SearchCriterion::Failed, is_forward, 2, 5);
             let mut seen = Vec::new();
             for _ in 0..5 {
                 seen.push(hunt.next_position);
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_hunt_goes_on_with_what_came_meanwhile() {
-        let mut hunt = RunningSearch::from_start(SearchTarget::Failed, 2);
+        let mut hunt = RunningSearch::from_start(SearchCriterion::Failed, 2);
         hunt.advance();
         hunt.advance();
         assert_eq!(hunt.remaining, 0);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nfsrdma_capture_file::{
-    CaptureInterface, CaptureResumePoint, CaptureSource, LinkState, SourceError, ZstdWindowBudget,
+    CaptureInterface, CaptureInterfaceState, CaptureResumePoint, CaptureSource, SourceError, ZstdWindowBudget,
 };
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -14,7 +14,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEnd};
-use super::live_frames::{FirstPassProgress, FirstPassTransaction, LiveFrames};
+use super::live_frames::{FirstPassProgress, FirstReadPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
 const MAX_COPIED_FRAMES: usize = 256;
@@ -28,8 +28,8 @@ pub trait LiveReadStopCondition: Send {
     fn idle(&mut self) -> Timestamp;
 
     /// Returns the state of the interface.
-    fn link(&self) -> LinkState {
-        LinkState::Up
+    fn link(&self) -> CaptureInterfaceState {
+        CaptureInterfaceState::Up
     }
 }
 
@@ -214,7 +214,10 @@ impl SharedCapture {
 
     /// Returns the first pass's results for a Transaction decoded by another pass, and sets its numbers from them.
     /// Returns `None` if there are none: some of its frames are gone, or the first pass has not completed it yet.
-    pub(super) fn first_pass_result(&self, transaction: &mut Transaction) -> Option<FirstPassTransaction> {
+    pub(super) fn first_pass_result(
+        &self,
+        transaction: &mut Transaction,
+    ) -> Option<FirstReadPassTransaction> {
         let told = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
         transaction.index = told.index;
         transaction.connection.number = told.connection;
@@ -235,7 +238,7 @@ impl SharedCapture {
                     _ => CaptureSource::open_within(files, windows)?,
                 }))
             }
-            CaptureKind::ReceivedOnce { .. } => RereadFrames::Buffered(LiveFrameReader {
+            CaptureKind::ReceivedOnce { .. } => RereadFrames::Buffered(RecentFrameReader {
                 capture: self.clone(),
                 next: FrameNumber(1),
                 until: FrameNumber(u64::MAX),
@@ -247,9 +250,9 @@ impl SharedCapture {
     }
 
     /// Returns a reader of frames received once, limited to those that the first pass has processed.
-    pub(super) fn follow(&self) -> LiveFrameReader {
+    pub(super) fn follow(&self) -> RecentFrameReader {
         let until = FrameNumber(0);
-        LiveFrameReader {
+        RecentFrameReader {
             capture: self.clone(),
             next: FrameNumber(1),
             until,
@@ -272,7 +275,7 @@ fn file_name(path: &Path) -> String {
 
 /// A frame that owns its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct FrameCopy {
+pub(super) struct OwnedFrame {
     number: FrameNumber,
     time: Timestamp,
     link: LinkType,
@@ -280,7 +283,7 @@ pub(super) struct FrameCopy {
     bytes: Vec<u8>,
 }
 
-impl FrameCopy {
+impl OwnedFrame {
     /// Copies a frame.
     pub(super) fn from_frame(frame: &Frame<'_>) -> Self {
         let Frame { number, time, link, length, bytes } = *frame;
@@ -299,7 +302,7 @@ pub(super) enum RereadFrames {
     /// Frames from the files.
     File(Box<CaptureSource>),
     /// Frames from the buffer of kept frames.
-    Buffered(LiveFrameReader),
+    Buffered(RecentFrameReader),
 }
 
 impl RereadFrames {
@@ -319,18 +322,18 @@ impl RereadFrames {
 }
 
 /// Reader of the kept frames of a capture that is received once.
-pub(super) struct LiveFrameReader {
+pub(super) struct RecentFrameReader {
     capture: SharedCapture,
     next: FrameNumber,
     /// Last frame to return.
     pub(super) until: FrameNumber,
-    copies: Vec<FrameCopy>,
+    copies: Vec<OwnedFrame>,
     at: usize,
     /// Number of frames evicted before they could be read.
     pub(super) evicted_count: u64,
 }
 
-impl LiveFrameReader {
+impl RecentFrameReader {
     /// Returns the next frame; `None` if there is none yet.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         if self.at >= self.copies.len() {

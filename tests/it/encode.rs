@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::ops::{AddAssign, Range};
 
 use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::decode::{ReencodedMessage, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -42,7 +42,7 @@ impl AddAssign for Counts {
 /// Panics if raw bytes represent undecoded data, which would be encoded unchanged.
 struct NothingUnread<'t>(&'t dyn Debug);
 
-impl<'a> Observer<'a> for NothingUnread<'_> {
+impl<'a> FieldObserver<'a> for NothingUnread<'_> {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

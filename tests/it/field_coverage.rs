@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::catalog;
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::net::DatagramPayload;
+use nfsrdma_dissectors::net::NetworkLayerPayload;
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
@@ -53,7 +53,7 @@ fn kind_of(value: &FieldValue<'_>) -> &'static str {
     }
 }
 
-impl<'a> Observer<'a> for Heard {
+impl<'a> FieldObserver<'a> for Heard {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.hear(field, "group");
     }
@@ -104,14 +104,14 @@ fn run(
     while let Some(frame) = source.next().unwrap() {
         let (datagram, _) = flow.process_frame_observed(&frame, heard);
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => {
+            NetworkLayerPayload::Infiniband(packet) => {
                 let message =
                     Mad::from_packet(packet, heard).and_then(|mad| cm::CmMessage::decode(&mad, heard));
                 if let Some(private) = message.as_ref().and_then(cm::CmMessage::private_data) {
                     PrivateData::find(private.bytes, private.at, heard);
                 }
             }
-            DatagramPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
+            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
             _ => {}
         }
         give(&mut flow, heard);
@@ -163,7 +163,7 @@ impl Covered {
     }
 }
 
-impl<'a> Observer<'a> for Covered {
+impl<'a> FieldObserver<'a> for Covered {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::{Address, Port};
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation};
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 
 use crate::mutations::Kept;
 
@@ -61,17 +61,17 @@ pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Pa
     let mut streams: BTreeMap<(Address, Port, Address, Port), Stream> = BTreeMap::new();
     for (at, kept) in frames.iter().enumerate() {
         let frame = kept.frame(at as u64 + 1);
-        let datagram = net::decode(&frame, &mut NullObserver);
+        let datagram = net::decode(&frame, &mut NullFieldObserver);
         let (source, destination) = (datagram.source, datagram.destination);
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => {
+            NetworkLayerPayload::Infiniband(packet) => {
                 packets.packet(at, source, destination, packet, &mut witness)
             }
-            DatagramPayload::Tcp(segment) => {
+            NetworkLayerPayload::Tcp(segment) => {
                 let ends = (source, segment.source_port, destination, segment.destination_port);
                 streams.entry(ends).or_default().add(at, segment.payload.bytes);
             }
-            DatagramPayload::Udp(udp) => {
+            NetworkLayerPayload::Udp(udp) => {
                 let bytes = udp.payload.bytes;
                 witness.message(bytes, &[(at, 0..bytes.len())], 0..8);
             }

@@ -1,16 +1,16 @@
 //! Captures of NFS over iWARP with lost or changed frames.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 
 use crate::mutations::Kept;
 use crate::tcp_loss::{beginning, facts, read};
 
 /// Returns the number of bytes of FPDUs in a frame.
 fn stream_bytes(kept: &Kept) -> usize {
-    match net::decode(&kept.frame(1), &mut NullObserver).payload {
-        DatagramPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
+    match net::decode(&kept.frame(1), &mut NullFieldObserver).payload {
+        NetworkLayerPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
             segment.payload.length
         }
         _ => 0,

@@ -595,7 +595,7 @@ fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
 #[test]
 fn a_trace_has_no_findings() {
     let (trace, ..) =
-        crate::traces::compiled("rxe-v3", nfsrdma_replay::trace::file_format::ContentRetention::HASHED);
+        crate::traces::compiled("rxe-v3", nfsrdma_replay::trace::file_format::TraceFileDataRetention::HASHED);
     let trace = Temporary::new("lint.trace", &trace);
     for arguments in [&["-Y", "nfsrdma.finding.severity == info"][..], &["--findings"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));

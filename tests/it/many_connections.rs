@@ -1,11 +1,11 @@
 //! Memory of connections: bounded, however many come and go, and however long they live.
 
 use allocation_counter::measure;
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::infiniband::OpcodeService;
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 
 use crate::loss_comparison::ALL;
 use crate::mutations::Kept;
@@ -27,7 +27,7 @@ struct Connections {
 }
 
 impl Connections {
-    fn new(exhibit: usize, is_wanted: impl Fn(&DatagramPayload<'_>) -> bool) -> Self {
+    fn new(exhibit: usize, is_wanted: impl Fn(&NetworkLayerPayload<'_>) -> bool) -> Self {
         let exhibit = &*ALL[exhibit];
         let first = exhibit.transactions.iter().find(|t| t.connection.transport.is_rdma()).unwrap();
         let messages = [first.call.as_ref().unwrap(), first.reply.as_ref().unwrap()];
@@ -36,7 +36,7 @@ impl Connections {
         let frames: Vec<_> = exhibit
             .numbered(0..last)
             .filter(|(number, kept)| {
-                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut NullObserver).payload)
+                is_message(*number) || is_wanted(&net::decode(&kept.frame(1), &mut NullFieldObserver).payload)
             })
             .map(|(_, kept)| kept.clone())
             .collect();
@@ -87,7 +87,7 @@ fn stays_flat(mut connections: Connections) {
 fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
     stays_flat(Connections::new(
         0,
-        |carried| matches!(carried, DatagramPayload::Infiniband(packet) if packet.properties.service == OpcodeService::Ud),
+        |carried| matches!(carried, NetworkLayerPayload::Infiniband(packet) if packet.properties.service == OpcodeService::Ud),
     ));
 }
 
@@ -95,15 +95,15 @@ fn any_number_of_connections_of_rocev2_takes_a_bounded_amount_of_memory() {
 fn any_number_of_connections_of_iwarp_takes_a_bounded_amount_of_memory() {
     stays_flat(Connections::new(
         4,
-        |carried| matches!(carried, DatagramPayload::Tcp(segment) if segment.payload.bytes.starts_with(b"MPA ID")),
+        |carried| matches!(carried, NetworkLayerPayload::Tcp(segment) if segment.payload.bytes.starts_with(b"MPA ID")),
     ));
 }
 
 /// Returns `true` if a packet belongs to the main connection of the capture, and not to MOUNT, NLM or PORTMAP.
 fn is_of_nfs(kept: &Kept) -> bool {
-    match net::decode(&kept.frame(1), &mut NullObserver).payload {
-        DatagramPayload::Infiniband(_) => true,
-        DatagramPayload::Tcp(tcp) => {
+    match net::decode(&kept.frame(1), &mut NullFieldObserver).payload {
+        NetworkLayerPayload::Infiniband(_) => true,
+        NetworkLayerPayload::Tcp(tcp) => {
             [tcp.source_port, tcp.destination_port].iter().any(|port| matches!(port.0, 2049 | 20049))
         }
         _ => false,

@@ -4,10 +4,10 @@
 use allocation_counter::{AllocationInfo, measure};
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
 use nfsrdma_dissectors::frame::Frame;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPositionInMessage};
-use nfsrdma_dissectors::net::DatagramPayload;
+use nfsrdma_dissectors::net::NetworkLayerPayload;
 
 use crate::captures;
 use crate::repeat::Repeated;
@@ -104,9 +104,9 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
     let mut flow = Flow::new(FlowLimits::default());
     let mut costs = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let mut meaning = FrameKind::Unrelated;
+        let mut meaning = FrameContentKind::Unrelated;
         let allocations = measure(|| meaning = flow.process_frame(&frame));
-        if let FrameKind::ChunkData { key, kind, chunk } = meaning {
+        if let FrameContentKind::ChunkData { key, kind, chunk } = meaning {
             let transaction = flow.transaction(key).unwrap();
             let segments = match kind {
                 ChunkKind::Read => &transaction.read_chunks[chunk].segments,
@@ -129,9 +129,9 @@ fn data_packets(name: &'static str) -> Vec<Cost> {
 }
 
 fn packet<'a>(frame: &Frame<'a>) -> InfinibandPacket<'a> {
-    let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::NullObserver);
+    let datagram = nfsrdma_dissectors::net::decode(frame, &mut nfsrdma_dissectors::field::NullFieldObserver);
     match datagram.payload {
-        DatagramPayload::Infiniband(packet) => packet,
+        NetworkLayerPayload::Infiniband(packet) => packet,
         other => panic!("{other:?}"),
     }
 }

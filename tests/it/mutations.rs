@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::ConformanceChecker;
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind, Transaction, ip_reassembly};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind, Transaction, ip_reassembly};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband;
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use proptest::prelude::*;
 
 use crate::captures;
@@ -62,7 +62,7 @@ struct Watcher {
     values: u64,
 }
 
-impl<'a> Observer<'a> for Watcher {
+impl<'a> FieldObserver<'a> for Watcher {
     fn enter(&mut self, _: &'static Field, _: usize) {
         self.depth += 1;
     }
@@ -89,7 +89,7 @@ fn run<'a>(limits: FlowLimits, frames: impl IntoIterator<Item = &'a Kept>) -> Ou
     for (number, kept) in (1..).zip(frames) {
         let mut watcher = Watcher::default();
         let (_, meaning) = flow.process_frame_observed(&kept.frame(number), &mut watcher);
-        if let FrameKind::Message { key, .. } = meaning {
+        if let FrameContentKind::Message { key, .. } = meaning {
             // It may have been emitted already if a limit is reached.
             assert!(flow.transaction(key).is_none_or(|transaction| transaction.index == 0));
         }
@@ -136,15 +136,15 @@ fn read(transaction: &Transaction) -> RpcSummary {
 
 /// Returns the maximum number of messages that these packets may begin or contain.
 fn sends<'a>(frames: impl IntoIterator<Item = &'a Kept>) -> usize {
-    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullObserver).payload {
-        DatagramPayload::Infiniband(packet) => {
+    let sends = |kept: &Kept| match net::decode(&kept.frame(1), &mut NullFieldObserver).payload {
+        NetworkLayerPayload::Infiniband(packet) => {
             usize::from(packet.properties.operation == infiniband::PacketOperation::Send)
         }
         // The datagram may be one when it is complete.
-        DatagramPayload::Fragment(_) => 1,
-        DatagramPayload::Udp(_) => 1,
+        NetworkLayerPayload::Fragment(_) => 1,
+        NetworkLayerPayload::Udp(_) => 1,
         // The shortest message has 20 bytes.
-        DatagramPayload::Tcp(segment) => segment.payload.length.div_ceil(20),
+        NetworkLayerPayload::Tcp(segment) => segment.payload.length.div_ceil(20),
         _ => 0,
     };
     frames.into_iter().map(sends).sum()
@@ -252,7 +252,7 @@ fn narrow() -> FlowLimits {
         stream_bytes: 2000,
         set_ups: 1,
         partial_message_bytes: 2000,
-        fragments: ip_reassembly::FragmentLimits {
+        fragments: ip_reassembly::IpReassemblyLimits {
             datagrams: 2,
             bytes: 2000,
             fragments: 4,

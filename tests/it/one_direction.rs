@@ -2,7 +2,7 @@
 //! without its Call, and nothing else. The target of RDMA data is known only from the Calls and Read requests of the
 //! other direction, so that it is counted as unknown memory.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::net;
 
@@ -13,7 +13,7 @@ use crate::loss_comparison::{ALL, agrees, named, run};
 fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
     for exhibit in &ALL {
         let name = exhibit.name;
-        let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut NullObserver).source;
+        let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut NullFieldObserver).source;
         let addresses: std::collections::BTreeSet<_> =
             exhibit.transactions.iter().map(|t| independent_decoder::name(t).0).collect();
         let client = exhibit.transactions[0].connection.client.address;

@@ -11,7 +11,7 @@ use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_replay::compile::TraceCompiler;
 use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::run_plan::reason::PlanReason;
-use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::{MessageSlotKind, TraceReader};
 
 use crate::captures;
@@ -21,7 +21,7 @@ use crate::traces::{compiled, open};
 fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
     let validator = crate::schema::validator("plan.schema.json");
     for name in captures::ALL {
-        let (trace, counts, _) = compiled(name, ContentRetention::KEPT);
+        let (trace, counts, _) = compiled(name, TraceFileDataRetention::KEPT);
         let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.total(), counts.end.steps, "{name}");
         let [run, others @ ..] = plan.steps;
@@ -48,7 +48,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
 #[test]
 fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
     for name in ["rxe-v42-mid", "siw-v42-mid"] {
-        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.steps[3], 0, "{name}: {:?}", plan.reasons);
         let kinds: Vec<_> = plan.undefined.keys().copied().collect();
@@ -63,7 +63,7 @@ fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
 #[test]
 fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
     for name in ["rxe-v40-deleg", "rxe-v42-deleg"] {
-        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let mut extents = Vec::new();
         open(&trace).for_each_extent(|extent| extents.push(extent.clone())).unwrap();
         let mut content = Vec::new();
@@ -93,7 +93,7 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
     for every in [3, 7, 20, 50] {
         let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
         let mut compiler =
-            TraceCompiler::new(Cursor::new(Vec::new()), ContentRetention::KEPT, 64 << 20).unwrap();
+            TraceCompiler::new(Cursor::new(Vec::new()), TraceFileDataRetention::KEPT, 64 << 20).unwrap();
         let mut transactions = 0;
         for (number, kept) in (1..).zip(&frames) {
             if number % every != 0 {
@@ -134,7 +134,7 @@ fn the_schema_has_all_reasons() {
 #[test]
 fn a_call_with_an_error_of_the_transport_is_not_replayed() {
     for name in ["rxe-v40-errors", "siw-v40-errors"] {
-        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.reasons[&PlanReason::TransportError].steps, 1, "{name}");
         assert!(!plan.reasons.contains_key(&PlanReason::NeedsOther), "{name}");
@@ -142,7 +142,7 @@ fn a_call_with_an_error_of_the_transport_is_not_replayed() {
 }
 
 fn shown(name: &str) -> String {
-    let (trace, ..) = compiled(name, ContentRetention::KEPT);
+    let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
     let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
     let mut text = Vec::new();
     PlanReportView { name, plan: &plan, count: 12, screen: TerminalStyle::pipe() }.text(&mut text).unwrap();

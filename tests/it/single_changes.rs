@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
     Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
-    RecordedBaseline,
+    CaptureBaseline,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
@@ -19,7 +19,7 @@ use nfsrdma_analysis::comparison::record::ComparisonRecord;
 use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
 use nfsrdma_analysis::comparison::{ClientDirectionKey, Comparison, ComparisonSide};
 use nfsrdma_analysis::memory::BaselineCheckMemoryShares;
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
@@ -125,7 +125,7 @@ fn recorded_baseline(
     recorder: &mut ComparisonRecorder,
     transactions: &[Transaction],
     mut trace: ComparedCaptureSummary,
-) -> RecordedBaseline {
+) -> CaptureBaseline {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
     for transaction in transactions {
         let (client, record) = recorded(recorder, transaction);
@@ -229,7 +229,7 @@ struct Spots {
     spots: Vec<Spot>,
 }
 
-impl<'a> Observer<'a> for Spots {
+impl<'a> FieldObserver<'a> for Spots {
     fn enter(&mut self, field: &'static Field, _: usize) {
         if self.groups.is_empty() {
             self.operation = field.label;

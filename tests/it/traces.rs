@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_capture_file::CaptureSource;
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
@@ -15,14 +15,14 @@ use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalStyle;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::run_plan::ReplayPlan;
-use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    CapturedMessageSlotValues, MessageSlotValueSource, ReplayedRpcHeader, RepositionedPayload,
+    MessageSlotValueSource, PositionedTracePayload, ReplayedRpcHeader, UnchangedCapturedValues,
     captured_value, emit,
 };
 use nfsrdma_replay::trace::{
-    GssProtection, MessageSlot, MessageSlotKind, PayloadContentState, TraceError, TraceMessage,
+    GssProtection, MessageSlotKind, PayloadContentState, SubstitutableMessageSlot, TraceError, TraceMessage,
     TraceProcedure, TraceReader, VariableUse,
 };
 
@@ -37,7 +37,10 @@ pub(crate) struct Sent {
     length: u64,
 }
 
-pub(crate) fn compiled(name: &str, keeping: ContentRetention) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
+pub(crate) fn compiled(
+    name: &str,
+    keeping: TraceFileDataRetention,
+) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
     let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), keeping, 64 << 20).unwrap();
     let mut sent = Vec::new();
     transactions(name, |transaction| {
@@ -90,7 +93,7 @@ struct First {
 }
 
 impl MessageSlotValueSource for First {
-    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
+    fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
         if slot.holds.is_count() {
             return None;
         }
@@ -102,7 +105,7 @@ impl MessageSlotValueSource for First {
 struct Longer(Vec<u8>);
 
 impl MessageSlotValueSource for Longer {
-    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
+    fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
         self.0 = captured.to_vec();
         // Filehandles of NFSv3 have 64 bytes at most.
         self.0.extend_from_slice(&[7; 9]);
@@ -114,12 +117,12 @@ impl MessageSlotValueSource for Longer {
 /// Inserts payloads into a message at their positions.
 fn put_together(
     head: &[u8],
-    placed: &[RepositionedPayload],
+    placed: &[PositionedTracePayload],
     trace: &mut TraceReader<Cursor<&[u8]>>,
 ) -> Option<Vec<u8>> {
     let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
-    for RepositionedPayload { position, payload } in placed {
+    for PositionedTracePayload { position, payload } in placed {
         let until = from + (*position as usize - whole.len());
         whole.extend_from_slice(&head[from..until]);
         from = until;
@@ -136,7 +139,7 @@ fn put_together(
 #[test]
 fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
     for name in captures::ALL {
-        let (trace, counts, sent) = compiled(name, ContentRetention::KEPT);
+        let (trace, counts, sent) = compiled(name, TraceFileDataRetention::KEPT);
         let sent: HashMap<_, _> =
             sent.iter().map(|sent| ((sent.transaction, sent.which == RpcMessageKind::Call), sent)).collect();
         let mut values = First::default();
@@ -171,14 +174,14 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
 
 #[test]
 fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else() {
-    let (trace, ..) = compiled("rxe-v42", ContentRetention::KEPT);
+    let (trace, ..) = compiled("rxe-v42", TraceFileDataRetention::KEPT);
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
             emit(
                 &step.call,
                 ReplayedRpcHeader::Captured,
-                &mut CapturedMessageSlotValues,
+                &mut UnchangedCapturedValues,
                 &mut out,
                 &mut placed,
             )
@@ -208,7 +211,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
 
 #[test]
 fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
-    let (trace, ..) = compiled("rxe-v3", ContentRetention::HASHED);
+    let (trace, ..) = compiled("rxe-v3", TraceFileDataRetention::HASHED);
     let read = |bytes: &[u8]| {
         let mut trace = TraceReader::open(Cursor::new(bytes))?;
         trace.for_each_step(|_| {})?;
@@ -236,7 +239,7 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
 #[test]
 fn what_is_used_was_defined_before_by_time() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, ContentRetention::HASHED);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::HASHED);
         let (mut times, mut definers) = (HashMap::new(), 0);
         let mut steps = Vec::new();
         open(&trace)
@@ -262,8 +265,8 @@ fn what_is_used_was_defined_before_by_time() {
 
 #[test]
 fn file_data_that_is_not_kept_has_its_hash() {
-    let (kept, ..) = compiled("rxe-v42", ContentRetention::KEPT);
-    let (hashed, ..) = compiled("rxe-v42", ContentRetention::HASHED);
+    let (kept, ..) = compiled("rxe-v42", TraceFileDataRetention::KEPT);
+    let (hashed, ..) = compiled("rxe-v42", TraceFileDataRetention::HASHED);
     assert!(hashed.len() < kept.len());
     let hashes = |trace: &[u8], content| {
         let mut hashes = Vec::new();
@@ -289,7 +292,7 @@ fn file_data_that_is_not_kept_has_its_hash() {
 #[derive(Default)]
 struct Others(Vec<String>);
 
-impl<'a> Observer<'a> for Others {
+impl<'a> FieldObserver<'a> for Others {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -302,10 +305,10 @@ impl<'a> Observer<'a> for Others {
 }
 
 /// Returns everything in the arguments of a Call except identities.
-fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[RepositionedPayload]) -> Vec<String> {
-    let items = RepositionedPayload::items(placed);
+fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PositionedTracePayload]) -> Vec<String> {
+    let items = PositionedTracePayload::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
-    nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let mut others = Others::default();
     asked.find_description().unwrap().arguments(&mut cursor, &mut others).unwrap();
     others.0
@@ -314,7 +317,7 @@ fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[RepositionedPaylo
 #[test]
 fn with_other_names_a_call_says_the_same_of_everything_else() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, ContentRetention::HASHED);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::HASHED);
         let (mut one, mut placed_one) = (Vec::new(), Vec::new());
         let (mut other, mut placed_other) = (Vec::new(), Vec::new());
         let mut compared = 0;
@@ -324,7 +327,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut CapturedMessageSlotValues;
+                let captured = &mut UnchangedCapturedValues;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -345,7 +348,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
 #[test]
 fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
     for name in captures::ALL {
-        let (trace, ..) = compiled(name, ContentRetention::KEPT);
+        let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let mut contents = open(&trace);
         let (mut out, mut placed, mut found) = (Vec::new(), Vec::new(), 0);
         open(&trace)
@@ -356,7 +359,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut CapturedMessageSlotValues,
+                    &mut UnchangedCapturedValues,
                     &mut out,
                     &mut placed,
                 )
@@ -402,14 +405,14 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut CapturedMessageSlotValues,
+                &mut UnchangedCapturedValues,
                 &mut out,
                 &mut placed,
             );
             let _ = emit(
                 message,
                 ReplayedRpcHeader::Captured,
-                &mut CapturedMessageSlotValues,
+                &mut UnchangedCapturedValues,
                 &mut out,
                 &mut placed,
             );
@@ -428,7 +431,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
 
 #[test]
 fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
-    let (whole, ..) = compiled("rxe-v40-deleg", ContentRetention::KEPT);
+    let (whole, ..) = compiled("rxe-v40-deleg", TraceFileDataRetention::KEPT);
     let mut state = 1_u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -454,7 +457,7 @@ fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
 fn the_example_of_the_document_is_a_trace() {
     let document = include_str!("../../docs/trace.md");
     let (_, example) = document.split_once("## An example").unwrap();
-    let (trace, ..) = compiled("rxe-v42", ContentRetention::HASHED);
+    let (trace, ..) = compiled("rxe-v42", TraceFileDataRetention::HASHED);
     let mut lines = 0;
     for line in example.lines() {
         let Some((at, rest)) = line.split_once("  ").filter(|(at, _)| at.len() == 4) else { continue };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Program;
@@ -13,7 +13,7 @@ use crate::mutations::frames;
 #[derive(Default)]
 struct FileData(Vec<u8>);
 
-impl<'a> Observer<'a> for FileData {
+impl<'a> FieldObserver<'a> for FileData {
     fn enter(&mut self, _: &'static Field, _: usize) {}
     fn leave(&mut self, _: usize) {}
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::comparison::capture_summary::ComparedCaptureSummary;
 use super::comparison::record::ComparisonRecord;
 
-pub use baseline_recorder::{BaselineRecordError, BaselineRecorder, RecordedBaseline};
+pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, CaptureBaseline};
 pub use check::BaselineCheck;
 pub use fields::BaselineFields;
 pub use reader::{Baseline, BaselineFile, BaselineReadError};

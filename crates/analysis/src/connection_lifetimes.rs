@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{ConnectionState, Flow, Transaction};
+use nfsrdma_dissectors::flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};
-use super::sessions::{BoundSession, SessionRegistry};
+use super::sessions::{ConnectionSessionSummary, SessionRegistry};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
 /// Memory of a connection's credits over time and of its state, in bytes.
-const CONNECTION_BYTES: usize = CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionState>() + 128;
+const CONNECTION_BYTES: usize =
+    CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionParametersSnapshot>() + 128;
 
 /// A connection with all its counts.
 #[derive(Clone, Debug)]
@@ -20,11 +21,11 @@ pub struct ConnectionStats {
     /// Traffic of the connection.
     pub tally: ConnectionTally,
     /// Parameters of its setup and its end, as far as observed.
-    pub state: Option<ConnectionState>,
+    pub state: Option<ConnectionParametersSnapshot>,
     /// Credits over time; only for the first connections, and if it has any.
     pub credits: Option<CreditSeries>,
     /// Sessions seen on the connection.
-    pub sessions: Vec<BoundSession>,
+    pub sessions: Vec<ConnectionSessionSummary>,
 }
 
 impl ConnectionStats {
@@ -50,15 +51,15 @@ impl ConnectionStats {
 
 /// Credits, states and sessions of connections.
 #[derive(Debug)]
-pub struct ConnectionLifetimes {
+pub struct ConnectionStatesAndCredits {
     credits: BTreeMap<u64, CreditSeries>,
-    states: BTreeMap<u64, ConnectionState>,
+    states: BTreeMap<u64, ConnectionParametersSnapshot>,
     sessions: SessionRegistry,
     /// Maximum number of connections.
     most: usize,
 }
 
-impl ConnectionLifetimes {
+impl ConnectionStatesAndCredits {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
@@ -116,13 +117,13 @@ impl ConnectionLifetimes {
 #[derive(Debug)]
 pub struct OpenConnections {
     tallies: BTreeMap<u64, ConnectionTally>,
-    lifetimes: ConnectionLifetimes,
+    lifetimes: ConnectionStatesAndCredits,
 }
 
 impl OpenConnections {
     /// Creates an empty table whose credits over time use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
-        Self { tallies: BTreeMap::new(), lifetimes: ConnectionLifetimes::new(room_bytes) }
+        Self { tallies: BTreeMap::new(), lifetimes: ConnectionStatesAndCredits::new(room_bytes) }
     }
 
     /// Counts a Transaction.
@@ -139,7 +140,7 @@ impl OpenConnections {
     }
 
     /// Removes a connection at its end and returns its counts, if any.
-    pub fn close(&mut self, state: ConnectionState) -> Option<ConnectionStats> {
+    pub fn close(&mut self, state: ConnectionParametersSnapshot) -> Option<ConnectionStats> {
         let tally = self.tallies.remove(&state.number)?;
         let credits = self.lifetimes.credits.remove(&state.number);
         self.lifetimes.sessions.end_connection(state.number);
@@ -149,7 +150,7 @@ impl OpenConnections {
 
     /// Removes the remaining connections at the end of the input, in the order of their numbers.
     pub fn take_remaining(&mut self, flow: &Flow) -> Vec<ConnectionStats> {
-        let states: BTreeMap<u64, ConnectionState> =
+        let states: BTreeMap<u64, ConnectionParametersSnapshot> =
             flow.connections().map(|state| (state.number, state)).collect();
         let ended = states.values().filter(|state| state.is_ending);
         ended.for_each(|state| self.lifetimes.sessions.end_connection(state.number));
@@ -173,7 +174,7 @@ mod tests {
     fn a_connection_is_given_once_and_begins_anew_after_it() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let number = transactions[0].connection.number;
-        let state = ConnectionState {
+        let state = ConnectionParametersSnapshot {
             number,
             parameters: None,
             properties: [None; 2],

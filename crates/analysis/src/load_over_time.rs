@@ -5,7 +5,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::rates::Rate;
-use super::time_series::{TimeSeries, TimeSeriesStep};
+use super::time_series::{TimeSeries, TimeSeriesBucket};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
 const STEPS: usize = 512;
@@ -22,7 +22,7 @@ pub struct LoadSample {
     pub errors: u64,
 }
 
-impl TimeSeriesStep for LoadSample {
+impl TimeSeriesBucket for LoadSample {
     fn merge(&mut self, next: Self) {
         self.transactions += next.transactions;
         self.bytes += next.bytes;
@@ -86,7 +86,7 @@ pub struct CreditSample {
     pub slots_at_limit_ns: u64,
 }
 
-impl TimeSeriesStep for CreditSample {
+impl TimeSeriesBucket for CreditSample {
     fn merge(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.requested = self.requested.max(next.requested);

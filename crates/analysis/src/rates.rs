@@ -25,7 +25,7 @@ pub struct Rate {
 }
 
 /// The rates in each of the [`WINDOWS_NS`].
-pub type Rates = [Rate; WINDOWS_NS.len()];
+pub type RatesByWindow = [Rate; WINDOWS_NS.len()];
 
 /// Number of Transactions, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +106,7 @@ impl RecentRateWindows {
         self.0.iter_mut().for_each(|window| window.add(time_ns, counts));
     }
 
-    fn rates(&self, now_ns: u64) -> Rates {
+    fn rates(&self, now_ns: u64) -> RatesByWindow {
         self.0.each_ref().map(|window| window.rate(now_ns))
     }
 }
@@ -115,13 +115,13 @@ impl RecentRateWindows {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateTable {
     /// Rates of all Transactions.
-    pub all: Rates,
+    pub all: RatesByWindow,
     /// Rates by operation.
-    pub operations: FxHashMap<OperationKey, Rates>,
+    pub operations: FxHashMap<OperationKey, RatesByWindow>,
     /// Rates by connection number.
-    pub connections: FxHashMap<u64, Rates>,
+    pub connections: FxHashMap<u64, RatesByWindow>,
     /// Rates by path.
-    pub files: FxHashMap<Box<[u8]>, Rates>,
+    pub files: FxHashMap<Box<[u8]>, RatesByWindow>,
 }
 
 impl RateTable {
@@ -241,7 +241,7 @@ impl RecentRates {
 
     /// Returns the rates at a time not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> RateTable {
-        fn busy<K: Clone + Eq + Hash>(of: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, Rates> {
+        fn busy<K: Clone + Eq + Hash>(of: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, RatesByWindow> {
             let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
@@ -321,7 +321,7 @@ impl RatesAround {
     /// Returns the rates; those of incomplete windows are zero.
     pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> RateTable {
         let lengths_ns = self.lengths_ns;
-        let rates = |counts: CenteredRateCounts| -> Rates {
+        let rates = |counts: CenteredRateCounts| -> RatesByWindow {
             std::array::from_fn(|at| match is_complete[at] {
                 true => counts[at].rate(lengths_ns[at]),
                 false => Rate::default(),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
@@ -26,7 +26,7 @@ struct SequenceFields {
     target_highest_slot: Option<u32>,
 }
 
-impl<'a> Observer<'a> for SequenceFields {
+impl<'a> FieldObserver<'a> for SequenceFields {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

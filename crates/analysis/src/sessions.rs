@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
@@ -20,7 +20,7 @@ const MAX_BINDINGS: usize = 4_096;
 
 /// A session, as the line of one of its connections shows it (RFC 8881 section 2.10.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BoundSession {
+pub struct ConnectionSessionSummary {
     /// The session ID.
     pub id: SessionId,
     /// Numbers of the connections on which it was seen so far, in order.
@@ -154,8 +154,8 @@ impl SessionRegistry {
             return;
         };
         let (Ok(call), Ok(reply)) = (
-            CompoundCall::decode(&mut call, &mut NullObserver),
-            CompoundReply::decode(&mut reply, &mut NullObserver),
+            CompoundCall::decode(&mut call, &mut NullFieldObserver),
+            CompoundReply::decode(&mut reply, &mut NullFieldObserver),
         ) else {
             return;
         };
@@ -211,10 +211,10 @@ impl SessionRegistry {
     }
 
     /// Returns the sessions of a connection.
-    pub(super) fn sessions_of(&self, connection: u64) -> Vec<BoundSession> {
+    pub(super) fn sessions_of(&self, connection: u64) -> Vec<ConnectionSessionSummary> {
         let ids = self.by_connection.get(&connection).into_iter().flatten();
         ids.filter_map(|id| Some((id, self.sessions.get(id)?)))
-            .map(|(id, session)| BoundSession {
+            .map(|(id, session)| ConnectionSessionSummary {
                 id: *id,
                 connections: session.bindings.keys().copied().collect(),
                 binding: session.bindings.get(&connection).copied().unwrap_or_default(),

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 const MIN_STEP_NS: u64 = 1_000_000;
 
 /// Values of one step of time.
-pub trait TimeSeriesStep: Copy + Default {
+pub trait TimeSeriesBucket: Copy + Default {
     /// Merges the values of the following step.
     fn merge(&mut self, next: Self);
 }
@@ -21,7 +21,7 @@ pub struct TimeSeries<S> {
     steps: Vec<S>,
 }
 
-impl<S: TimeSeriesStep> TimeSeries<S> {
+impl<S: TimeSeriesBucket> TimeSeries<S> {
     /// Creates a series of at most `most` steps, at least 2.
     pub fn new(most: usize) -> Self {
         Self { start: None, width: MIN_STEP_NS, max_steps: most.max(2), steps: Vec::new() }
@@ -77,7 +77,7 @@ impl<S: TimeSeriesStep> TimeSeries<S> {
     }
 }
 
-fn merged_step<S: TimeSeriesStep>(steps: &[S]) -> S {
+fn merged_step<S: TimeSeriesBucket>(steps: &[S]) -> S {
     let mut sum = S::default();
     steps.iter().for_each(|step| sum.merge(*step));
     sum
@@ -90,7 +90,7 @@ mod tests {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     struct Sum(u64);
 
-    impl TimeSeriesStep for Sum {
+    impl TimeSeriesBucket for Sum {
         fn merge(&mut self, next: Self) {
             self.0 += next.0;
         }

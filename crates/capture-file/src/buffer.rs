@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::compression::Input;
+use super::compression::DecompressedCaptureInput;
 use super::error::SourceErrorKind;
 
 /// Maximum length of a record or block that is buffered as a whole, in bytes.
@@ -13,7 +13,7 @@ pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// The window. Ranges into it stay valid until the next [`CaptureBuffer::fill`].
 pub(super) struct CaptureBuffer {
-    input: Input,
+    input: DecompressedCaptureInput,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -26,7 +26,7 @@ pub(super) struct CaptureBuffer {
 
 impl CaptureBuffer {
     /// Returns a window of `size` bytes (at least 64) over `input`.
-    pub(super) fn new(input: Input, size: usize) -> Self {
+    pub(super) fn new(input: DecompressedCaptureInput, size: usize) -> Self {
         Self {
             input,
             bytes: vec![0; size.max(64)],
@@ -39,7 +39,7 @@ impl CaptureBuffer {
     }
 
     /// Returns the underlying input.
-    pub(super) fn input(&self) -> &Input {
+    pub(super) fn input(&self) -> &DecompressedCaptureInput {
         &self.input
     }
 

@@ -14,7 +14,7 @@ use super::zstd::{self, Zstd};
 const COMPRESSED_BUFFER: usize = 64 << 10;
 
 /// A plain or compressed input, read from its start.
-pub(super) struct Input {
+pub(super) struct DecompressedCaptureInput {
     stream: CaptureInputStream,
     total: Option<u64>,
     windows: ZstdWindowBudget,
@@ -23,14 +23,14 @@ pub(super) struct Input {
 enum CaptureInputStream {
     /// Not read yet. `None` after the first read failed.
     Unread(Option<CountedReader>),
-    Plain(RawCaptureBytes),
+    Plain(PeekedInputReader),
     // Boxed because the states of the decompressors are large.
     Gzip(Box<Gzip>),
     Zstd(Box<Zstd>),
 }
 
-impl Input {
-    /// Returns an input of `total` bytes, if known. Nothing is read before the first [`Input::read`].
+impl DecompressedCaptureInput {
+    /// Returns an input of `total` bytes, if known. Nothing is read before the first [`DecompressedCaptureInput::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: ZstdWindowBudget) -> Self {
         Self {
             stream: CaptureInputStream::Unread(Some(CountedReader {
@@ -110,7 +110,7 @@ fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Resul
 }
 
 /// The first bytes, which were inspected, followed by the rest.
-pub(super) type RawCaptureBytes = Chain<Cursor<Vec<u8>>, CountedReader>;
+pub(super) type PeekedInputReader = Chain<Cursor<Vec<u8>>, CountedReader>;
 
 /// A reader that counts the bytes it delivers and records that it failed: the decompressors wrap its errors in theirs.
 pub(super) struct CountedReader {
@@ -140,11 +140,11 @@ impl Read for CountedReader {
 
 /// Compressed data, with the interpretation of decompressor errors.
 pub(super) struct CompressedInput {
-    pub(super) raw: BufReader<RawCaptureBytes>,
+    pub(super) raw: BufReader<PeekedInputReader>,
 }
 
 impl CompressedInput {
-    fn new(raw: RawCaptureBytes) -> Self {
+    fn new(raw: PeekedInputReader) -> Self {
         Self { raw: BufReader::with_capacity(COMPRESSED_BUFFER, raw) }
     }
 
@@ -221,8 +221,8 @@ pub(super) mod tests {
     use super::*;
 
     /// Returns an input over bytes in memory.
-    pub(in super::super) fn input_of(bytes: &[u8]) -> Input {
-        Input::new(
+    pub(in super::super) fn input_of(bytes: &[u8]) -> DecompressedCaptureInput {
+        DecompressedCaptureInput::new(
             Box::new(Cursor::new(bytes.to_vec())),
             Some(bytes.len() as u64),
             ZstdWindowBudget::default(),
@@ -230,7 +230,9 @@ pub(super) mod tests {
     }
 
     /// Returns the bytes that an input delivers before it ends or fails.
-    pub(in super::super) fn drain(mut input: Input) -> (Vec<u8>, Result<(), SourceErrorKind>) {
+    pub(in super::super) fn drain(
+        mut input: DecompressedCaptureInput,
+    ) -> (Vec<u8>, Result<(), SourceErrorKind>) {
         let mut all = Vec::new();
         let mut piece = [0; 1000];
         loop {
@@ -289,8 +291,11 @@ pub(super) mod tests {
         let noise: Vec<u8> = (0..50_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for mut packed in [noise.clone(), gzip(&noise), zstd(&noise)] {
             packed.truncate(packed.len() / 2);
-            let input =
-                Input::new(Box::new(FailingReader(Cursor::new(packed))), None, ZstdWindowBudget::default());
+            let input = DecompressedCaptureInput::new(
+                Box::new(FailingReader(Cursor::new(packed))),
+                None,
+                ZstdWindowBudget::default(),
+            );
             assert!(matches!(drain(input).1, Err(SourceErrorKind::Read(_))));
         }
     }

@@ -61,7 +61,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 pub use counters::Counters;
 pub use error::{SourceError, SourceErrorKind, os_error_text};
-pub use link_state::LinkState;
+pub use link_state::CaptureInterfaceState;
 use merge::CaptureMergeOrder;
 pub use pcapng::CaptureInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};

@@ -152,7 +152,7 @@ impl Pcapng {
         &self,
         buffer: &'a CaptureBuffer,
     ) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-        PcapngOptions { order: self.order, rest: buffer.get(self.options.clone()) }
+        PcapngBlockOptions { order: self.order, rest: buffer.get(self.options.clone()) }
             .filter(|(code, _)| *code == OPT_COMMENT)
             .map(|(_, value)| String::from_utf8_lossy(value))
     }
@@ -300,7 +300,7 @@ impl Pcapng {
         let mut interface =
             CaptureInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
         let rest = buffer.buffered().get(16..length - 4).unwrap_or_default();
-        for (code, value) in (PcapngOptions { order, rest }) {
+        for (code, value) in (PcapngBlockOptions { order, rest }) {
             match (code, value) {
                 (IF_NAME, name) => {
                     let kept = name.get(..MAX_NAME_BYTES).unwrap_or(name);
@@ -331,7 +331,7 @@ impl Pcapng {
             let rest = buffer.buffered().get(20..length - 4).unwrap_or_default();
             let (mut received, mut dropped) = (None, None);
             let (mut accepted, mut delivered, mut of_system) = (None, None, 0);
-            for (code, value) in (PcapngOptions { order, rest }) {
+            for (code, value) in (PcapngBlockOptions { order, rest }) {
                 let Some(count) = value.first_chunk().map(|count| order.u64(*count)) else { continue };
                 match code {
                     ISB_IFRECV => received = Some(count),
@@ -410,12 +410,12 @@ fn skip_block(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), 
 }
 
 /// The options of a block, section 3.5: code and value. Malformed data ends them.
-struct PcapngOptions<'a> {
+struct PcapngBlockOptions<'a> {
     order: ByteOrder,
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for PcapngOptions<'a> {
+impl<'a> Iterator for PcapngBlockOptions<'a> {
     type Item = (u16, &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -10,7 +10,7 @@ use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::CaptureRecord;
 use super::buffer::CaptureBuffer;
-use super::compression::Input;
+use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormat;
 use super::pcapng::{CaptureInterface, Pcapng};
@@ -48,7 +48,8 @@ impl CaptureFileReader {
         total: Option<u64>,
         (window, windows): (usize, &ZstdWindowBudget),
     ) -> Self {
-        let buffer = CaptureBuffer::new(Input::new(reader, total, windows.clone()), window);
+        let buffer =
+            CaptureBuffer::new(DecompressedCaptureInput::new(reader, total, windows.clone()), window);
         Self {
             name,
             buffer,
@@ -87,7 +88,7 @@ impl CaptureFileReader {
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {
         self.buffer = CaptureBuffer::new(
-            Input::new(input, self.input().total(), self.input().windows().clone()),
+            DecompressedCaptureInput::new(input, self.input().total(), self.input().windows().clone()),
             self.buffer_bytes,
         );
         self.format = None;
@@ -122,7 +123,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the underlying input.
-    pub(super) fn input(&self) -> &Input {
+    pub(super) fn input(&self) -> &DecompressedCaptureInput {
         self.buffer.input()
     }
 

@@ -20,7 +20,7 @@ pub(crate) type FindingKey = (&'static str, u64, EndpointRole, SeverityLevel);
 
 /// Numbers of judgements of one rule on one connection.
 #[derive(Clone, Copy, Debug, Default)]
-struct JudgementCounts {
+struct RuleJudgementCounts {
     of_transactions: u32,
     /// Of messages of the client, and of the server.
     of_messages: [u32; 2],
@@ -28,14 +28,14 @@ struct JudgementCounts {
 
 /// Numbers of judgements on one connection, by [`tally_index`].
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionJudgementCounts(Vec<JudgementCounts>);
+pub(crate) struct ConnectionJudgementCounts(Vec<RuleJudgementCounts>);
 
 impl ConnectionJudgementCounts {
     /// Counts a judgement of a message of this sender, or of a Transaction.
     #[inline]
     pub(crate) fn count(&mut self, tally_index: usize, sender: Option<EndpointRole>) {
         if self.0.len() <= tally_index {
-            self.0.resize(tally_index + 1, JudgementCounts::default());
+            self.0.resize(tally_index + 1, RuleJudgementCounts::default());
         }
         let Some(counts) = self.0.get_mut(tally_index) else { return };
         let count = match sender {

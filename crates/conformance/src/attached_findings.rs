@@ -14,13 +14,13 @@ const MAX_WAITING: usize = 1 << 14;
 
 /// Copies that wait for their Transactions to be emitted.
 #[derive(Debug, Default)]
-pub(crate) struct AttachedFindings {
+pub(crate) struct FindingsAwaitingTransaction {
     by_transaction: FxHashMap<TransactionKey, Vec<Finding>>,
     /// Copies of events that name no Transaction.
     by_frame: FxHashMap<FrameNumber, Vec<Finding>>,
 }
 
-impl AttachedFindings {
+impl FindingsAwaitingTransaction {
     /// Adds a copy for the Transaction of an event, or else of its frame.
     pub(crate) fn add(&mut self, event: &TransportEvent, finding: Finding) {
         match event.transaction {

@@ -11,18 +11,19 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
-use crate::attached_findings::AttachedFindings;
-use crate::compound_operations::{CompoundOperations, FailedRpcExecution};
+use crate::attached_findings::FindingsAwaitingTransaction;
+use crate::compound_operations::{CompoundOperations, ResultlessRpcFailure};
 use crate::connection_history::{ConnectionHistories, ConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::offered_memory::OfferedMemoryTable;
-use crate::orphan_replies::OrphanReplies;
+use crate::orphan_replies::MisroutedReplies;
 use crate::rule::{
-    FindingGranularity, JudgementEvidence, JudgementEvidenceSet, Rule, RuleCheck, RuleVerdict, Violation,
+    FindingGranularity, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
+    Violation,
 };
-use crate::rule_plan::{PreparedRule, RulePlanVerdict, RulePlans};
+use crate::rule_plan::{PreparedRule, RulePlans, UniformRuleVerdict};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
@@ -66,9 +67,9 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
 /// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
-        rule.needs
-            .iter()
-            .any(|needed| matches!(needed, JudgementEvidence::SetUp | JudgementEvidence::ChunkLists))
+        rule.needs.iter().any(|needed| {
+            matches!(needed, RequiredJudgementEvidence::SetUp | RequiredJudgementEvidence::ChunkLists)
+        })
     };
     PreparedRule::select(|rule| {
         let check = match rule.check {
@@ -158,7 +159,7 @@ pub struct ConformanceChecker {
     plans: CheckerRulePlans,
     connections: ConnectionHistories,
     sessions: SessionTable,
-    orphans: OrphanReplies,
+    orphans: MisroutedReplies,
     memory: OfferedMemoryTable,
     unanswered: UnansweredResultChunks,
     /// Judgements of events, for Transactions that were not emitted yet.
@@ -167,7 +168,7 @@ pub struct ConformanceChecker {
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
     /// Copies of findings about connections, for Transactions that were not emitted yet, if they are wanted.
-    attached: Option<AttachedFindings>,
+    attached: Option<FindingsAwaitingTransaction>,
     /// First violations of rules with one finding per connection, if they are wanted.
     first: Option<Vec<Finding>>,
 }
@@ -207,7 +208,7 @@ impl ConformanceChecker {
             plans: CheckerRulePlans::new(),
             connections: ConnectionHistories::default(),
             sessions: SessionTable::default(),
-            orphans: OrphanReplies::default(),
+            orphans: MisroutedReplies::default(),
             memory: OfferedMemoryTable::default(),
             unanswered: UnansweredResultChunks::default(),
             pending: FxHashMap::default(),
@@ -222,7 +223,7 @@ impl ConformanceChecker {
     /// connection ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
-        Self { attached: Some(AttachedFindings::default()), ..self }
+        Self { attached: Some(FindingsAwaitingTransaction::default()), ..self }
     }
 
     /// Stores the first violation for each finding about a connection, for [`ConformanceChecker::take_first`].
@@ -250,7 +251,7 @@ impl ConformanceChecker {
     fn judge_event(&mut self, event: &TransportEvent) {
         for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
-            let lacks_set_up = rule.needs.contains(&JudgementEvidence::SetUp) && !event.has_set_up;
+            let lacks_set_up = rule.needs.contains(&RequiredJudgementEvidence::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
             let verdict = if is_unknown { RuleVerdict::Unknown } else { verdict };
             if !event.is_certain
@@ -325,7 +326,7 @@ impl ConformanceChecker {
         let findings: Vec<(usize, Finding)> =
             of_events.into_iter().map(|finding| (0, of_transaction(finding))).collect();
         let mut history = self.connections.take(transaction);
-        let failure = summary.rpc_status.and_then(FailedRpcExecution::of);
+        let failure = summary.rpc_status.and_then(ResultlessRpcFailure::of);
         let operations = CompoundOperations::new(transaction, messages.compound(), failure);
         let headers = TransactionRpcRdmaHeaders::decode(transaction);
         let decoded = (&headers, &operations);
@@ -565,11 +566,11 @@ impl ConformanceChecker {
 }
 
 /// Adds the uses of a plan with one verdict for a rule.
-fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: RulePlanVerdict, uses: u64) {
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: UniformRuleVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {
-            RulePlanVerdict::Kept => tally.judged += uses,
-            RulePlanVerdict::Unknown => tally.not_judged += uses,
+            UniformRuleVerdict::Kept => tally.judged += uses,
+            UniformRuleVerdict::Unknown => tally.not_judged += uses,
         }
     }
 }

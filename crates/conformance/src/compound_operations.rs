@@ -112,7 +112,7 @@ pub struct CompoundOperations<'t> {
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results_digest: Option<OperationsDigest>,
     /// Failure of the RPC, if the Reply has no results.
-    pub failure: Option<FailedRpcExecution>,
+    pub failure: Option<ResultlessRpcFailure>,
     /// `true` if an operation of COMPOUND is not of its minor version.
     pub has_reserved: bool,
     /// `true` for a COMPOUND that keeps the rules about all COMPOUNDs: all operations and results were decoded, they
@@ -125,14 +125,14 @@ pub struct CompoundOperations<'t> {
 
 /// Failure of an RPC without results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailedRpcExecution {
+pub enum ResultlessRpcFailure {
     /// The Responder did not execute the Call: it could not read it, or refused its program, procedure or credential.
     NotExecuted,
     /// The Responder may have executed the Call. RFC 8267 section 4: a transport error does not tell.
     MaybeExecuted,
 }
 
-impl FailedRpcExecution {
+impl ResultlessRpcFailure {
     /// Returns the failure of a Reply with this status, unless it is a success.
     pub(crate) fn of(status: RpcStatus) -> Option<Self> {
         match status {
@@ -179,7 +179,7 @@ impl<'t> CompoundOperations<'t> {
     pub(crate) fn new(
         transaction: &Transaction,
         compound: &'t DecodedCompound<'t>,
-        failure: Option<FailedRpcExecution>,
+        failure: Option<ResultlessRpcFailure>,
     ) -> Self {
         let mut all = Self { failure, ..Self::default() };
         if let Some(callback) = &compound.callback {
@@ -323,7 +323,7 @@ impl<'t> CompoundOperations<'t> {
             // Results after a failed SEQUENCE contradict it.
             Some((_, status)) => is_failed(status) && self.result_count == 1,
             None => {
-                self.failure == Some(FailedRpcExecution::NotExecuted)
+                self.failure == Some(ResultlessRpcFailure::NotExecuted)
                     || (self.result_count == 0 && self.status.is_some_and(is_failed))
             }
         }

@@ -21,7 +21,7 @@ const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// Facts about one connection.
 #[derive(Clone, Debug, Default)]
-pub struct ConnectionHistory {
+pub struct ConformanceConnectionHistory {
     /// Version of RPC-over-RDMA in the first message.
     pub version: Option<u32>,
     /// Grant in the last Reply to the client's Calls, and to the server's.
@@ -31,7 +31,7 @@ pub struct ConnectionHistory {
     /// `true` if a message had a form of RFC 5666 that RFC 8166 removed.
     pub is_rfc5666: bool,
     /// Use of the connection for callbacks.
-    pub backchannel: Backchannel,
+    pub backchannel: ConnectionBackchannelBinding,
     /// `true` after a Call of NFS version 4.
     pub has_nfs4: bool,
     /// Nanoseconds during which all granted credits were in use.
@@ -60,7 +60,7 @@ const BINDING_OPERATIONS: OperationSet =
 
 /// Use of a connection for callbacks by sessions. RFC 8881 section 2.10.3.1.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Backchannel {
+pub struct ConnectionBackchannelBinding {
     /// `true` if a session has bound the connection to its backchannel.
     pub is_bound: bool,
     /// ca_maxrequestsize in bytes of the backchannel of the last session that was created on the connection and bound
@@ -70,7 +70,7 @@ pub struct Backchannel {
     pub is_uncertain: bool,
 }
 
-impl Backchannel {
+impl ConnectionBackchannelBinding {
     /// Updates the state after a Transaction.
     fn update(&mut self, view: &ConformanceTransaction<'_>) {
         if view.transaction.direction == CallDirection::Reverse {
@@ -110,7 +110,7 @@ pub(crate) struct ConnectionHistoryUpdate {
     is_rfc5666: bool,
     is_nfs4: bool,
     /// Use of the connection for callbacks after the Transaction.
-    backchannel: Backchannel,
+    backchannel: ConnectionBackchannelBinding,
 }
 
 impl ConnectionHistoryUpdate {
@@ -122,10 +122,10 @@ impl ConnectionHistoryUpdate {
     }
 }
 
-/// Maximum number of XIDs in [`ConnectionHistory::refused_xids`].
+/// Maximum number of XIDs in [`ConformanceConnectionHistory::refused_xids`].
 const MAX_REFUSED: usize = 16;
 
-impl ConnectionHistory {
+impl ConformanceConnectionHistory {
     /// Returns the grant in the last Reply to Calls in this direction.
     pub fn last_grant(&self, direction: CallDirection) -> Option<u32> {
         self.last_grants[usize::from(direction == CallDirection::Reverse)]
@@ -190,19 +190,19 @@ type HostPair = (Address, Address, VirtualNetwork);
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHistories {
     /// `None` while a history is taken.
-    histories: FxHashMap<u64, Option<Box<ConnectionHistory>>>,
+    histories: FxHashMap<u64, Option<Box<ConformanceConnectionHistory>>>,
     /// Inline thresholds of the newest connection between two hosts.
     thresholds: FxHashMap<HostPair, (u32, u32)>,
 }
 
 impl ConnectionHistories {
     /// Returns the history of a connection, if it has one.
-    pub(crate) fn get(&self, number: u64) -> Option<&ConnectionHistory> {
+    pub(crate) fn get(&self, number: u64) -> Option<&ConformanceConnectionHistory> {
         self.histories.get(&number)?.as_deref()
     }
 
     /// Removes and returns the history of the connection of a Transaction before it. Put it back, updated.
-    pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConnectionHistory> {
+    pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConformanceConnectionHistory> {
         let ConnectionIdentity { number, client, server, tenant, .. } = transaction.connection;
         let mut history = self.histories.get_mut(&number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
@@ -218,7 +218,7 @@ impl ConnectionHistories {
     }
 
     /// Puts the history of a connection back.
-    pub(crate) fn put(&mut self, number: u64, history: Box<ConnectionHistory>) {
+    pub(crate) fn put(&mut self, number: u64, history: Box<ConformanceConnectionHistory>) {
         if let Some(taken) = self.histories.get_mut(&number) {
             *taken = Some(history);
             return;

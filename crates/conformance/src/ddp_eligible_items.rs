@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{DdpEligibleItem, Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{DdpEligibleItem, Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
@@ -45,7 +45,7 @@ impl DdpEligibleItems {
 #[derive(Default)]
 struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
 
-impl<'a> Observer<'a> for DdpEligibleItemCollector {
+impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
     const ENABLED: bool = false;
 
     fn enter(&mut self, _: &'static Field, _: usize) {}
@@ -74,7 +74,7 @@ impl ConformanceTransaction<'_> {
     /// Returns the bytes that the READDIR operations of the Call request.
     pub(crate) fn requested_entries_bytes(&self) -> u64 {
         let Some((procedure, mut cursor)) = self.arguments else { return 0 };
-        let observer = &mut NullObserver;
+        let observer = &mut NullFieldObserver;
         match procedure {
             Procedure::Compound => { self.operations.arguments.iter() }
                 .map(|operation| match operation {
@@ -95,7 +95,7 @@ impl ConformanceTransaction<'_> {
     /// bytes that a READ requests. `None` if the Call is not decoded to its end.
     pub fn eligible_reads(&self) -> Option<Vec<Option<u32>>> {
         let (procedure, mut cursor) = self.arguments?;
-        let observer = &mut NullObserver;
+        let observer = &mut NullFieldObserver;
         match procedure {
             Procedure::Compound => self.operations.has_all_arguments.then(|| {
                 let count = |operation: &Args<'_>| match operation {

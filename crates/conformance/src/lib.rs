@@ -38,7 +38,8 @@ pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
 pub use message_view::ConformanceMessage;
 pub use offered_memory::OfferedMemoryOverlap;
 pub use rule::{
-    FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation, find_rule,
+    FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
+    find_rule,
 };
 pub use rule_subjects::RuleSubject;
 pub use rules::RULES;

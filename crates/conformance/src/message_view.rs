@@ -4,12 +4,12 @@ use std::ops::Deref;
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListState, EndpointRole, RpcMessageKind, RpcRdmaHeaderWords,
+    CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind, RpcRdmaHeaderWords,
 };
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
+use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
@@ -49,7 +49,7 @@ impl<'t> ConformanceMessage<'t> {
 
     /// Returns `true` if the chunk lists are complete in the capture.
     pub fn has_complete_lists(&self) -> bool {
-        self.record.chunk_lists() == Some(ChunkListState::Complete)
+        self.record.chunk_lists() == Some(ChunkListCompleteness::Complete)
     }
 
     /// Returns `true` if all bytes of the message were captured.
@@ -98,12 +98,12 @@ impl<'t> ConformanceMessage<'t> {
     pub(crate) fn evidence(&self, transaction: JudgementEvidenceSet) -> JudgementEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(JudgementEvidenceSet::of(&[JudgementEvidence::MessageKind]));
+            && transaction.provides(JudgementEvidenceSet::of(&[RequiredJudgementEvidence::MessageKind]));
         transaction
-            .without(JudgementEvidence::ChunkLists)
-            .without(JudgementEvidence::WholeMessage)
-            .with(JudgementEvidence::ChunkLists, has_lists)
-            .with(JudgementEvidence::WholeMessage, self.is_whole())
+            .without(RequiredJudgementEvidence::ChunkLists)
+            .without(RequiredJudgementEvidence::WholeMessage)
+            .with(RequiredJudgementEvidence::ChunkLists, has_lists)
+            .with(RequiredJudgementEvidence::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::connection_history::ConnectionHistory;
+use crate::connection_history::ConformanceConnectionHistory;
 
 /// Maximum number of Replies. Beyond it, all are forgotten.
 const MAX_REPLIES: usize = 4096;
@@ -41,12 +41,12 @@ pub struct OrphanReply {
 
 /// Replies whose Calls may be on other connections.
 #[derive(Debug, Default)]
-pub(crate) struct OrphanReplies(FxHashMap<CallIdentity, OrphanReply>);
+pub(crate) struct MisroutedReplies(FxHashMap<CallIdentity, OrphanReply>);
 
-impl OrphanReplies {
+impl MisroutedReplies {
     /// Records a Transaction that has only a Reply, unless its Call may be missing from the capture. `history` is that
     /// of its connection before it.
-    pub(crate) fn record(&mut self, transaction: &Transaction, history: &ConnectionHistory) {
+    pub(crate) fn record(&mut self, transaction: &Transaction, history: &ConformanceConnectionHistory) {
         let losses = transaction.credit_use.losses;
         let (None, Some(reply), Some(_)) = (&transaction.call, &transaction.reply, &transaction.set_up)
         else {
@@ -68,7 +68,7 @@ impl OrphanReplies {
     pub(crate) fn reply_to<'h>(
         &self,
         transaction: &Transaction,
-        history: impl FnOnce(u64) -> Option<&'h ConnectionHistory>,
+        history: impl FnOnce(u64) -> Option<&'h ConformanceConnectionHistory>,
     ) -> Option<OrphanReply> {
         let (Some(call), None) = (&transaction.call, &transaction.reply) else { return None };
         let orphan = self.0.get(&identity(transaction)).copied()?;

@@ -1,6 +1,6 @@
 //! READs and WRITEs of NFSv3 and NFSv4.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{Args, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -9,7 +9,7 @@ use crate::compound_operations::CompoundOperations;
 
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileAccess {
+pub struct SuccessfulReadWrite {
     /// `true` for a WRITE.
     pub is_write: bool,
     /// Bytes to read or write.
@@ -20,7 +20,7 @@ pub struct FileAccess {
     pub stability: [u32; 2],
 }
 
-impl FileAccess {
+impl SuccessfulReadWrite {
     fn read(asked_bytes: u32, done_bytes: u32) -> Self {
         Self { is_write: false, asked_bytes, done_bytes, stability: [0; 2] }
     }
@@ -38,8 +38,8 @@ impl FileAccess {
         if !matches!(procedure, v3::Procedure::READ | v3::Procedure::WRITE) {
             return None;
         }
-        let call = v3::Args::decode(procedure, &mut arguments, &mut NullObserver).ok()?;
-        let reply = v3::Results::decode(procedure, &mut results, &mut NullObserver).ok()?;
+        let call = v3::Args::decode(procedure, &mut arguments, &mut NullFieldObserver).ok()?;
+        let reply = v3::Results::decode(procedure, &mut results, &mut NullFieldObserver).ok()?;
         match (call, reply) {
             (v3::Args::READ(asked), v3::Results::READ(done)) => {
                 done.ok().map(|done| Self::read(asked.count, done.count))

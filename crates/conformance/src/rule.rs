@@ -34,7 +34,7 @@ impl Severity {
 
 /// Evidence that a rule needs. Without it, the rule is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum JudgementEvidence {
+pub enum RequiredJudgementEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
     /// Both the Call and the Reply.
@@ -61,18 +61,18 @@ pub(crate) struct JudgementEvidenceSet(u8);
 impl JudgementEvidenceSet {
     /// Adds evidence if it is provided.
     #[must_use]
-    pub(crate) fn with(self, evidence: JudgementEvidence, is_provided: bool) -> Self {
+    pub(crate) fn with(self, evidence: RequiredJudgementEvidence, is_provided: bool) -> Self {
         Self(self.0 | u8::from(is_provided) << evidence as u8)
     }
 
     /// Returns the set without this evidence.
     #[must_use]
-    pub(crate) fn without(self, evidence: JudgementEvidence) -> Self {
+    pub(crate) fn without(self, evidence: RequiredJudgementEvidence) -> Self {
         Self(self.0 & !(1 << evidence as u8))
     }
 
     /// Returns the set of these.
-    pub(crate) fn of(evidence: &[JudgementEvidence]) -> Self {
+    pub(crate) fn of(evidence: &[RequiredJudgementEvidence]) -> Self {
         evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
     }
 
@@ -82,7 +82,7 @@ impl JudgementEvidenceSet {
     }
 }
 
-impl JudgementEvidence {
+impl RequiredJudgementEvidence {
     /// Returns the description in output.
     pub fn description(self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ pub struct Rule {
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
     pub subjects: &'static [RuleSubject],
     /// Evidence without which the rule is not judged.
-    pub needs: &'static [JudgementEvidence],
+    pub needs: &'static [RequiredJudgementEvidence],
     /// Number of findings.
     pub scope: FindingGranularity,
     /// Judgement.

@@ -69,24 +69,24 @@ impl<F> PreparedRule<F> {
 
 /// Verdict that a plan has for all its messages or Transactions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RulePlanVerdict {
+pub(crate) enum UniformRuleVerdict {
     Kept,
     Unknown,
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type Properties = (RuleSubjectSet, JudgementEvidenceSet);
+pub(crate) type RulePlanKey = (RuleSubjectSet, JudgementEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
 pub(crate) struct RulePlans<F: 'static> {
     rules: &'static LazyLock<Vec<PreparedRule<F>>>,
-    plans: FxHashMap<Properties, RulePlan<F>>,
+    plans: FxHashMap<RulePlanKey, MessageClassRulePlan<F>>,
 }
 
 /// Rules for messages or Transactions with the same properties.
 #[derive(Debug)]
-struct RulePlan<F> {
+struct MessageClassRulePlan<F> {
     /// Rules that are judged.
     judged: Arc<[PreparedRule<F>]>,
     /// Indices in [`RULES`] of the rules that are kept.
@@ -108,8 +108,8 @@ impl<F: Copy> RulePlans<F> {
     #[inline]
     pub(crate) fn applicable(
         &mut self,
-        properties: Properties,
-        count: impl FnMut(usize, RulePlanVerdict, u64),
+        properties: RulePlanKey,
+        count: impl FnMut(usize, UniformRuleVerdict, u64),
     ) -> Arc<[PreparedRule<F>]> {
         if let Some(plan) = self.plans.get_mut(&properties) {
             plan.uses += 1;
@@ -121,8 +121,8 @@ impl<F: Copy> RulePlans<F> {
     #[cold]
     fn add(
         &mut self,
-        properties: Properties,
-        count: impl FnMut(usize, RulePlanVerdict, u64),
+        properties: RulePlanKey,
+        count: impl FnMut(usize, UniformRuleVerdict, u64),
     ) -> Arc<[PreparedRule<F>]> {
         if self.plans.len() >= MAX_PLANS {
             self.for_each_count(count);
@@ -137,16 +137,19 @@ impl<F: Copy> RulePlans<F> {
         let judged: Arc<[PreparedRule<F>]> = judged.into_iter().copied().collect();
         let indices = |rules: Vec<&PreparedRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
         let (kept, not_judged) = (indices(kept), indices(missing));
-        self.plans.insert(properties, RulePlan { judged: Arc::clone(&judged), kept, not_judged, uses: 1 });
+        self.plans.insert(
+            properties,
+            MessageClassRulePlan { judged: Arc::clone(&judged), kept, not_judged, uses: 1 },
+        );
         judged
     }
 
     /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
     /// verdict and the number of uses.
-    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, RulePlanVerdict, u64)) {
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, UniformRuleVerdict, u64)) {
         for plan in self.plans.values() {
-            plan.kept.iter().for_each(|at| count(*at, RulePlanVerdict::Kept, plan.uses));
-            plan.not_judged.iter().for_each(|at| count(*at, RulePlanVerdict::Unknown, plan.uses));
+            plan.kept.iter().for_each(|at| count(*at, UniformRuleVerdict::Kept, plan.uses));
+            plan.not_judged.iter().for_each(|at| count(*at, UniformRuleVerdict::Unknown, plan.uses));
         }
     }
 
@@ -154,7 +157,7 @@ impl<F: Copy> RulePlans<F> {
     /// that it keeps rules without their suspects.
     pub(crate) fn assert_subjects(
         &self,
-        (subjects, evidence): Properties,
+        (subjects, evidence): RulePlanKey,
         judge: impl Fn(F) -> Option<RuleVerdict>,
     ) {
         if cfg!(debug_assertions) {

@@ -47,7 +47,7 @@ pub enum RuleSubject {
     /// The Transaction is the first of NFS version 4 on its connection.
     FirstOfNfs4,
     /// The Transaction has a READ or a WRITE that succeeded.
-    FileAccess,
+    SuccessfulReadWrite,
     /// The COMPOUND or CB_COMPOUND has the sequence ID of the last use of its slot.
     RepeatedSequence,
     /// The COMPOUND has minor version 0.

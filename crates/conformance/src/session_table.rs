@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::compound_operations::{CompoundOperations, OperationSet, OperationsDigest};
 use crate::sequence_operations::SessionChannelKind;
-use crate::waiting_calls::WaitingCalls;
+use crate::waiting_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;
@@ -64,7 +64,7 @@ fn hosts_of(connection: &ConnectionIdentity) -> HostPair {
 
 /// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ChannelLossSnapshot {
+struct SessionChannelLossSnapshot {
     /// Connection number.
     connection: u64,
     /// Losses on the connection.
@@ -99,7 +99,7 @@ pub struct LastSessionSlotUse {
     pub arguments: Option<OperationsDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
-    certain: ChannelLossSnapshot,
+    certain: SessionChannelLossSnapshot,
     /// Number of the Call on its connection.
     call_number: u64,
     /// `true` if the Call may have been sent after a Reply that was captured later.
@@ -168,7 +168,7 @@ struct SessionChannel {
     /// Lower one of sr_highest_slotid and sr_target_highest_slotid, or of their csr counterparts, in the last results.
     highest_retained_slot: u32,
     target: Option<TargetHighestSlot>,
-    created: ChannelLossSnapshot,
+    created: SessionChannelLossSnapshot,
     /// First frame of the Call of CREATE_SESSION.
     created_frame: Option<FrameNumber>,
     /// Hosts of the connection of CREATE_SESSION.
@@ -189,7 +189,7 @@ struct SessionChannel {
 struct AsynchronousCopy {
     stateid: [u8; 12],
     is_reported: bool,
-    started: ChannelLossSnapshot,
+    started: SessionChannelLossSnapshot,
 }
 
 /// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
@@ -214,7 +214,11 @@ impl SessionChannel {
             highest_granted_slot: limits.max_requests.saturating_sub(1),
             highest_retained_slot: limits.max_requests.saturating_sub(1),
             target: None,
-            created: ChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps: 0 },
+            created: SessionChannelLossSnapshot {
+                connection,
+                losses: transaction.credit_use.losses,
+                gaps: 0,
+            },
             created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
             hosts: hosts_of(&transaction.connection),
             has_other_hosts: false,
@@ -225,11 +229,11 @@ impl SessionChannel {
         }
     }
 
-    fn certain_point(&self, transaction: &Transaction) -> ChannelLossSnapshot {
+    fn certain_point(&self, transaction: &Transaction) -> SessionChannelLossSnapshot {
         let connection = transaction.connection.number;
         // Uses on another connection are not in a certain order with those on this one.
         let gaps = self.gaps + u64::from(connection != self.connection);
-        ChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps }
+        SessionChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps }
     }
 
     /// Returns `true` if another connection than that of the Transaction may have used the session after this frame.
@@ -252,7 +256,7 @@ type ChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
     channels: FxHashMap<ChannelKey, SessionChannel>,
-    waiting_calls: WaitingCalls,
+    waiting_calls: CallsAwaitingReply,
 }
 
 impl SessionTable {
@@ -505,7 +509,7 @@ impl SessionTable {
             arguments: operations.arguments_digest,
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
-            certain: ChannelLossSnapshot { losses: transaction.credit_use.losses_before, ..certain },
+            certain: SessionChannelLossSnapshot { losses: transaction.credit_use.losses_before, ..certain },
             call_number: transaction.credit_use.call_number,
             may_follow_reply: transaction.credit_use.may_follow_reply,
         };

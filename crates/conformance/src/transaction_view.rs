@@ -15,13 +15,13 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
 use crate::compound_operations::{CompoundOperations, OperationSet};
-use crate::connection_history::ConnectionHistory;
+use crate::connection_history::ConformanceConnectionHistory;
 use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
 use crate::offered_memory::OfferedMemoryOverlap;
 use crate::orphan_replies::OrphanReply;
-use crate::read_write_operations::FileAccess;
-use crate::rule::{JudgementEvidence, JudgementEvidenceSet};
+use crate::read_write_operations::SuccessfulReadWrite;
+use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{EndedSessionCopies, LastSessionSlotUse, SessionTable, SlotHistory};
 use crate::unanswered_call_chunks::ResultChunkSegments;
@@ -64,7 +64,7 @@ pub struct ConformanceTransaction<'t> {
     /// Program, procedure and result.
     pub summary: &'t RpcSummary,
     /// Facts from earlier messages of the connection.
-    pub connection: &'t ConnectionHistory,
+    pub connection: &'t ConformanceConnectionHistory,
     /// Reply to the Call on another connection.
     pub reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
@@ -74,7 +74,7 @@ pub struct ConformanceTransaction<'t> {
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
     pub operations: &'t CompoundOperations<'t>,
     headers: &'t TransactionRpcRdmaHeaders<'t>,
-    file_accesses: OnceCell<Vec<FileAccess>>,
+    file_accesses: OnceCell<Vec<SuccessfulReadWrite>>,
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<OfferedMemoryOverlap>,
     /// Memory for results of the Call that this one repeats on another connection, if it is known.
@@ -97,7 +97,7 @@ impl<'t> ConformanceTransaction<'t> {
         messages: &'t TransactionMessages<'a>,
         summary: &'t RpcSummary,
         (headers, operations): (&'t TransactionRpcRdmaHeaders<'t>, &'t CompoundOperations<'t>),
-        connection: &'t ConnectionHistory,
+        connection: &'t ConformanceConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
         let (arguments, results) =
@@ -124,9 +124,10 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the READs and WRITEs that succeeded.
-    pub fn file_accesses(&self) -> &[FileAccess] {
-        self.file_accesses
-            .get_or_init(|| FileAccess::of_transaction(self.arguments, self.results, self.operations))
+    pub fn file_accesses(&self) -> &[SuccessfulReadWrite] {
+        self.file_accesses.get_or_init(|| {
+            SuccessfulReadWrite::of_transaction(self.arguments, self.results, self.operations)
+        })
     }
 
     /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
@@ -328,7 +329,7 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RuleSubject::NullProcedure, summary.procedure == Some(0))
             .with(RuleSubject::RepeatedCall, transaction.retry_of.is_some())
             .with(RuleSubject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(RuleSubject::FileAccess, self.has_file_access())
+            .with(RuleSubject::SuccessfulReadWrite, self.has_file_access())
             .with(RuleSubject::RepeatedSequence, self.is_repeated_sequence())
             .with(RuleSubject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
             .with(RuleSubject::CreateSession, operations.has_any(CREATE_SESSION))
@@ -365,14 +366,14 @@ impl<'t> ConformanceTransaction<'t> {
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
         JudgementEvidenceSet::default()
             .with(
-                JudgementEvidence::SetUp,
+                RequiredJudgementEvidence::SetUp,
                 self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
             )
-            .with(JudgementEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
-            .with(JudgementEvidence::ChunkLists, has_lists)
-            .with(JudgementEvidence::NoLoss, self.transaction.credit_use.is_exact)
-            .with(JudgementEvidence::MessageKind, are_kinds_known)
-            .with(JudgementEvidence::WholeMessage, is_whole)
-            .with(JudgementEvidence::Session, has_session)
+            .with(RequiredJudgementEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(RequiredJudgementEvidence::ChunkLists, has_lists)
+            .with(RequiredJudgementEvidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(RequiredJudgementEvidence::MessageKind, are_kinds_known)
+            .with(RequiredJudgementEvidence::WholeMessage, is_whole)
+            .with(RequiredJudgementEvidence::Session, has_session)
     }
 }

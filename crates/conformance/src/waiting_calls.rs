@@ -50,9 +50,9 @@ impl ConnectionCalls {
 
 /// Calls in each direction of each connection.
 #[derive(Debug, Default)]
-pub(crate) struct WaitingCalls(FxHashMap<(u64, CallDirection), ConnectionCalls>);
+pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), ConnectionCalls>);
 
-impl WaitingCalls {
+impl CallsAwaitingReply {
     /// Records that the Call of a Transaction is judged.
     pub(crate) fn record(&mut self, transaction: &Transaction) {
         let number = transaction.credit_use.call_number;

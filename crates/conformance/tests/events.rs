@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
-use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, TransportEvent};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
@@ -28,14 +28,16 @@ fn captures() -> Vec<PathBuf> {
 
 fn name(event: &TransportEvent) -> Option<&'static str> {
     Some(match event.kind {
-        TransportEventKind::Nak(code) => ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?,
-        TransportEventKind::ReceiverNotReady { .. } => "rnr nak",
-        TransportEventKind::Retransmission => "retransmission",
-        TransportEventKind::RepeatedReadRequest => "repeated read",
-        TransportEventKind::SequenceGap => "gap",
-        TransportEventKind::CongestionNotification => "cnp",
-        TransportEventKind::CongestionExperienced => "congestion experienced",
-        TransportEventKind::ZeroWindow => "zero window",
+        CapturedTransportEventKind::Nak(code) => {
+            ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?
+        }
+        CapturedTransportEventKind::ReceiverNotReady { .. } => "rnr nak",
+        CapturedTransportEventKind::Retransmission => "retransmission",
+        CapturedTransportEventKind::RepeatedReadRequest => "repeated read",
+        CapturedTransportEventKind::SequenceGap => "gap",
+        CapturedTransportEventKind::CongestionNotification => "cnp",
+        CapturedTransportEventKind::CongestionExperienced => "congestion experienced",
+        CapturedTransportEventKind::ZeroWindow => "zero window",
         _ => return None,
     })
 }

@@ -26,7 +26,7 @@ use nfsrdma_rpc::rpcrdma_framing::{
 };
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
-    PayloadSource, RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    OutgoingPayloadSource, RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
     RpcTransport, RpcTransportError, SharedMemoryId, SubmitBusyReason, SubmitError, SubmitRefusal,
     SubmittedCallForm, TransportCall, TransportCredits, TransportEvent, TransportKind, TransportParams,
     TransportReply,
@@ -334,12 +334,12 @@ impl MockInFlightCall {
     ) -> Option<()> {
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                PayloadSource::Copied(bytes) => {
+                OutgoingPayloadSource::Copied(bytes) => {
                     let region = device.register(u32::try_from(bytes.len()).ok()?, MockMemoryAccess::Read)?;
                     device.bytes_mut(region.handle).copy_from_slice(bytes);
                     region
                 }
-                PayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadSource::Shared { store, offset: at, length } => {
                     device.register_stored(store, at, length)?
                 }
             };
@@ -383,8 +383,8 @@ fn put_message(
         encoder.raw(head);
         if !plan.is_read(index) {
             match payload.source {
-                PayloadSource::Copied(bytes) => encoder.append_padded(bytes),
-                PayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadSource::Copied(bytes) => encoder.append_padded(bytes),
+                OutgoingPayloadSource::Shared { store, offset: at, length } => {
                     encoder.append_padded(device.shared_bytes(store, at, length).unwrap_or_default());
                 }
             }
@@ -573,7 +573,7 @@ impl RpcTransport for MockTransport {
         }
         let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refused)?;
         for payload in call.payloads {
-            if let PayloadSource::Shared { store, offset: at, length } = payload.source {
+            if let OutgoingPayloadSource::Shared { store, offset: at, length } = payload.source {
                 self.device
                     .shared_bytes(store, at, length)
                     .ok_or(refused(SubmitRefusal::UnknownSharedMemory))?;

@@ -1,7 +1,7 @@
 //! The Responder side of RPC-over-RDMA: reads Calls and their chunks from exposed memory, lets the server execute them,
 //! and answers as RFC 8166 requires.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, VERSION, Versions, WriteChunk,
@@ -74,7 +74,7 @@ impl MockResponder {
     pub(super) fn injected_fault(call: &[u8], server: &mut MockServer) -> Option<MockTransportFault> {
         let liar = server.fault_injector.as_mut()?;
         let mut cursor = Cursor::new(call);
-        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let RdmaBody::Msg(lists) = &header.rdma_body else { return None };
         let mut chunks: Vec<ChunkedDataItem<'_>> = Vec::new();
         for read in lists.rdma_reads.iter().take(CHUNKS) {
@@ -99,7 +99,7 @@ impl MockResponder {
     ) -> MockCallOutcome {
         send.clear();
         let mut cursor = Cursor::new(call);
-        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver);
         // RFC 8166 section 4.5: a shorter message is discarded.
         let Some(xid) = call.first_chunk().filter(|_| call.len() >= SHORTEST_HEADER) else {
             return MockCallOutcome::Silent;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
     Args, Create3Args, Createhow3, Diropargs3, Mkdir3Args, Read3Args, Readdir3Args, Results, Sattr3,
@@ -52,7 +52,7 @@ fn call<T>(
     line.call(
         &ProcedureCall { program: Program::NFS, version: 3, number: number.0, ..*more },
         |encoder| args.encode(encoder),
-        |cursor| Ok::<_, XdrError>(read(&Results::decode(number, cursor, &mut NullObserver)?)),
+        |cursor| Ok::<_, XdrError>(read(&Results::decode(number, cursor, &mut NullFieldObserver)?)),
     )
 }
 
@@ -79,7 +79,7 @@ fn write(line: &mut RpcClient<'_>, file: &[u8], data: &[u8], shape: RequestedCal
         stable: StableHow::FILE_SYNC,
         data: Ddp::Chunk { length, bytes: None },
     });
-    let more = ProcedureCall { data: &[PayloadSource::Copied(data)], shape, ..plain(400) };
+    let more = ProcedureCall { data: &[OutgoingPayloadSource::Copied(data)], shape, ..plain(400) };
     call(line, &args, &more, |results| match results {
         Results::WRITE(StatusUnion::Ok(ok)) => ok.count,
         other => panic!("{other:?}"),
@@ -498,7 +498,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     transport.answer(connection, Xid(7), &answer).unwrap();
     let answers = transport.answers(connection);
     let mut cursor = Cursor::new(&answers[0]);
-    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     // Credits that the client grants for the reverse direction: section 5.2.
     assert_eq!((header.rdma_xid, header.rdma_credit, cursor.rest()), (Xid(7), 16, &answer[..]));
     expect!(transport, TransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(7)));
@@ -597,16 +597,20 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             stable: StableHow::UNSTABLE,
             data: Ddp::Chunk { length, bytes: None },
         });
-        let more =
-            ProcedureCall { data: &[PayloadSource::Shared { store, offset: at, length }], ..plain(400) };
+        let more = ProcedureCall {
+            data: &[OutgoingPayloadSource::Shared { store, offset: at, length }],
+            ..plain(400)
+        };
         call(&mut line, &args, &more, |results| {
             assert!(matches!(results, Results::WRITE(StatusUnion::Ok(_))))
         })
         .unwrap();
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
-    let beyond =
-        ProcedureCall { data: &[PayloadSource::Shared { store, offset: 99_999, length: 2 }], ..plain(400) };
+    let beyond = ProcedureCall {
+        data: &[OutgoingPayloadSource::Shared { store, offset: 99_999, length: 2 }],
+        ..plain(400)
+    };
     let args = Args::WRITE(Write3Args {
         file: Opaque(&file),
         offset: 0,
@@ -661,8 +665,8 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
             let lengths: Vec<_> = reply.payloads.items().iter().map(|item| item.length).collect();
             assert_eq!(lengths, returned);
             let mut cursor = reply.cursor();
-            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
-            let results = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+            let results = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
             let data: Vec<_> = results
                 .operations()
                 .filter_map(|results| match results.unwrap() {

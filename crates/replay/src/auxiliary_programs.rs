@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProcedure};
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
@@ -51,21 +51,21 @@ impl AuxiliaryPorts {
 
 /// The reason that an auxiliary program sent no Reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuxiliaryCallError {
+pub enum AuxiliaryProgramError {
     /// The program is not available, or it closed the connection.
     Absent(String),
     /// No Reply arrived within the timeout. The program is not called again.
     Silent(String),
 }
 
-impl fmt::Display for AuxiliaryCallError {
+impl fmt::Display for AuxiliaryProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Absent(why) | Self::Silent(why)) = self;
         f.write_str(why)
     }
 }
 
-impl From<RpcTransportError> for AuxiliaryCallError {
+impl From<RpcTransportError> for AuxiliaryProgramError {
     fn from(error: RpcTransportError) -> Self {
         match error.kind {
             RpcTransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
@@ -98,13 +98,13 @@ pub fn query_port_mapper(
     ports: AuxiliaryPorts,
     program: Program,
     version: u32,
-) -> Result<u16, AuxiliaryCallError> {
+) -> Result<u16, AuxiliaryProgramError> {
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
     let target = ConnectTarget { address, ..target.clone() };
-    let said = |error: AuxiliaryCallError| match error {
-        AuxiliaryCallError::Absent(why) => AuxiliaryCallError::Absent(format!("port mapper: {why}")),
-        AuxiliaryCallError::Silent(why) => AuxiliaryCallError::Silent(format!("port mapper: {why}")),
+    let said = |error: AuxiliaryProgramError| match error {
+        AuxiliaryProgramError::Absent(why) => AuxiliaryProgramError::Absent(format!("port mapper: {why}")),
+        AuxiliaryProgramError::Silent(why) => AuxiliaryProgramError::Silent(format!("port mapper: {why}")),
     };
     let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
@@ -114,7 +114,7 @@ pub fn query_port_mapper(
     let port = line.call(
         &ProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
         |encoder| v2::Args::GETPORT(mapping).encode(encoder),
-        |cursor| match v2::Results::decode(getport, cursor, &mut NullObserver)? {
+        |cursor| match v2::Results::decode(getport, cursor, &mut NullFieldObserver)? {
             v2::Results::GETPORT(port) => Ok(port.port),
             _ => Ok(0),
         },
@@ -122,12 +122,12 @@ pub fn query_port_mapper(
     let name = program.name().unwrap_or("that program");
     match port.map(u16::try_from) {
         Ok(Ok(port)) if port > 0 => Ok(port),
-        Ok(_) => Err(AuxiliaryCallError::Absent(format!("the port mapper knows no {name}"))),
+        Ok(_) => Err(AuxiliaryProgramError::Absent(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
-            Err(said(AuxiliaryCallError::Silent(format!("{address}: no Reply within {seconds} s"))))
+            Err(said(AuxiliaryProgramError::Silent(format!("{address}: no Reply within {seconds} s"))))
         }
-        Err(error) => Err(said(AuxiliaryCallError::Absent(error.to_string()))),
+        Err(error) => Err(said(AuxiliaryProgramError::Absent(error.to_string()))),
     }
 }
 
@@ -136,12 +136,12 @@ pub struct AuxiliaryRpcConnections {
     tcp: TcpTransport,
     target: ConnectTarget,
     configured_ports: AuxiliaryPorts,
-    ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryCallError>>,
+    ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryProgramError>>,
     lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
     /// Programs whose connection went away. They may have restarted, with another port.
     lost_programs: FxHashSet<(Program, u32)>,
     /// Ports from which no Reply arrived within the timeout.
-    unresponsive_ports: FxHashMap<u16, AuxiliaryCallError>,
+    unresponsive_ports: FxHashMap<u16, AuxiliaryProgramError>,
     last_xid: u32,
 }
 
@@ -187,8 +187,8 @@ impl AuxiliaryRpcConnections {
         AuxiliaryRpcConnection { connection, peer, .. }: AuxiliaryRpcConnection,
         call: &ContainedCall<'_>,
         heard: impl FnOnce(&TransportReply<'_>) -> T,
-    ) -> Result<T, AuxiliaryCallError> {
-        let absent = |why: &dyn fmt::Display| AuxiliaryCallError::Absent(why.to_string());
+    ) -> Result<T, AuxiliaryProgramError> {
+        let absent = |why: &dyn fmt::Display| AuxiliaryProgramError::Absent(why.to_string());
         let xid = call.call().xid;
         self.tcp.submit(connection, call.call()).map_err(|error| absent(&error))?;
         let deadline = Instant::now() + self.target.options.timeout;
@@ -206,7 +206,7 @@ impl AuxiliaryRpcConnections {
                         is_other
                     });
                     if gone == connection {
-                        return Err(AuxiliaryCallError::Absent(format!(
+                        return Err(AuxiliaryProgramError::Absent(format!(
                             "the connection went away: {reason}"
                         )));
                     }
@@ -217,7 +217,7 @@ impl AuxiliaryRpcConnections {
         self.tcp.disconnect(connection);
         self.lanes.retain(|_, lane| lane.connection != connection);
         let why = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
-        Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryCallError::Silent(why)).clone())
+        Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(why)).clone())
     }
 
     /// Returns `true` if the connection to a program went away.
@@ -235,7 +235,7 @@ impl AuxiliaryRpcConnections {
         &mut self,
         client: u32,
         program: (Program, u32),
-    ) -> Result<AuxiliaryRpcConnection, AuxiliaryCallError> {
+    ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
         if !self.is_lost(program) {
             return self.open(client, program);
         }
@@ -243,7 +243,9 @@ impl AuxiliaryRpcConnections {
         let lane = loop {
             self.ports.remove(&program);
             match self.open(client, program) {
-                Err(AuxiliaryCallError::Absent(_)) if Instant::now() < deadline => thread::sleep(RETRY_DELAY),
+                Err(AuxiliaryProgramError::Absent(_)) if Instant::now() < deadline => {
+                    thread::sleep(RETRY_DELAY)
+                }
                 lane => break lane,
             }
         };
@@ -255,12 +257,12 @@ impl AuxiliaryRpcConnections {
         &mut self,
         client: u32,
         (program, version): (Program, u32),
-    ) -> Result<AuxiliaryRpcConnection, AuxiliaryCallError> {
+    ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
         if let Some(lane) = self.lanes.get(&(client, program, version)) {
             return Ok(*lane);
         }
         if self.lanes.len() >= MAX_CONNECTIONS {
-            return Err(AuxiliaryCallError::Absent("too many connections".into()));
+            return Err(AuxiliaryProgramError::Absent("too many connections".into()));
         }
         let port = match (program, self.configured_ports.mount) {
             (Program::PORTMAP, _) => self.configured_ports.port_mapper(),
@@ -281,7 +283,7 @@ impl AuxiliaryRpcConnections {
     }
 
     /// Returns the port of a program from the cache or the port mapper.
-    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, AuxiliaryCallError> {
+    fn port_of_program(&mut self, program: Program, version: u32) -> Result<u16, AuxiliaryProgramError> {
         let port_mapper = self.configured_ports.port_mapper();
         if let Some(known) = self.ports.get(&(program, version)) {
             return known.clone();
@@ -296,8 +298,8 @@ impl AuxiliaryRpcConnections {
     }
 
     /// Records a port that did not respond in time.
-    fn record_unresponsive_port(&mut self, port: u16, why: AuxiliaryCallError) -> AuxiliaryCallError {
-        if let AuxiliaryCallError::Silent(_) = why {
+    fn record_unresponsive_port(&mut self, port: u16, why: AuxiliaryProgramError) -> AuxiliaryProgramError {
+        if let AuxiliaryProgramError::Silent(_) = why {
             self.unresponsive_ports.insert(port, why.clone());
         }
         why
@@ -308,7 +310,7 @@ impl AuxiliaryRpcConnections {
 /// other Call. The [containment check](super::containment) of the finished Call decides if the path is allowed.
 pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
     let header = message.get(..cursor.at())?;
     let procedure = MountProcedure(call.proc);
@@ -318,7 +320,7 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     };
     let mut encoder = Encoder::new();
     encoder.raw(header);
-    match Mount::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+    match Mount::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
         Mount::MNT(args) if is_absolute(args.dirpath.0) => {
             let path = below(args.dirpath.0);
             Mount::MNT(DirpathArgs { dirpath: Text(&path) }).encode(&mut encoder);

@@ -52,15 +52,15 @@ pub struct DdpEligibleArgument<'a> {
     /// in [`ReducedDataItem`](nfsrdma_dissectors::xdr::ReducedDataItem).
     pub position: u32,
     /// The location of the content.
-    pub source: PayloadSource<'a>,
+    pub source: OutgoingPayloadSource<'a>,
 }
 
 impl DdpEligibleArgument<'_> {
     /// Returns the length of the content in bytes, without XDR padding.
     pub fn length(&self) -> usize {
         match self.source {
-            PayloadSource::Copied(bytes) => bytes.len(),
-            PayloadSource::Shared { length, .. } => length as usize,
+            OutgoingPayloadSource::Copied(bytes) => bytes.len(),
+            OutgoingPayloadSource::Shared { length, .. } => length as usize,
         }
     }
 
@@ -72,7 +72,7 @@ impl DdpEligibleArgument<'_> {
 
 /// The location of a payload's content.
 #[derive(Clone, Copy, Debug)]
-pub enum PayloadSource<'a> {
+pub enum OutgoingPayloadSource<'a> {
     /// Borrowed memory: the transport copies it before `submit` returns.
     Copied(&'a [u8]),
     /// Memory that the transport [shares](super::RpcTransport::share): sent in place, or fetched from it by the server.

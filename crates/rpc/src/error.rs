@@ -50,7 +50,7 @@ pub enum RpcTransportErrorKind {
 
 /// The party at fault, which determines the exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransportBlame {
+pub enum TransportErrorResponsibility {
     /// The server or the transport is unreachable: exit code 4.
     Unreachable,
     /// The program itself violated the protocol: exit code 6.
@@ -64,13 +64,13 @@ impl RpcTransportError {
     }
 
     /// Returns the party at fault.
-    pub fn blame(&self) -> TransportBlame {
+    pub fn blame(&self) -> TransportErrorResponsibility {
         match self.kind {
             RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Memory)) => {
-                TransportBlame::Unreachable
+                TransportErrorResponsibility::Unreachable
             }
-            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportBlame::Program,
-            _ => TransportBlame::Unreachable,
+            RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportErrorResponsibility::Program,
+            _ => TransportErrorResponsibility::Unreachable,
         }
     }
 }
@@ -213,21 +213,21 @@ mod tests {
             error.to_string(),
             "nas (192.0.2.1:20049): connection timed out after 5 s; check address, port and firewalls"
         );
-        assert_eq!(error.blame(), TransportBlame::Unreachable);
+        assert_eq!(error.blame(), TransportErrorResponsibility::Unreachable);
     }
 
     #[test]
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
         assert_eq!(
             RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Xid)).blame(),
-            TransportBlame::Program
+            TransportErrorResponsibility::Program
         );
         let memory = RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Memory));
-        assert_eq!(memory.blame(), TransportBlame::Unreachable, "the limit of this machine");
+        assert_eq!(memory.blame(), TransportErrorResponsibility::Unreachable, "the limit of this machine");
         assert!(memory.to_string().contains("ulimit -l"), "{memory}");
         assert_eq!(
             RpcTransportError::from(SubmitError::Busy(SubmitBusyReason::Credits)).blame(),
-            TransportBlame::Unreachable
+            TransportErrorResponsibility::Unreachable
         );
     }
 }

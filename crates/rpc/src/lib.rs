@@ -46,7 +46,7 @@
 //!   header is discarded (RFC 8166 section 4.5) and reported as an event; its Call stays in flight.
 //! - Memory that a Call exposes is not reused until its Reply has arrived or the connection is gone, even if nobody
 //!   waits for the Reply any more (RFC 8166 section 4.4.1).
-//! - After the first calls no call allocates, and payloads are not copied except for [`PayloadSource::Copied`].
+//! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadSource::Copied`].
 
 mod call;
 mod error;
@@ -70,14 +70,15 @@ use nfsrdma_dissectors::rpc::Xid;
 use url::UrlTransport;
 
 pub use call::{
-    CallTag, CapturedCallForm, DdpEligibleArgument, MessageForm, PayloadSource, ReplySizeLimits,
+    CallTag, CapturedCallForm, DdpEligibleArgument, MessageForm, OutgoingPayloadSource, ReplySizeLimits,
     RequestedCallForm, SubmittedCallForm, TransportCall,
 };
 pub use error::{
-    RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame,
+    RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
+    TransportErrorResponsibility,
 };
 pub use event::{
-    DisconnectReason, ForeignProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    DisconnectReason, NonRpcProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
     TransportEvent, TransportReply,
 };
 pub use params::{

@@ -218,7 +218,7 @@ pub struct LiveConnectionCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfsrdma_dissectors::field::NullObserver;
+    use nfsrdma_dissectors::field::NullFieldObserver;
 
     fn private(send_size: u8, receive_size: u8, remote_invalidation: bool) -> PrivateData {
         PrivateData { send_size, receive_size, remote_invalidation, ..PrivateData::DEFAULT }
@@ -239,10 +239,10 @@ mod tests {
         let mut filled = announced.to_vec();
         filled.resize(196, 0);
         for bytes in [&announced[..], &filled] {
-            let found = PrivateData::find(bytes, 0, &mut NullObserver);
+            let found = PrivateData::find(bytes, 0, &mut NullFieldObserver);
             assert_eq!(found, Some(private(3, 3, true)), "{} bytes", bytes.len());
         }
-        assert_eq!(PrivateData::find(&[0; 196], 0, &mut NullObserver), None);
+        assert_eq!(PrivateData::find(&[0; 196], 0, &mut NullFieldObserver), None);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    ConnectOptions, ConnectTarget, ConnectionId, RpcTransportError, RpcTransportErrorKind, TransportBlame,
+    ConnectOptions, ConnectTarget, ConnectionId, RpcTransportError, RpcTransportErrorKind,
+    TransportErrorResponsibility,
 };
 
 /// Timeout of the first attempt. Each attempt that times out doubles it.
@@ -70,7 +71,7 @@ impl ReconnectionAttempts {
         let options = ConnectOptions { timeout: self.attempt_timeout.min(left), ..target.options.clone() };
         match connect(&ConnectTarget { options, ..target.clone() }) {
             Ok(connection) => Ok(Some(connection)),
-            Err(error) if error.blame() != TransportBlame::Unreachable => Err(error),
+            Err(error) if error.blame() != TransportErrorResponsibility::Unreachable => Err(error),
             Err(error) => {
                 let is_timeout = matches!(error.kind, RpcTransportErrorKind::Timeout(_));
                 if since.elapsed() < self.timeout {

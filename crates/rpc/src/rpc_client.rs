@@ -7,9 +7,9 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::rpc::auth::{AuthBody, AuthNoneVerifier, AuthSys, Flavor, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls, UndecodedAuthBody};
 use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
     RpcReplyStatus, Verifier, Xid,
@@ -19,9 +19,10 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
-    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, PayloadSource,
+    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, OutgoingPayloadSource,
     ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportError,
-    SubmitBusyReason, SubmitError, SubmitRefusal, TransportBlame, TransportCall, TransportEvent,
+    SubmitBusyReason, SubmitError, SubmitRefusal, TransportCall, TransportErrorResponsibility,
+    TransportEvent,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
@@ -51,7 +52,7 @@ impl Default for AuthSysCredential {
 }
 
 /// An RPC client on one connection of a transport.
-pub struct RpcClient<'t, F = NoOutgoingCallCheck> {
+pub struct RpcClient<'t, F = PermissiveCallCheck> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
     pub connection: ConnectionId,
@@ -86,9 +87,9 @@ pub trait OutgoingCallCheck {
 
 /// The filter that lets every Call pass.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoOutgoingCallCheck;
+pub struct PermissiveCallCheck;
 
-impl OutgoingCallCheck for NoOutgoingCallCheck {
+impl OutgoingCallCheck for PermissiveCallCheck {
     type Refusal = Infallible;
 
     fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
@@ -108,7 +109,7 @@ pub struct ProcedureCall<'a> {
     /// The procedure number.
     pub number: u32,
     /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
-    pub data: &'a [PayloadSource<'a>],
+    pub data: &'a [OutgoingPayloadSource<'a>],
     /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
     pub max_result_bytes: u32,
     /// Maximum number of bytes of each DDP-eligible result.
@@ -164,11 +165,13 @@ impl RpcCallError {
     }
 
     /// Returns the party that is to blame.
-    pub fn blame(&self) -> TransportBlame {
+    pub fn blame(&self) -> TransportErrorResponsibility {
         match self {
-            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportBlame::Program,
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => {
+                TransportErrorResponsibility::Program
+            }
             Self::Transport(error) => error.blame(),
-            _ => TransportBlame::Unreachable,
+            _ => TransportErrorResponsibility::Unreachable,
         }
     }
 }
@@ -182,7 +185,7 @@ impl fmt::Display for RpcCallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
-            Self::Disconnected(reason @ DisconnectReason::ForeignProtocol(_)) => reason.fmt(f),
+            Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
@@ -225,7 +228,7 @@ impl<'t> RpcClient<'t> {
             timeout,
             last_latency: took,
             undecodable_replies: 0,
-            filter: NoOutgoingCallCheck,
+            filter: PermissiveCallCheck,
             target: None,
         }
     }
@@ -336,7 +339,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(error) => Err(error),
             };
             match &done {
-                Err(RpcCallError::Disconnected(DisconnectReason::ForeignProtocol(_))) => return done,
+                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcProtocol(_))) => return done,
                 Err(
                     RpcCallError::Disconnected(_)
                     | RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Closed)),
@@ -377,7 +380,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         self.call(
             &procedure,
             |encoder| v4::CompoundCall::new(head, operations).encode(encoder),
-            |cursor| results(&v4::CompoundReply::decode(cursor, &mut NullObserver)?),
+            |cursor| results(&v4::CompoundReply::decode(cursor, &mut NullFieldObserver)?),
         )
     }
 
@@ -391,8 +394,8 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         };
         match procedure.number {
             // NULL needs no credential: RFC 5531 section 12.1.
-            0 => Credential::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") }),
-            _ => Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
+            0 => Credential::Other(Flavor::AUTH_NONE, UndecodedAuthBody { body: Opaque(b"") }),
+            _ => Credential::Sys(rpc::auth::FlavorSpecificAuthBody::Known(sys)),
         }
     }
 
@@ -470,7 +473,7 @@ pub(crate) fn decode_reply<'a, T>(
     cursor: &mut Cursor<'a>,
     results: impl FnOnce(&Verifier<'a>, &mut Cursor<'a>) -> Result<T, xdr::XdrError>,
 ) -> Result<T, RpcCallError> {
-    let message = RpcMsg::decode(cursor, &mut NullObserver).map_err(RpcCallError::Unreadable)?;
+    let message = RpcMsg::decode(cursor, &mut NullFieldObserver).map_err(RpcCallError::Unreadable)?;
     let RpcMsgBody::Reply(reply) = &message.body else {
         let at = cursor.at();
         return Err(RpcCallError::Unreadable(xdr::XdrError::Invalid { at, what: "Reply", value: 0 }));

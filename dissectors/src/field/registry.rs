@@ -16,7 +16,7 @@ use super::{Field, FieldKind, FlagName};
 
 /// Layer that must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DecodeLayer {
+pub enum FieldDecodeLayer {
     /// The headers of a frame.
     #[default]
     Frame,
@@ -44,7 +44,7 @@ pub struct RegisteredField {
     /// Documentation of the structure; empty for a standalone field.
     pub structure: &'static str,
     /// Layer that reports the field.
-    pub layer: DecodeLayer,
+    pub layer: FieldDecodeLayer,
 }
 
 /// Collector of fields from the descriptions of structures.
@@ -54,12 +54,12 @@ pub struct FieldRegistry {
     /// Names of visited types, so that recursive types end.
     visited_types: FxHashSet<&'static str>,
     /// Layer of the fields added next.
-    layer: DecodeLayer,
+    layer: FieldDecodeLayer,
 }
 
 impl FieldRegistry {
     /// Sets the layer of the fields added next.
-    pub fn set_layer(&mut self, layer: DecodeLayer) -> &mut Self {
+    pub fn set_layer(&mut self, layer: FieldDecodeLayer) -> &mut Self {
         self.layer = layer;
         self
     }

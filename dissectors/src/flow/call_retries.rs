@@ -15,9 +15,9 @@ type CallHostPair = (VirtualNetwork, Address, Address);
 
 /// Hash of the RPC message of a Call: a repeated Call has the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CallHash(u64);
+pub(super) struct CallRetryHash(u64);
 
-impl CallHash {
+impl CallRetryHash {
     /// Returns the hash of the bytes of a Call.
     pub(super) fn new(call: &[u8]) -> Self {
         let mut hasher = FxHasher::default();
@@ -36,19 +36,19 @@ pub(super) enum EarlierCallCopy {
         /// Index of the Transaction.
         index: u64,
         /// Hash of the Call, which is gone.
-        hash: CallHash,
+        hash: CallRetryHash,
     },
 }
 
 /// Calls that may be repeated.
 #[derive(Debug)]
-pub(super) struct CallRetries {
+pub(super) struct CallRetryDetectionTable {
     calls: FxHashMap<(CallHostPair, Xid), EarlierCallCopy>,
     emitted_count: usize,
     max_emitted: usize,
 }
 
-impl CallRetries {
+impl CallRetryDetectionTable {
     /// Creates a table of at most `bound` Calls that were emitted unanswered.
     pub(super) fn new(bound: usize) -> Self {
         Self { calls: FxHashMap::default(), emitted_count: 0, max_emitted: bound }
@@ -92,7 +92,7 @@ impl CallRetries {
             sent.remove();
             return;
         };
-        sent.insert(EarlierCallCopy::Emitted { index, hash: CallHash::new(call) });
+        sent.insert(EarlierCallCopy::Emitted { index, hash: CallRetryHash::new(call) });
         self.emitted_count += 1;
         if self.emitted_count > self.max_emitted {
             self.calls.retain(|_, sent| matches!(sent, EarlierCallCopy::Pending(_)));

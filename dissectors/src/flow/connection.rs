@@ -21,10 +21,10 @@ use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
-use super::conversation::{MessageCredits, RpcConversation};
-use super::duplicate_frames::IpIdVariation;
+use super::conversation::{RpcConversation, Version2SendCredits};
+use super::duplicate_frames::VaryingIpIdDetector;
 use super::packet_order::PacketOrderTracker;
-use super::reliable_connection::{ObservedPathMtu, RequestPackets};
+use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::reorder_buffer::ReorderBuffer;
 use super::slab_limit;
 use super::transaction::{
@@ -34,7 +34,7 @@ use super::transport_event::TransportCheckCounts;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct QueuePairPath {
+pub(super) struct QueuePairFlowKey {
     /// Destination queue pair. Compared first because it differs most often.
     pub(super) qpn: Qpn,
     pub(super) tenant: VirtualNetwork,
@@ -59,11 +59,11 @@ pub(super) struct ConnectionEndpointState {
     tenant: VirtualNetwork,
     kind: EndpointKind,
     /// Requests that a queue pair sends in its own PSN sequence.
-    pub(super) requests: RequestPackets,
+    pub(super) requests: RequesterPacketState,
     /// PSN of its first request, from the set-up; `None` once a request was captured.
     pub(super) starting_psn: Option<Psn>,
     /// IPv4 identifications, which distinguish its packets.
-    pub(super) ip_id_variation: IpIdVariation,
+    pub(super) ip_id_variation: VaryingIpIdDetector,
     /// Order of its packets; `None` unless transport events are recorded.
     pub(super) packet_order: Option<Box<PacketOrderTracker>>,
 }
@@ -74,9 +74,9 @@ impl ConnectionEndpointState {
             address,
             tenant,
             kind: mouth,
-            requests: RequestPackets::default(),
+            requests: RequesterPacketState::default(),
             starting_psn: None,
-            ip_id_variation: IpIdVariation::default(),
+            ip_id_variation: VaryingIpIdDetector::default(),
             packet_order: None,
         }
     }
@@ -136,7 +136,7 @@ pub(super) struct ConnectionKey {
 
 /// Negotiated parameters of a connection, and whether it is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionState {
+pub struct ConnectionParametersSnapshot {
     /// Connection number, as in [`ConnectionIdentity::number`].
     pub number: u64,
     /// Parameters that both sides announced; `None` if the set-up was not seen, and without RDMA.
@@ -144,7 +144,7 @@ pub struct ConnectionState {
     /// Properties announced by the client and by the server in version 2; `None` for a side that announced none.
     pub properties: [Option<PeerProperties>; 2],
     /// Message credits of the client and of the server in version 2; zero messages sent in other versions.
-    pub message_credits: [MessageCredits; 2],
+    pub message_credits: [Version2SendCredits; 2],
     /// `true` if the end was seen: a FIN or RST in the TCP stream, a DREQ of the connection manager, or a REQ or REP
     /// for another connection on its queue pairs.
     pub is_ending: bool,
@@ -225,7 +225,7 @@ impl FlowConnection {
     }
 
     /// Returns the connection's state; `None` before it has a number.
-    pub(super) fn state(&self) -> Option<ConnectionState> {
+    pub(super) fn state(&self) -> Option<ConnectionParametersSnapshot> {
         let Self { number, is_ending, .. } = *self;
         let terms = self.parameters.as_deref().copied();
         let [a, b] = self.conversation.properties;
@@ -238,7 +238,13 @@ impl FlowConnection {
         if terms.is_none() {
             message_credits.iter_mut().for_each(|of| of.min_remaining = None);
         }
-        Some(ConnectionState { number: number?, parameters: terms, properties, message_credits, is_ending })
+        Some(ConnectionParametersSnapshot {
+            number: number?,
+            parameters: terms,
+            properties,
+            message_credits,
+            is_ending,
+        })
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
@@ -278,10 +284,10 @@ impl FlowConnection {
     }
 
     /// Returns the known paths of both directions, with the side that sends on each.
-    fn paths(&self) -> impl Iterator<Item = (QueuePairPath, ConnectionSide)> {
+    fn paths(&self) -> impl Iterator<Item = (QueuePairFlowKey, ConnectionSide)> {
         let path = |from: &ConnectionEndpointState, to: &ConnectionEndpointState| {
             let (source, destination) = (from.address, to.address);
-            to.qpn().map(|qpn| QueuePairPath { tenant: from.tenant, source, destination, qpn })
+            to.qpn().map(|qpn| QueuePairFlowKey { tenant: from.tenant, source, destination, qpn })
         };
         let from_a = path(&self.a, &self.b).map(|path| (path, ConnectionSide::A));
         let from_b = path(&self.b, &self.a).map(|path| (path, ConnectionSide::B));
@@ -291,7 +297,7 @@ impl FlowConnection {
 
 /// Memory of a connection and of its table entries, in bytes.
 const CONNECTION_BYTES: usize =
-    size_of::<FlowConnection>() + 4 * size_of::<(QueuePairPath, (usize, ConnectionSide))>();
+    size_of::<FlowConnection>() + 4 * size_of::<(QueuePairFlowKey, (usize, ConnectionSide))>();
 
 /// Maximum number of unpaired connections between two addresses that are checked for a packet, newest first. If one
 /// direction was not captured at all, every packet is checked.
@@ -302,7 +308,7 @@ const RECENT_LOOKUPS: usize = 16;
 
 /// Paths that were found recently, with their connections and the sides that send on them: one at each place.
 #[derive(Debug, Default)]
-struct ConnectionLookupCache([Option<(QueuePairPath, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
+struct ConnectionLookupCache([Option<(QueuePairFlowKey, (usize, ConnectionSide))>; RECENT_LOOKUPS]);
 
 impl ConnectionLookupCache {
     /// Returns the place of paths to a queue pair. Queue pairs are mostly numbered in sequence, and those of a
@@ -323,7 +329,7 @@ impl ConnectionLookupCache {
         is_on.then_some(*found)
     }
 
-    fn add(&mut self, path: QueuePairPath, found: (usize, ConnectionSide)) {
+    fn add(&mut self, path: QueuePairFlowKey, found: (usize, ConnectionSide)) {
         self.0[Self::place(path.qpn, &path.destination)] = Some((path, found));
     }
 
@@ -346,7 +352,7 @@ struct OpenConnections {
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
-    paths: FxHashMap<QueuePairPath, (usize, ConnectionSide)>,
+    paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSide)>,
     /// UDP connections by ports.
     udp_connections: FxHashMap<PortPair, usize>,
     /// Serial number of the last connection added.
@@ -400,7 +406,7 @@ impl ConnectionTable {
     }
 
     /// Returns the states of the connections that have a number.
-    pub(super) fn states(&self) -> impl Iterator<Item = ConnectionState> + '_ {
+    pub(super) fn states(&self) -> impl Iterator<Item = ConnectionParametersSnapshot> + '_ {
         self.slots.iter().filter_map(|(_, connection)| connection.state())
     }
 
@@ -462,7 +468,7 @@ impl ConnectionTable {
     #[inline]
     pub(super) fn find(
         &mut self,
-        path: QueuePairPath,
+        path: QueuePairFlowKey,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
     ) -> (usize, ConnectionSide, ConnectionLookup) {
@@ -480,7 +486,7 @@ impl ConnectionTable {
 
     fn find_unpaired(
         &mut self,
-        path: QueuePairPath,
+        path: QueuePairFlowKey,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
     ) -> (usize, ConnectionSide, ConnectionLookup) {
@@ -598,18 +604,18 @@ impl ConnectionTable {
     }
 
     /// Returns the connection whose packets use this path.
-    pub(super) fn key_by_path(&self, path: QueuePairPath) -> Option<ConnectionKey> {
+    pub(super) fn key_by_path(&self, path: QueuePairFlowKey) -> Option<ConnectionKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
     }
 
     /// Returns the connection of a path, and the side that sends on it.
-    pub(super) fn sender_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn sender_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSide)> {
         self.paths.get(&path).copied()
     }
 
     /// Returns the connection of a path if its end was seen, and the side that sends on it.
-    pub(super) fn ended_on_path(&self, path: QueuePairPath) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn ended_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSide)> {
         self.sender_on_path(path).filter(|(at, _)| self.get(*at).is_some_and(|known| known.is_ending))
     }
 
@@ -675,7 +681,7 @@ impl ConnectionTable {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        path: QueuePairPath,
+        path: QueuePairFlowKey,
         joined: Option<usize>,
     ) {
         self.lookups.clear();
@@ -714,7 +720,7 @@ impl ConnectionTable {
             path_mtu,
             is_new_request: is_anew,
         } = set_up;
-        let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairPath {
+        let paths = [(client, server), (server, client)].map(|(from, to)| QueuePairFlowKey {
             tenant: from.tenant,
             source: from.address,
             destination: to.address,

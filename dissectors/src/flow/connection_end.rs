@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::Flow;
-use super::connection::{ConnectionKey, ConnectionState};
+use super::connection::{ConnectionKey, ConnectionParametersSnapshot};
 
 /// Number of ending connections that each call of [`Flow::next_closed`] checks, in rotation.
 const MAX_CHECKED: usize = 4;
@@ -19,13 +19,13 @@ pub(super) struct ClosingConnections {
     /// Connections whose end was seen.
     ending_connections: VecDeque<ConnectionKey>,
     /// Closed connections, in the order of closing.
-    closed_connections: VecDeque<ConnectionState>,
+    closed_connections: VecDeque<ConnectionParametersSnapshot>,
 }
 
 impl Flow {
     /// Returns the next closed connection that has carried RPC, if
     /// [`FlowLimits::report_closed_connections`](super::FlowLimits::report_closed_connections) is set. All of its Transactions were emitted before.
-    pub fn next_closed(&mut self) -> Option<ConnectionState> {
+    pub fn next_closed(&mut self) -> Option<ConnectionParametersSnapshot> {
         for _ in 0..self.closing_connections.ending_connections.len().min(MAX_CHECKED) {
             let Some(key) = self.closing_connections.ending_connections.pop_front() else { break };
             // `note_closed` handles connections that were removed.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, VirtualNetwork};
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::fixed_header::PartialHeader;
 use crate::frame::CapturedSlice;
 use crate::frame::{FrameNumber, Timestamp};
@@ -14,7 +14,7 @@ use crate::infiniband::cm::{
     self, Attribute, CmMessage, CmRequestIpEndpoints, CommunicationId, PathMtu, PortSpace, ServiceId,
 };
 use crate::infiniband::{Psn, Qpn};
-use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
+use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
 pub const NFS_RDMA_PORT: Port = Port(20049);
@@ -52,9 +52,9 @@ pub struct NegotiatedParameters {
     /// RPC-over-RDMA private data of the server.
     pub server: SidePrivateData,
     /// Version and flags of the client's private data, of any version.
-    pub client_format: Option<PrivateDataFormat>,
+    pub client_format: Option<PrivateDataVersionFlags>,
     /// Version and flags of the server's private data, of any version.
-    pub server_format: Option<PrivateDataFormat>,
+    pub server_format: Option<PrivateDataVersionFlags>,
     /// RDMA Reads that the client can have in flight; `None` if it did not declare a number.
     pub client_reads: Option<RdmaReadResources>,
     /// RDMA Reads that the server can have in flight; `None` if it did not declare a number.
@@ -259,9 +259,9 @@ impl PendingSetUps {
         });
         let terms = NegotiatedParameters {
             service: ConnectedService::Id(service, ip),
-            client: SidePrivateData::find(private, &mut NullObserver),
+            client: SidePrivateData::find(private, &mut NullFieldObserver),
             server: SidePrivateData::Cut,
-            client_format: PrivateDataFormat::find(private.bytes),
+            client_format: PrivateDataVersionFlags::find(private.bytes),
             server_format: None,
             client_reads: reads,
             server_reads: None,
@@ -314,8 +314,8 @@ impl PendingSetUps {
             server: SetUpPeer { tenant, address: source, qpn },
             communication: (asker, own),
             parameters: NegotiatedParameters {
-                server: SidePrivateData::find(private, &mut NullObserver),
-                server_format: PrivateDataFormat::find(private.bytes),
+                server: SidePrivateData::find(private, &mut NullFieldObserver),
+                server_format: PrivateDataVersionFlags::find(private.bytes),
                 server_reads: reply.field(|reply| RdmaReadResources {
                     inbound: reply.responder_resources.into(),
                     outbound: reply.initiator_depth.into(),

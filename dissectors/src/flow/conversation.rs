@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 pub(super) use messages::{advertises_handle, may_start_call, reply_xid};
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::nfs::{self, LinkTextChunks, Procedure};
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
@@ -32,7 +32,7 @@ use crate::xdr::{Cursor, XdrError};
 use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::message_continuation::MessageContinuations;
+use super::message_continuation::PartialRpcMessageTable;
 use super::packet_delivery::RetransmissionStall;
 use super::reliable_connection::NoRdmaOperationReason;
 use super::statistics::{EvictedState, UndecodedReason};
@@ -41,14 +41,14 @@ use super::transaction::{
     Transaction,
 };
 use super::transaction_table::{
-    ChunkSegmentIndex, TransactionEntry, TransactionKey, TransactionState, TransactionTable,
+    ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey, TransactionState, TransactionTable,
 };
 use super::transport_event::{MemoryAccess, TransportCheckCounts, UnexpectedMessageReason};
 use super::transport_header::TransportHeaderSummary;
-use super::{FlowLimits, FlowStats, FrameKind, PacketMeta};
+use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::Credits;
-pub use credits::MessageCredits;
+pub use credits::Version2SendCredits;
 use invalid_memory_access::SuspectedAccesses;
 use read_depth::ReadDepths;
 use unexpected_messages::SuspectedMessages;
@@ -57,7 +57,7 @@ use unexpected_messages::SuspectedMessages;
 pub(super) struct ConversationContext<'a> {
     pub(super) connection: usize,
     pub(super) transaction_table: &'a mut TransactionTable,
-    pub(super) stats: &'a mut FlowStats,
+    pub(super) stats: &'a mut FlowDecodingStatistics,
     pub(super) limits: &'a FlowLimits,
     pub(super) packet_meta: &'a PacketMeta<'a>,
     /// `true` if messages come in an order that acknowledgements prove: a message comes after those that its sender had
@@ -67,7 +67,7 @@ pub(super) struct ConversationContext<'a> {
 
 impl ConversationContext<'_> {
     /// Counts an undecoded frame, unless it is a duplicate made by the capture.
-    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
+    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
     }
 }
@@ -86,7 +86,7 @@ enum CallXidState {
 
 /// A captured Call, to detect a Reply that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
-struct CallCaptureOrder {
+struct ReorderDetectionCall {
     key: TransactionKey,
     frame: FrameNumber,
     time: Timestamp,
@@ -94,7 +94,7 @@ struct CallCaptureOrder {
 
 /// The first frame of a captured Reply, to detect a Call that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
-struct ReplyCaptureOrder {
+struct ReplyFirstFrame {
     requester: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
@@ -116,9 +116,9 @@ pub(super) struct RpcConversation {
     /// Version 2 properties announced by side A and by side B; `None` before the first.
     pub(super) properties: [Option<PeerProperties>; 2],
     /// Message credits of side A and of side B in version 2.
-    pub(super) message_credits: [MessageCredits; 2],
+    pub(super) message_credits: [Version2SendCredits; 2],
     /// Messages in several Sends that are incomplete.
-    pub(super) continuations: MessageContinuations,
+    pub(super) continuations: PartialRpcMessageTable,
     /// `true` if a snap length cut the chunk lists of a message.
     pub(super) has_cut_lists: bool,
     /// Side that sent the first NFS, MOUNT or NFSACL Call.
@@ -151,11 +151,11 @@ pub(super) struct RpcConversation {
     /// Numbers of packets examined, if transport events are recorded.
     checks: Option<Box<TransportCheckCounts>>,
     /// The Calls captured last, in a ring.
-    last_calls: [Option<CallCaptureOrder>; MAX_CALLS_BEFORE_REPLY],
+    last_calls: [Option<ReorderDetectionCall>; MAX_CALLS_BEFORE_REPLY],
     /// Index of the oldest of them.
     oldest_call: usize,
     /// The Reply captured last.
-    last_reply: Option<ReplyCaptureOrder>,
+    last_reply: Option<ReplyFirstFrame>,
     /// End time of the last captured message.
     last_message_time: Option<Timestamp>,
 }
@@ -253,7 +253,7 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         self.handle_operation_inline(context, sender, operation)
     }
 
@@ -265,7 +265,7 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         if context.transaction_table.transport_events.is_enabled() {
             self.first_time.get_or_insert(context.packet_meta.time);
         }
@@ -345,10 +345,10 @@ impl RpcConversation {
         &mut self,
         context: &mut ConversationContext<'_>,
         reason: NoRdmaOperationReason,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let undecoded = match reason {
-            NoRdmaOperationReason::Control => return FrameKind::Control,
-            NoRdmaOperationReason::Part => return FrameKind::PartialMessage,
+            NoRdmaOperationReason::Control => return FrameContentKind::Control,
+            NoRdmaOperationReason::Part => return FrameContentKind::PartialMessage,
             NoRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
             NoRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
             NoRdmaOperationReason::Cut => UndecodedReason::CutFrame,
@@ -373,7 +373,7 @@ impl RpcConversation {
         let mut is_xid_in_use = false;
         let answered = match self.match_call_xid(context, sender, xid, &call) {
             CallXidState::Copy(key) => {
-                let moved = |entry: &TransactionEntry| {
+                let moved = |entry: &TrackedFlowTransaction| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
                 };
                 if context.transaction_table.get(key).is_some_and(moved) {
@@ -471,7 +471,7 @@ impl RpcConversation {
                 context.transaction_table.add_call(key, transaction);
                 key
             }
-            None => context.transaction_table.add(TransactionEntry {
+            None => context.transaction_table.add(TrackedFlowTransaction {
                 transaction,
                 connection: context.connection,
                 requester: sender,
@@ -513,7 +513,7 @@ impl RpcConversation {
                 };
             }
             if let Some(place) = self.last_calls.get_mut(self.oldest_call) {
-                *place = Some(CallCaptureOrder { key, frame: context.packet_meta.last_frame(), time });
+                *place = Some(ReorderDetectionCall { key, frame: context.packet_meta.last_frame(), time });
                 self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
             }
         }
@@ -572,7 +572,7 @@ impl RpcConversation {
         let stall = reply.stall;
         let known = self.transactions.get(&(requester, xid)).copied();
         self.mark_calls_before_reply(context, known);
-        self.last_reply = { reply.frames.first() }.map(|frame| ReplyCaptureOrder {
+        self.last_reply = { reply.frames.first() }.map(|frame| ReplyFirstFrame {
             requester,
             frame: *frame,
             time: reply.time,
@@ -590,7 +590,7 @@ impl RpcConversation {
                 transaction.record_stall(stall);
             }
             transaction.reply = Some(reply);
-            let entry = TransactionEntry {
+            let entry = TrackedFlowTransaction {
                 transaction,
                 connection: context.connection,
                 requester,
@@ -662,7 +662,7 @@ impl RpcConversation {
 
     /// Returns `true` if the first frame of a Call was captured just before a Reply, which may have been received
     /// before the Call was sent.
-    fn is_after_reply_of_same_time(&self, is_in_causal_order: bool, entry: &TransactionEntry) -> bool {
+    fn is_after_reply_of_same_time(&self, is_in_causal_order: bool, entry: &TrackedFlowTransaction) -> bool {
         let (Some(reply), Some(call)) = (self.last_reply, &entry.transaction.call) else { return false };
         if reply.requester != entry.requester || reply.time < call.time {
             return false;
@@ -684,7 +684,7 @@ impl RpcConversation {
             return;
         }
         for place in &mut self.last_calls {
-            let Some(CallCaptureOrder { key, frame, time }) = *place else { continue };
+            let Some(ReorderDetectionCall { key, frame, time }) = *place else { continue };
             let is_near = packet_meta.last_frame().0 <= frame.0 + 1
                 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
@@ -698,7 +698,7 @@ impl RpcConversation {
     }
 
     /// Removes a Transaction that is being emitted.
-    pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+    pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TrackedFlowTransaction) {
         if entry.is_unanswered() {
             self.suspected_messages.record_forgotten_call();
         }
@@ -745,13 +745,13 @@ fn advertises_other_memory(transaction: &Transaction, copy: &TransportHeaderSumm
 
 /// Returns the program of a Call at the cursor.
 fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.call().map(|call| call.prog)
 }
 
 /// Returns the chunks of a Call, at the cursor, that hold text.
 fn link_text_chunks(mut cursor: Cursor<'_>) -> Option<LinkTextChunks> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = message.call()?;
     let procedure = Procedure::from_numbers(call.prog, call.vers, call.proc)?;
     Some(nfs::link_text_chunks(procedure, cursor))
@@ -829,7 +829,11 @@ fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &TransportHead
 const MAX_MESSAGE_FRAMES: usize = 4096;
 
 /// Lists the frames of a copy. Returns the additional memory in bytes.
-fn append_frames(frames: &mut Vec<FrameNumber>, copy: &[FrameNumber], account: &mut FlowStats) -> usize {
+fn append_frames(
+    frames: &mut Vec<FrameNumber>,
+    copy: &[FrameNumber],
+    account: &mut FlowDecodingStatistics,
+) -> usize {
     let before = frames.capacity();
     if frames.len() < MAX_MESSAGE_FRAMES {
         frames.extend_from_slice(copy);
@@ -870,13 +874,13 @@ pub(super) fn record_retransmission(
     owner: RdmaAttribution,
     ends: bool,
     unknown: UndecodedReason,
-) -> FrameKind {
+) -> FrameContentKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return context.count_undecoded(unknown);
     };
     let packet_meta = context.packet_meta;
     if at == ChunkSegmentIndex::PART || at == ChunkSegmentIndex::CONTROL {
-        return FrameKind::PartialMessage;
+        return FrameContentKind::PartialMessage;
     }
     let Some(entry) = context.transaction_table.get_mut(key) else {
         return context.count_undecoded(UndecodedReason::LateCopy);
@@ -887,11 +891,11 @@ pub(super) fn record_retransmission(
     // A Call was delivered if the Responder works on it.
     let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
     let (which, message) = match at {
-        ChunkSegmentIndex::DONE => return FrameKind::Done { key },
+        ChunkSegmentIndex::DONE => return FrameContentKind::Done { key },
         ChunkSegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
-    let Some(message) = message else { return FrameKind::Retransmission { key, which } };
+    let Some(message) = message else { return FrameContentKind::Retransmission { key, which } };
     let listed_bytes = append_frames(&mut message.frames, packet_meta.frames, context.stats);
     message.copies += u32::from(ends && !packet_meta.is_captured_twice());
     let is_accepted =
@@ -919,5 +923,5 @@ pub(super) fn record_retransmission(
         }
     }
     context.transaction_table.apply_size_change(key, 0, listed_bytes);
-    FrameKind::Retransmission { key, which }
+    FrameContentKind::Retransmission { key, which }
 }

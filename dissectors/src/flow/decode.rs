@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, NullObserver, Observer, ObserverRef, field_name};
+use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver, ObserverRef, field_name};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
@@ -133,7 +133,7 @@ pub struct TransactionMessages<'a> {
 type ReplyHeader<'a> = Result<(Option<RpcReplyStatus>, Cursor<'a>), XdrError>;
 
 /// Content of a message: the bytes of a chunk that holds all of it, and the chunks that hold its data items.
-struct RpcMessageContent<'t> {
+struct RpcMessageChunkContents<'t> {
     whole_message: Option<Cow<'t, [u8]>>,
     length: usize,
     items: Vec<ChunkContent<'t>>,
@@ -166,7 +166,7 @@ fn long_reply_length(reply: &CapturedMessage) -> Option<usize> {
     usize::try_from(header.reply_chunk()?.length()).ok()
 }
 
-impl<'t> RpcMessageContent<'t> {
+impl<'t> RpcMessageChunkContents<'t> {
     fn from_transaction(transaction: &'t Transaction, which: RpcMessageKind) -> Option<Self> {
         let message = transaction.message(which)?;
         // Nothing is available after a header that was cut.
@@ -252,10 +252,10 @@ impl<'t> RpcMessageContent<'t> {
 impl Transaction {
     /// Calls `read` with the messages of the Transaction, ready for decoding.
     pub fn with_messages<R>(&self, read: impl FnOnce(&TransactionMessages<'_>) -> R) -> R {
-        let call = RpcMessageContent::from_transaction(self, RpcMessageKind::Call);
-        let reply = RpcMessageContent::from_transaction(self, RpcMessageKind::Reply);
-        let call_items = call.as_ref().map(RpcMessageContent::items).unwrap_or_default();
-        let reply_items = reply.as_ref().map(RpcMessageContent::items).unwrap_or_default();
+        let call = RpcMessageChunkContents::from_transaction(self, RpcMessageKind::Call);
+        let reply = RpcMessageChunkContents::from_transaction(self, RpcMessageKind::Reply);
+        let call_items = call.as_ref().map(RpcMessageChunkContents::items).unwrap_or_default();
+        let reply_items = reply.as_ref().map(RpcMessageChunkContents::items).unwrap_or_default();
         read(&TransactionMessages {
             transaction: self,
             call: self
@@ -338,7 +338,7 @@ impl<'a> TransactionMessages<'a> {
 
     fn read_call_header(&self) -> Option<(CallHeaderSummary, Option<Cursor<'a>>)> {
         let (start, mut cursor) = (self.call?, self.call?);
-        match rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) {
+        match rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver) {
             Ok(message) => message.call().map(|call| (CallHeaderSummary::from_call(call), Some(cursor))),
             Err(error) if error.is_cut() => {
                 PartialCallHeader::decode(start).plain_summary().map(|head| (head, None))
@@ -351,7 +351,7 @@ impl<'a> TransactionMessages<'a> {
     fn reply_header(&self) -> Option<ReplyHeader<'a>> {
         let mut cursor = self.reply?;
         Some(*self.reply_header.get_or_init(|| {
-            let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+            let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver)?;
             Ok((message.reply().map(rpc::ReplyBody::status), cursor))
         }))
     }
@@ -394,7 +394,8 @@ impl<'a> TransactionMessages<'a> {
                     facts.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
                             facts.status = procedure_status(call, cursor);
-                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullObserver).err()
+                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver)
+                                .err()
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,
@@ -422,11 +423,13 @@ impl<'a> TransactionMessages<'a> {
         if !status.is_some_and(RpcReplyStatus::is_success) {
             return None;
         }
-        let mut results = open_payload(call.payload, &mut results, &mut NullObserver).ok().flatten()?;
-        let reply = v4::CompoundReply::decode(&mut results, &mut NullObserver).ok()?;
+        let mut results = open_payload(call.payload, &mut results, &mut NullFieldObserver).ok().flatten()?;
+        let reply = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver).ok()?;
         let arguments = arguments
-            .and_then(|mut cursor| open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten())
-            .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullObserver).ok());
+            .and_then(|mut cursor| {
+                open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok().flatten()
+            })
+            .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullFieldObserver).ok());
         match arguments {
             Some(arguments) => arguments.main_operation_with_reply(&reply),
             None => reply.main_operation_of_call(),
@@ -442,14 +445,14 @@ impl<'a> TransactionMessages<'a> {
     ) -> Result<(), XdrError> {
         let (procedure, payload) = (call.described_procedure(), call.payload);
         if !procedure.is_some_and(Procedure::is_compound) {
-            return self.observe_body(RpcMessageKind::Call, call, cursor, &mut NullObserver);
+            return self.observe_body(RpcMessageKind::Call, call, cursor, &mut NullFieldObserver);
         }
-        let Some(mut body) = open_payload(payload, &mut cursor, &mut NullObserver)? else {
+        let Some(mut body) = open_payload(payload, &mut cursor, &mut NullFieldObserver)? else {
             return message_end::read_control_message(
                 payload,
                 RpcMessageKind::Call,
                 &mut cursor,
-                &mut NullObserver,
+                &mut NullFieldObserver,
             );
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
@@ -457,7 +460,7 @@ impl<'a> TransactionMessages<'a> {
             {
                 Some(call) => (call.head.minorversion, call.main_operation()),
                 None => {
-                    let call = v4::CompoundCall::decode(&mut body, &mut NullObserver)?;
+                    let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
                     (call.head.minorversion, call.main_operation())
                 }
             };
@@ -465,7 +468,7 @@ impl<'a> TransactionMessages<'a> {
                 [named.operation, named.decoded].map(|number| number.map(MainOperation::Operation));
             (minor_version, operation, decoded, named.stop)
         } else {
-            let call = v4::CbCompoundCall::decode(&mut body, &mut NullObserver)?;
+            let call = v4::CbCompoundCall::decode(&mut body, &mut NullFieldObserver)?;
             let named = call.main_operation();
             let [operation, decoded] =
                 [named.operation, named.decoded].map(|number| number.map(MainOperation::Callback));
@@ -477,7 +480,7 @@ impl<'a> TransactionMessages<'a> {
         facts.main_operation = decoded.or(operation);
         match stop {
             Some(error) => Err(error),
-            None => message_end::read_protection(payload, &mut cursor, &mut NullObserver),
+            None => message_end::read_protection(payload, &mut cursor, &mut NullFieldObserver),
         }
     }
 
@@ -485,20 +488,20 @@ impl<'a> TransactionMessages<'a> {
     /// fully decoded.
     fn padding_bytes(&self, which: RpcMessageKind) -> Option<u64> {
         let mut cursor = self.cursor(which)?;
-        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let (call, _) = self.call_header()?;
-        let mut body = open_payload(call.payload, &mut cursor, &mut NullObserver).ok()??;
+        let mut body = open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok()??;
         let procedure = call.described_procedure()?;
         match which {
-            RpcMessageKind::Call => procedure.arguments(&mut body, &mut NullObserver).ok()?,
-            RpcMessageKind::Reply => procedure.results(&mut body, &mut NullObserver).ok()?,
+            RpcMessageKind::Call => procedure.arguments(&mut body, &mut NullFieldObserver).ok()?,
+            RpcMessageKind::Reply => procedure.results(&mut body, &mut NullFieldObserver).ok()?,
         }
         Some(body.padding_bytes() as u64)
     }
 
     /// Reports the arguments or results to an observer, and checks that the message ends with them. The cursor is
     /// behind the RPC header.
-    fn observe_body<O: Observer<'a>>(
+    fn observe_body<O: FieldObserver<'a>>(
         &self,
         which: RpcMessageKind,
         call: CallHeaderSummary,
@@ -537,7 +540,7 @@ impl<'a> TransactionMessages<'a> {
         end: usize,
     ) -> Result<(), XdrError> {
         let arguments = |(call, cursor): (CallHeaderSummary, Option<Cursor<'a>>)| {
-            open_payload(call.payload, &mut cursor?, &mut NullObserver).ok().flatten()
+            open_payload(call.payload, &mut cursor?, &mut NullFieldObserver).ok().flatten()
         };
         let Some(results) = procedure.successful_result_count(results) else { return Ok(()) };
         let operations =
@@ -564,7 +567,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
-    pub fn observe<'b, O: Observer<'a>>(
+    pub fn observe<'b, O: FieldObserver<'a>>(
         &'b self,
         which: RpcMessageKind,
         observer: &mut O,
@@ -584,7 +587,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the header cannot be decoded further. Fields before it were reported.
-    pub fn observe_rpcrdma<'b, O: Observer<'a>>(
+    pub fn observe_rpcrdma<'b, O: FieldObserver<'a>>(
         &'b self,
         which: RpcMessageKind,
         observer: &mut O,
@@ -617,7 +620,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the header cannot be decoded further. Fields before it were reported.
-    pub fn observe_rpc_header<O: Observer<'a>>(
+    pub fn observe_rpc_header<O: FieldObserver<'a>>(
         &self,
         which: RpcMessageKind,
         observer: &mut O,
@@ -655,7 +658,7 @@ impl<'a> TransactionMessages<'a> {
                 cursor
             }
         };
-        let body = open_payload(call.payload, &mut cursor, &mut NullObserver).ok()??;
+        let body = open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok()??;
         Some((call.described_procedure()?, body))
     }
 
@@ -668,7 +671,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
-    pub fn observe_rpc<O: Observer<'a>>(
+    pub fn observe_rpc<O: FieldObserver<'a>>(
         &self,
         which: RpcMessageKind,
         observer: &mut O,
@@ -684,10 +687,10 @@ impl<'a> TransactionMessages<'a> {
     }
 
     fn check_rpc(&self, which: RpcMessageKind) -> Result<(), XdrError> {
-        self.observe_rpc_with(which, &mut NullObserver)
+        self.observe_rpc_with(which, &mut NullFieldObserver)
     }
 
-    fn observe_rpc_with<O: Observer<'a>>(
+    fn observe_rpc_with<O: FieldObserver<'a>>(
         &self,
         which: RpcMessageKind,
         observer: &mut O,
@@ -709,7 +712,7 @@ impl<'a> TransactionMessages<'a> {
 
 /// Returns the status of a procedure; the cursor is at the results.
 fn procedure_status(call: CallHeaderSummary, mut cursor: Cursor<'_>) -> Option<ProcedureStatus> {
-    let results = open_payload(call.payload, &mut cursor, &mut NullObserver).ok().flatten()?;
+    let results = open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok().flatten()?;
     call.described_procedure()?.status(results).ok().flatten()
 }
 
@@ -735,7 +738,7 @@ impl CallHeaderSummary {
 
 /// Returns a cursor at the arguments or results inside their protection; `None` for encrypted data and control
 /// messages.
-fn open_payload<'a, O: Observer<'a>>(
+fn open_payload<'a, O: FieldObserver<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
@@ -784,7 +787,7 @@ impl PartialCallHeader {
     }
 }
 
-impl<'a> Observer<'a> for PartialCallHeader {
+impl<'a> FieldObserver<'a> for PartialCallHeader {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

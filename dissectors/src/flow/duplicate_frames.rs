@@ -56,12 +56,12 @@ pub(super) fn mix_fingerprint(one: u64, other: u64) -> u64 {
 
 /// Detector for a sender that gives each of its IPv4 datagrams another identification.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct IpIdVariation {
+pub(super) struct VaryingIpIdDetector {
     last: u16,
     is_varying: bool,
 }
 
-impl IpIdVariation {
+impl VaryingIpIdDetector {
     /// Records the identification of a packet that continues its sequence.
     #[inline]
     pub(super) fn record(&mut self, identification: u16) {
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn identifications_tell_copies_from_what_was_sent_again() {
-        let mut identities = IpIdVariation::default();
+        let mut identities = VaryingIpIdDetector::default();
         identities.record(7);
         assert!(!identities.distinguishes_packets(7));
         identities.record(8);
         assert!(identities.distinguishes_packets(8) && !identities.distinguishes_packets(0));
-        let mut constant = IpIdVariation::default();
+        let mut constant = VaryingIpIdDetector::default();
         [5, 5, 0, 0, 5].into_iter().for_each(|identification| constant.record(identification));
         assert!(!constant.distinguishes_packets(5));
     }

@@ -9,8 +9,8 @@
 use crate::frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 
-use super::FrameKind;
-use super::reliable_connection::{ExtendedPsn, RequestPackets};
+use super::FrameContentKind;
+use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
 use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
@@ -29,7 +29,7 @@ pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
 /// Handles an acknowledgement or NAK, with its sequence number, of messages that the sender's peer has `sent`.
 #[inline]
 pub(super) fn handle_acknowledgement(
-    (sent, sequence): (&mut RequestPackets, ExtendedPsn),
+    (sent, sequence): (&mut RequesterPacketState, ExtendedPsn),
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
     ledger: &mut TransactionTable,
@@ -52,13 +52,13 @@ pub(super) fn handle_acknowledgement(
 /// on.
 pub(super) fn handle_emitted_messages(
     stream: Option<&mut TcpConversation>,
-    meanings: &[FrameKind],
+    meanings: &[FrameContentKind],
     first: usize,
     ledger: &mut TransactionTable,
 ) {
     let Some(stream) = stream else { return };
     for meaning in meanings.iter().skip(first) {
-        if let FrameKind::Message { key, which } = *meaning
+        if let FrameContentKind::Message { key, which } = *meaning
             && let Some(entry) = ledger.get(key)
         {
             let sender = match which {
@@ -73,8 +73,8 @@ pub(super) fn handle_emitted_messages(
 }
 
 /// Handles a datagram, which may be a Reply.
-pub(super) fn handle_datagram_reply(meaning: FrameKind, ledger: &mut TransactionTable) {
-    if let FrameKind::Message { key, which: RpcMessageKind::Reply } = meaning
+pub(super) fn handle_datagram_reply(meaning: FrameContentKind, ledger: &mut TransactionTable) {
+    if let FrameContentKind::Message { key, which: RpcMessageKind::Reply } = meaning
         && let Some(entry) = ledger.get_mut(key)
     {
         let copies = |which| entry.transaction.message(which).map_or(0, |message| message.copies);

@@ -10,7 +10,7 @@ use super::transaction_table::TransactionKey;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameKind {
+pub enum FrameContentKind {
     /// Unrelated to RDMA and RPC.
     Unrelated,
     /// The frame completes a message.

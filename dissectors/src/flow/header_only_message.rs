@@ -1,7 +1,7 @@
 //! Header-only messages of RPC-over-RDMA: RDMA_DONE, and messages of version 2 that belong to no
 //! Transaction.
 
-use crate::field::{Observer, ObserverRef};
+use crate::field::{FieldObserver, ObserverRef};
 use crate::frame::FrameNumber;
 use crate::rdma::RdmaMessage;
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
@@ -9,14 +9,14 @@ use crate::xdr::{Cursor, XdrError};
 
 /// A header-only message of RPC-over-RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderOnlyMessage {
+pub struct RpcRdmaControlMessage {
     dialect: Dialect,
     bytes: Vec<u8>,
     /// Length on the wire in bytes.
     length: usize,
 }
 
-impl HeaderOnlyMessage {
+impl RpcRdmaControlMessage {
     /// Maximum number of bytes kept of one message.
     const MAX_BYTES: usize = 4_096;
 
@@ -25,7 +25,7 @@ impl HeaderOnlyMessage {
     /// # Errors
     /// Returns an error if the header cannot be decoded completely; the fields before the error have
     /// been reported.
-    pub fn observe<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
+    pub fn observe<'a, O: FieldObserver<'a>>(&'a self, observer: &mut O) -> Result<(), XdrError> {
         self.report(&mut ObserverRef::new(observer))
     }
 
@@ -37,12 +37,12 @@ impl HeaderOnlyMessage {
 
 /// The header-only messages of the last frame that had any.
 #[derive(Debug, Default)]
-pub(super) struct HeaderOnlyMessages {
+pub(super) struct RpcRdmaControlMessages {
     frame: FrameNumber,
-    headers: Vec<HeaderOnlyMessage>,
+    headers: Vec<RpcRdmaControlMessage>,
 }
 
-impl HeaderOnlyMessages {
+impl RpcRdmaControlMessages {
     /// Maximum number of messages kept of one frame.
     const MAX_HEADERS_PER_FRAME: usize = 16;
 
@@ -52,13 +52,14 @@ impl HeaderOnlyMessages {
             self.headers.clear();
         }
         if self.headers.len() < Self::MAX_HEADERS_PER_FRAME {
-            let bytes = message.bytes.get(..HeaderOnlyMessage::MAX_BYTES).unwrap_or(message.bytes).to_vec();
-            self.headers.push(HeaderOnlyMessage { dialect, bytes, length: message.length });
+            let bytes =
+                message.bytes.get(..RpcRdmaControlMessage::MAX_BYTES).unwrap_or(message.bytes).to_vec();
+            self.headers.push(RpcRdmaControlMessage { dialect, bytes, length: message.length });
         }
     }
 
     /// Returns the messages of a frame if it is the last frame that had any.
-    pub(super) fn messages_of_frame(&self, frame: FrameNumber) -> &[HeaderOnlyMessage] {
+    pub(super) fn messages_of_frame(&self, frame: FrameNumber) -> &[RpcRdmaControlMessage] {
         if self.frame == frame { &self.headers } else { &[] }
     }
 }

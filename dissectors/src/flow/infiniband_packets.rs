@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::address::{Address, VirtualNetwork};
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::infiniband::mad::Mad;
 use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
@@ -12,18 +12,18 @@ use crate::net::Datagram;
 use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
-use super::connection::{ConnectionLookup, FlowConnection, QueuePairPath};
+use super::connection::{ConnectionLookup, FlowConnection, QueuePairFlowKey};
 use super::conversation::{self, ConversationContext};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::finality;
-use super::packet_delivery::PacketOutcome;
+use super::packet_delivery::ReceiverPacketOutcome;
 use super::packet_order::PacketOrderFault;
 use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UncapturedRdmaWriteRange};
-use super::reorder_buffer::RdmaWriteWaitReason;
+use super::reorder_buffer::ReorderedWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionKey, TransactionTable};
-use super::transport_event::TransportEventKind;
-use super::{DeliveryAnomaly, EvictedState, Flow, FrameKind, PacketMeta, UndecodedReason};
+use super::transport_event::CapturedTransportEventKind;
+use super::{DeliveryAnomaly, EvictedState, Flow, FrameContentKind, PacketMeta, UndecodedReason};
 
 impl Flow {
     /// Processes a datagram of the connection manager.
@@ -32,12 +32,12 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         if self.is_management_captured_twice(packet_meta, datagram, packet) {
-            return FrameKind::Management;
+            return FrameContentKind::Management;
         }
-        let message = Mad::from_packet(packet, &mut NullObserver)
-            .and_then(|mad| cm::CmMessage::decode(&mad, &mut NullObserver));
+        let message = Mad::from_packet(packet, &mut NullFieldObserver)
+            .and_then(|mad| cm::CmMessage::decode(&mad, &mut NullFieldObserver));
         let Some(message) = message else {
             let is_cut = packet.payload.bytes.len() < packet.payload.length;
             return self.stats.count_undecoded(if is_cut {
@@ -69,7 +69,7 @@ impl Flow {
             self.end_connection_before_set_up(tenant, hosts, &message);
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
-            && let Some(key) = self.connections.key_by_path(QueuePairPath {
+            && let Some(key) = self.connections.key_by_path(QueuePairFlowKey {
                 tenant,
                 source,
                 destination,
@@ -78,7 +78,7 @@ impl Flow {
         {
             self.record_connection_end(key);
         }
-        FrameKind::Management
+        FrameContentKind::Management
     }
 
     /// Ends the connection whose queue pair a REQ or a REP assigns to another one.
@@ -95,7 +95,7 @@ impl Flow {
             }
             _ => return,
         };
-        let path = QueuePairPath { tenant, source: destination, destination: source, qpn };
+        let path = QueuePairFlowKey { tenant, source: destination, destination: source, qpn };
         let Some((at, peer)) = self.connections.sender_on_path(path) else { return };
         let Some(connection) = self.connections.get_mut(at) else { return };
         connection.is_replaced |= match communication {
@@ -143,7 +143,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         match packet.properties.service {
             OpcodeService::Rc => self.process_reliable(packet_meta, datagram, packet),
             OpcodeService::Ud if packet.bth.destqp == Qpn::GENERAL_SERVICES => {
@@ -154,9 +154,14 @@ impl Flow {
                 self.control_connection_key = self.connections.key_by_path(path);
                 if let Some(sides) = self.connections.sender_on_path(path) {
                     let events = &mut self.transaction_table.transport_events;
-                    events.record(sides, &packet_meta, None, TransportEventKind::CongestionNotification);
+                    events.record(
+                        sides,
+                        &packet_meta,
+                        None,
+                        CapturedTransportEventKind::CongestionNotification,
+                    );
                 }
-                FrameKind::Control
+                FrameContentKind::Control
             }
             _ => self.stats.count_undecoded(UndecodedReason::OtherService),
         }
@@ -167,7 +172,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         packet: &InfinibandPacket<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let (at, sender) = match self.connections.cached_lookup(datagram, packet.bth.destqp) {
             Some(found) => found,
             None => self.find_connection(packet_meta, datagram, packet),
@@ -184,7 +189,7 @@ impl Flow {
         if self.transaction_table.transport_events.is_enabled() {
             self.record_packet_events(at, sender, packet_meta, packet);
         }
-        if meaning == FrameKind::Control {
+        if meaning == FrameContentKind::Control {
             self.control_connection_key = self.connections.key(at);
         }
         self.update_reorder_buffer(at, sender, packet_meta, packet, meaning);
@@ -304,19 +309,19 @@ impl Flow {
             conversation.record_loss(packet_meta.time);
         }
         let anomaly = match own.requests.packet_outcome(sequence, packet, packet_meta.time, *path_mtu) {
-            PacketOutcome::Accepted => return (sequence, None),
-            PacketOutcome::Recovered(stall) => {
+            ReceiverPacketOutcome::Accepted => return (sequence, None),
+            ReceiverPacketOutcome::Recovered(stall) => {
                 conversation.record_loss(packet_meta.time);
                 DeliveryAnomaly { stall: Some(stall), ..DeliveryAnomaly::default() }
             }
-            PacketOutcome::Refused => {
+            ReceiverPacketOutcome::Refused => {
                 conversation.record_loss(packet_meta.time);
                 DeliveryAnomaly { is_refused: true, ..DeliveryAnomaly::default() }
             }
-            PacketOutcome::Surplus => {
+            ReceiverPacketOutcome::Surplus => {
                 DeliveryAnomaly { was_already_accepted: true, ..DeliveryAnomaly::default() }
             }
-            PacketOutcome::Repeated(stall) => {
+            ReceiverPacketOutcome::Repeated(stall) => {
                 conversation.record_loss(packet_meta.time);
                 DeliveryAnomaly {
                     was_already_accepted: true,
@@ -337,8 +342,8 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         sequence: ExtendedPsn,
-    ) -> FrameKind {
-        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
+    ) -> FrameContentKind {
+        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
         let (own, peer) = match sender {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
@@ -369,7 +374,7 @@ impl Flow {
             Ok(operation) => exchange.handle_operation_inline(&mut context, sender, operation),
             Err(reason) => exchange.handle_no_operation(&mut context, reason),
         };
-        if let FrameKind::Message { key, which } = meaning
+        if let FrameContentKind::Message { key, which } = meaning
             && own.is_acknowledged(sequence)
         {
             self.transaction_table.record_acknowledgment(key, which);
@@ -391,8 +396,8 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
         sequence: ExtendedPsn,
-    ) -> FrameKind {
-        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
+    ) -> FrameContentKind {
+        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         let FlowConnection { a, b, path_mtu, conversation: exchange, .. } = connection;
         let (own, peer) = match sender {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
@@ -450,7 +455,7 @@ impl Flow {
             Ok(operation) => exchange.handle_operation(&mut context, sender, operation),
             Err(reason) => exchange.handle_no_operation(&mut context, reason),
         };
-        if let FrameKind::Message { key, which } = meaning
+        if let FrameContentKind::Message { key, which } = meaning
             && own.is_acknowledged(sequence)
         {
             self.transaction_table.record_acknowledgment(key, which);
@@ -533,14 +538,14 @@ impl Flow {
         order: Option<PacketOrderFault>,
     ) {
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
-            Some(Syndrome::Nak(code)) => Some(TransportEventKind::Nak(code)),
+            Some(Syndrome::Nak(code)) => Some(CapturedTransportEventKind::Nak(code)),
             Some(Syndrome::RnrNak { timer }) => {
                 let wait_us = Syndrome::RnrNak { timer }.wait_us().unwrap_or(0);
-                Some(TransportEventKind::ReceiverNotReady { wait_us })
+                Some(CapturedTransportEventKind::ReceiverNotReady { wait_us })
             }
             _ => None,
         };
-        if let Some(TransportEventKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
+        if let Some(CapturedTransportEventKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
             refusal
             && let Some(connection) = self.connections.get_mut(at)
         {
@@ -558,21 +563,21 @@ impl Flow {
         let anomaly = packet_meta.anomaly.and_then(|anomaly| match anomaly {
             DeliveryAnomaly { was_already_accepted: true, .. } | DeliveryAnomaly { stall: Some(_), .. } => {
                 Some(match is_read {
-                    true => TransportEventKind::RepeatedReadRequest,
-                    false => TransportEventKind::Retransmission,
+                    true => CapturedTransportEventKind::RepeatedReadRequest,
+                    false => CapturedTransportEventKind::Retransmission,
                 })
             }
-            DeliveryAnomaly { is_refused: true, .. } => Some(TransportEventKind::SequenceGap),
+            DeliveryAnomaly { is_refused: true, .. } => Some(CapturedTransportEventKind::SequenceGap),
             _ => None,
         });
         let events = &mut self.transaction_table.transport_events;
-        let mark = events.has_congestion_mark.then_some(TransportEventKind::CongestionExperienced);
-        let damage = events.has_bad_icrc.then_some(TransportEventKind::BadIcrc);
+        let mark = events.has_congestion_mark.then_some(CapturedTransportEventKind::CongestionExperienced);
+        let damage = events.has_bad_icrc.then_some(CapturedTransportEventKind::BadIcrc);
         for kind in { refusal.into_iter() }
             .chain(anomaly)
             .chain(mark)
             .chain(damage)
-            .chain(order.map(TransportEventKind::PacketOrderTracker))
+            .chain(order.map(CapturedTransportEventKind::PacketOrderTracker))
         {
             events.record((at, sender), &packet_meta, None, kind);
         }
@@ -586,9 +591,9 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
     ) {
-        let is_undecoded = matches!(meaning, FrameKind::Undecoded(_));
+        let is_undecoded = matches!(meaning, FrameContentKind::Undecoded(_));
         if !is_undecoded && self.stats.reorder_bytes == 0 {
             return;
         }
@@ -597,7 +602,7 @@ impl Flow {
             return;
         }
         let Some(connection) = self.connections.get_mut(at) else { return };
-        if let FrameKind::Undecoded(why) = meaning
+        if let FrameContentKind::Undecoded(why) = meaning
             && connection.conversation.is_rpc
         {
             let own = match sender {
@@ -612,16 +617,16 @@ impl Flow {
             return;
         }
         let call = match meaning {
-            FrameKind::Message { key, which: RpcMessageKind::Call } => {
+            FrameContentKind::Message { key, which: RpcMessageKind::Call } => {
                 // The packets that wait may concern this Call, and find no place.
                 if connection.reorder_buffer.may_wait_for_call_of(sender) {
                     connection.conversation.record_loss(packet_meta.time);
                 }
                 Some(key)
             }
-            FrameKind::Message { key, which: RpcMessageKind::Reply }
+            FrameContentKind::Message { key, which: RpcMessageKind::Reply }
             // What was lost before the first copy may have been sent again.
-            | FrameKind::Retransmission { key, which: RpcMessageKind::Reply } => {
+            | FrameContentKind::Retransmission { key, which: RpcMessageKind::Reply } => {
                 let Some(entry) = self.transaction_table.get(key) else { return };
                 if entry.transaction.call.is_none() {
                     connection.reorder_buffer.assign_to_transaction(key);
@@ -646,13 +651,13 @@ impl Flow {
                 found.into_iter().for_each(|found| own.add_inferred_write(found));
                 return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }
-            FrameKind::ChunkData { .. } | FrameKind::ReadRequest { .. } if packet.reth.is_some() => None,
+            FrameContentKind::ChunkData { .. } | FrameContentKind::ReadRequest { .. } if packet.reth.is_some() => None,
             _ => return,
         };
         let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
         reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
             let own = if writer == ConnectionSide::A { &a.requests } else { &b.requests };
-            RdmaWriteWaitReason {
+            ReorderedWriteWaitReason {
                 oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
                 newest: own.highest_sequence().unwrap_or_default(),
             }
@@ -707,7 +712,7 @@ impl Flow {
                 let (sender, packet) = (retry.sender(), retry.packet());
                 let Some(connection) = self.connections.get(at) else { continue };
                 let sequence = sequence_of(connection, sender, &packet);
-                if let FrameKind::Undecoded(why) =
+                if let FrameContentKind::Undecoded(why) =
                     self.apply_packet(at, sender, retry.meta(), &packet, sequence)
                 {
                     self.stats.uncount_undecoded(why);
@@ -780,8 +785,8 @@ fn unseen_write_ranges(transaction: &Transaction) -> Vec<UncapturedRdmaWriteRang
         .collect()
 }
 
-fn queue_pair_path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairPath {
-    QueuePairPath {
+fn queue_pair_path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {
+    QueuePairFlowKey {
         tenant: datagram.tenant,
         source: datagram.source,
         destination: datagram.destination,

@@ -6,13 +6,13 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, VirtualNetwork};
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
 use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
 
 /// Limits of IP reassembly.
 #[derive(Clone, Copy, Debug)]
-pub struct FragmentLimits {
+pub struct IpReassemblyLimits {
     /// Datagrams that wait for fragments.
     pub datagrams: usize,
     /// Total bytes of their fragments.
@@ -24,7 +24,7 @@ pub struct FragmentLimits {
     pub max_age_ns: u64,
 }
 
-impl Default for FragmentLimits {
+impl Default for IpReassemblyLimits {
     /// Defaults: 30 seconds as in Linux; 65,535 bytes in fragments of 576 bytes are 120 fragments.
     fn default() -> Self {
         Self { datagrams: 256, bytes: 8 << 20, fragments: 1024, max_age_ns: 30_000_000_000 }
@@ -52,7 +52,7 @@ pub struct ReassembledDatagram {
 
 impl ReassembledDatagram {
     /// Decodes the payload. Field offsets count from the start of the payload.
-    pub fn decode<'a, O: Observer<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
+    pub fn decode<'a, O: FieldObserver<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
         let payload = CapturedSlice::new(&self.bytes, self.length, 0);
         net::decode_payload(self.source, self.destination, self.tenant, self.protocol, payload, observer)
     }
@@ -96,7 +96,7 @@ struct PartialDatagram {
 /// Reassembler of IP fragments.
 #[derive(Debug, Default)]
 pub struct IpReassembler {
-    limits: FragmentLimits,
+    limits: IpReassemblyLimits,
     partial_datagrams: FxHashMap<FragmentKey, PartialDatagram>,
     buffered_bytes: usize,
     serial: u64,
@@ -108,7 +108,7 @@ const MAX_PAYLOAD_BYTES: usize = 65_535;
 
 impl IpReassembler {
     /// Creates an empty reassembler.
-    pub fn new(bounds: FragmentLimits) -> Self {
+    pub fn new(bounds: IpReassemblyLimits) -> Self {
         Self { limits: bounds, ..Self::default() }
     }
 
@@ -281,9 +281,9 @@ mod tests {
 
     use super::*;
     use crate::address::Port;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
     use crate::frame::LinkType;
-    use crate::net::DatagramPayload;
+    use crate::net::NetworkLayerPayload;
 
     const SECOND: i64 = 1_000_000_000;
 
@@ -317,7 +317,7 @@ mod tests {
     }
 
     impl Bench {
-        fn new(bounds: FragmentLimits) -> Self {
+        fn new(bounds: IpReassemblyLimits) -> Self {
             Self { fragments: IpReassembler::new(bounds), number: 0, time: 0 }
         }
 
@@ -334,8 +334,8 @@ mod tests {
                 bytes: &bytes[..captured],
                 length: bytes.len() as u32,
             };
-            let datagram = net::decode(&frame, &mut NullObserver);
-            let DatagramPayload::Fragment(fragment) = datagram.payload else { panic!("{datagram:?}") };
+            let datagram = net::decode(&frame, &mut NullFieldObserver);
+            let NetworkLayerPayload::Fragment(fragment) = datagram.payload else { panic!("{datagram:?}") };
             self.fragments.add(&frame, &datagram, &fragment)
         }
     }
@@ -358,7 +358,7 @@ mod tests {
         let whole = udp(40);
         let parts = [(0, 16, true), (16, 32, true), (32, 40, false)];
         for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-            let mut bench = Bench::new(FragmentLimits::default());
+            let mut bench = Bench::new(IpReassemblyLimits::default());
             let mut made = None;
             for index in order {
                 assert_eq!(made, None);
@@ -367,9 +367,9 @@ mod tests {
             }
             let made = made.unwrap();
             assert_eq!((&made.bytes, made.length, made.frames.len()), (&whole, 40, 3));
-            let datagram = made.decode(&mut NullObserver);
+            let datagram = made.decode(&mut NullFieldObserver);
             assert_eq!(datagram.source.to_string(), "10.9.0.1");
-            let DatagramPayload::Udp(udp) = datagram.payload else { panic!() };
+            let NetworkLayerPayload::Udp(udp) = datagram.payload else { panic!() };
             assert_eq!((udp.destination_port, udp.payload.length, udp.payload.at), (Port(2049), 32, 8));
             assert_eq!((bench.fragments.partial_count(), bench.fragments.buffered_bytes()), (0, 0));
         }
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn datagrams_do_not_mix() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         assert_eq!(bench.add(&ipv4(1, 0, true, &[1; 8])), None);
         assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])), None);
         assert_eq!(bench.add(&ipv6(1, 8, false, 17, &[3; 8])), None);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_came_first_stays_where_fragments_overlap() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv4(1, 8, true, &[1; 16]));
         bench.add(&ipv4(1, 32, false, &[2; 8]));
         let whole = bench.add(&ipv4(1, 0, true, &[3; 40])).unwrap();
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn copies_are_remembered_and_change_nothing() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         bench.add(&ipv4(1, 0, true, &[9; 8]));
         let whole = bench.add(&ipv4(1, 8, false, &[2; 8])).unwrap();
@@ -407,25 +407,25 @@ mod tests {
 
     #[test]
     fn the_first_fragment_of_ipv6_tells_the_protocol() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv6(5, 8, false, 59, &[0; 8]));
         assert_eq!(bench.add(&ipv6(5, 0, true, 17, &[0; 8])).unwrap().protocol, IpProtocol::UDP);
     }
 
     #[test]
     fn a_snap_length_leaves_the_bytes_before_the_cut_and_the_whole_length() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         let whole = udp(64);
         assert_eq!(bench.add_cut(&ipv4(1, 0, true, &whole[..32]), 20 + 24), None);
         let made = bench.add(&ipv4(1, 32, false, &whole[32..])).unwrap();
         assert_eq!((&made.bytes[..], made.length), (&whole[..24], 64));
-        let DatagramPayload::Udp(udp) = made.decode(&mut NullObserver).payload else { panic!() };
+        let NetworkLayerPayload::Udp(udp) = made.decode(&mut NullFieldObserver).payload else { panic!() };
         assert_eq!((udp.payload.length, udp.payload.bytes.len()), (56, 16));
     }
 
     #[test]
     fn an_identification_that_came_round_begins_a_new_datagram() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         bench.time = 31 * SECOND;
         assert_eq!(bench.add(&ipv4(1, 8, false, &[2; 8])), None);
@@ -435,20 +435,20 @@ mod tests {
 
     #[test]
     fn the_oldest_is_given_up_and_counted_when_a_bound_is_reached() {
-        let mut bench = Bench::new(FragmentLimits { datagrams: 2, ..FragmentLimits::default() });
+        let mut bench = Bench::new(IpReassemblyLimits { datagrams: 2, ..IpReassemblyLimits::default() });
         for id in 1..=3 {
             bench.add(&ipv4(id, 0, true, &[1; 8]));
         }
         assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (2, 1));
         assert_eq!(bench.add(&ipv4(2, 8, false, &[2; 8])).unwrap().frames, frames(&[2, 4]));
 
-        let mut bench = Bench::new(FragmentLimits { bytes: 20, ..FragmentLimits::default() });
+        let mut bench = Bench::new(IpReassemblyLimits { bytes: 20, ..IpReassemblyLimits::default() });
         for id in 1..=3 {
             bench.add(&ipv4(id, 0, true, &[1; 8]));
         }
         assert_eq!((bench.fragments.buffered_bytes(), bench.fragments.dropped_datagrams()), (16, 1));
 
-        let mut bench = Bench::new(FragmentLimits { fragments: 3, ..FragmentLimits::default() });
+        let mut bench = Bench::new(IpReassemblyLimits { fragments: 3, ..IpReassemblyLimits::default() });
         for _ in 0..4 {
             bench.add(&ipv4(1, 0, true, &[1; 8]));
         }
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn no_datagram_is_longer_than_65535_bytes() {
-        let mut bench = Bench::new(FragmentLimits::default());
+        let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv4(1, 0, true, &[1; 8]));
         assert_eq!(bench.add(&ipv4(1, 65_528, false, &[2; 8])), None);
         assert_eq!((bench.fragments.partial_count(), bench.fragments.dropped_datagrams()), (0, 1));
@@ -470,7 +470,7 @@ mod tests {
         fn any_fragments_stay_within_bounds(
             adds in prop::collection::vec((0u16..4, 0usize..40, any::<bool>(), 0usize..80, 0i64..20), 1..200),
         ) {
-            let bounds = FragmentLimits { datagrams: 3, bytes: 200, fragments: 20, max_age_ns: 60 * SECOND as u64 };
+            let bounds = IpReassemblyLimits { datagrams: 3, bytes: 200, fragments: 20, max_age_ns: 60 * SECOND as u64 };
             let mut bench = Bench::new(bounds);
             for (id, offset, more, length, seconds) in adds {
                 bench.time += seconds * SECOND;

@@ -28,7 +28,10 @@ impl FlowLimits {
             gap_bytes: bytes(most / 6),
             stream_bytes: bytes(most),
             partial_message_bytes: bytes(most),
-            fragments: ip_reassembly::FragmentLimits { bytes: bytes(pool / 15 * 2), ..Default::default() },
+            fragments: ip_reassembly::IpReassemblyLimits {
+                bytes: bytes(pool / 15 * 2),
+                ..Default::default()
+            },
             reorder_bytes: pool / 15,
             chunk_content_bytes: pool,
             connections: 16_384,

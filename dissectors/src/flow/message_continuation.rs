@@ -13,7 +13,7 @@ use crate::rdma::{ConnectionSide, Handle, RdmaMessage};
 use crate::rpc::Xid;
 
 use super::RetransmissionStall;
-use super::statistics::{EvictedState, FlowStats, UndecodedReason};
+use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::transaction::RpcMessageKind;
 use super::transport_header::TransportHeaderSummary;
 
@@ -31,7 +31,7 @@ const PART_OVERHEAD_BYTES: u64 = 128;
 
 /// A part of an RPC message.
 #[derive(Clone, Debug)]
-struct RpcMessagePart {
+struct MultiSendMessagePart {
     /// Bytes of the RPC message after this part, from its header.
     remaining_bytes: u64,
     /// Bytes of this part on the wire.
@@ -47,7 +47,7 @@ struct RpcMessagePart {
     invalidated_handle: Option<Handle>,
 }
 
-impl RpcMessagePart {
+impl MultiSendMessagePart {
     fn from_message(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) -> Self {
         let at = envelope.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
@@ -89,9 +89,9 @@ struct PartialRpcMessage {
     xid: Xid,
     which: RpcMessageKind,
     /// Parts before the last, sorted by position.
-    parts: Vec<RpcMessagePart>,
+    parts: Vec<MultiSendMessagePart>,
     /// Header of the last part and that part, once received.
-    last_part: Option<(Vec<u8>, RpcMessagePart)>,
+    last_part: Option<(Vec<u8>, MultiSendMessagePart)>,
 }
 
 impl PartialRpcMessage {
@@ -103,17 +103,17 @@ impl PartialRpcMessage {
         self.parts
             .iter()
             .chain(self.last_part.iter().map(|(_, part)| part))
-            .map(RpcMessagePart::counted_bytes)
+            .map(MultiSendMessagePart::counted_bytes)
             .sum()
     }
 
     /// Concatenates the parts after the header of the last one. `None` before the last part arrives.
-    fn assemble(&self) -> Option<ReassembledRpcMessage> {
+    fn assemble(&self) -> Option<MultiSendRpcMessage> {
         let (header, last) = self.last_part.as_ref()?;
         let all = || self.parts.iter().chain([last]);
         let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
         // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
-        let begins = |part: &RpcMessagePart| total - part.remaining_bytes - part.length;
+        let begins = |part: &MultiSendMessagePart| total - part.remaining_bytes - part.length;
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
         let mut end = 0;
@@ -138,7 +138,7 @@ impl PartialRpcMessage {
         }
         let gaps = gaps.into_iter().map(|gap| gap.start + header_length..gap.end + header_length).collect();
         let first_stall = all().find_map(|part| part.stall);
-        Some(ReassembledRpcMessage {
+        Some(MultiSendRpcMessage {
             bytes,
             length: usize::try_from(header_length + end).unwrap_or(usize::MAX),
             gaps,
@@ -170,7 +170,7 @@ fn begins_message(captured: &[u8], length: u64, xid: Xid, which: RpcMessageKind)
 
 /// A message reassembled from its parts.
 #[derive(Debug)]
-pub(super) struct ReassembledRpcMessage {
+pub(super) struct MultiSendRpcMessage {
     bytes: Vec<u8>,
     length: usize,
     gaps: Vec<Range<u64>>,
@@ -183,7 +183,7 @@ pub(super) struct ReassembledRpcMessage {
     pub(super) send_count: u32,
 }
 
-impl ReassembledRpcMessage {
+impl MultiSendRpcMessage {
     /// Returns the message as if it had arrived in one Send with the header of the last part.
     pub(super) fn message(&self) -> RdmaMessage<'_> {
         RdmaMessage {
@@ -201,18 +201,18 @@ impl ReassembledRpcMessage {
 
 /// The partial messages of a connection.
 #[derive(Debug, Default)]
-pub(super) struct MessageContinuations(VecDeque<PartialRpcMessage>);
+pub(super) struct PartialRpcMessageTable(VecDeque<PartialRpcMessage>);
 
-impl MessageContinuations {
+impl PartialRpcMessageTable {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
     pub(super) fn add_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
         envelope: &TransportHeaderSummary,
-        (account, bound): (&mut FlowStats, usize),
-    ) -> Option<ReassembledRpcMessage> {
-        let part = RpcMessagePart::from_message(message, envelope);
+        (account, bound): (&mut FlowDecodingStatistics, usize),
+    ) -> Option<MultiSendRpcMessage> {
+        let part = MultiSendMessagePart::from_message(message, envelope);
         if account.continuation_bytes + part.counted_bytes() > bound as u64 {
             account.count_evicted(EvictedState::MessageParts);
             account.count_undecoded(UndecodedReason::MessagePart);
@@ -263,8 +263,8 @@ impl MessageContinuations {
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
         message: &RdmaMessage<'_>,
         envelope: &TransportHeaderSummary,
-        account: &mut FlowStats,
-    ) -> Option<ReassembledRpcMessage> {
+        account: &mut FlowDecodingStatistics,
+    ) -> Option<MultiSendRpcMessage> {
         let is_whole = || {
             let at = envelope.rpc_offset.unwrap_or(message.bytes.len());
             let captured = message.bytes.get(at..).unwrap_or_default();
@@ -284,7 +284,10 @@ impl MessageContinuations {
         };
         let one = self.0.get_mut(at)?;
         let header = envelope.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
-        let part = RpcMessagePart { remaining_bytes: 0, ..RpcMessagePart::from_message(message, envelope) };
+        let part = MultiSendMessagePart {
+            remaining_bytes: 0,
+            ..MultiSendMessagePart::from_message(message, envelope)
+        };
         account.continuation_bytes += part.counted_bytes();
         one.last_part = Some((header.to_vec(), part));
         let assembled = one.assemble()?;
@@ -300,7 +303,7 @@ impl MessageContinuations {
         sender: ConnectionSide,
         xid: Xid,
         which: RpcMessageKind,
-        account: &mut FlowStats,
+        account: &mut FlowDecodingStatistics,
     ) -> usize {
         if self.0.len() >= MAX_PARTIAL_MESSAGES {
             self.drop_at(0, account);
@@ -315,14 +318,14 @@ impl MessageContinuations {
     }
 
     /// Drops all messages, because no packet will follow.
-    pub(super) fn drop_all(&mut self, account: &mut FlowStats) {
+    pub(super) fn drop_all(&mut self, account: &mut FlowDecodingStatistics) {
         while !self.0.is_empty() {
             self.drop_at(0, account);
         }
     }
 
     /// Drops a message and counts its parts as undecoded if its last part never arrived.
-    fn drop_at(&mut self, at: usize, account: &mut FlowStats) {
+    fn drop_at(&mut self, at: usize, account: &mut FlowDecodingStatistics) {
         if let Some(one) = self.0.get(at).filter(|one| one.last_part.is_none()) {
             let frames = one.parts.iter().map(|part| part.frames.len() as u64).sum();
             account.count_undecoded_frames(UndecodedReason::MessagePart, frames);
@@ -330,7 +333,7 @@ impl MessageContinuations {
         self.remove_at(at, account);
     }
 
-    fn remove_at(&mut self, at: usize, account: &mut FlowStats) {
+    fn remove_at(&mut self, at: usize, account: &mut FlowDecodingStatistics) {
         if let Some(one) = self.0.remove(at) {
             account.continuation_bytes = account.continuation_bytes.saturating_sub(one.counted_bytes());
         }

@@ -25,7 +25,7 @@
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
-//! Every kind of state has a limit in [`FlowLimits`]. [`FlowStats`] counts the state evicted at a limit.
+//! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 
 mod advertised_handles;
 mod byte_range_set;
@@ -70,30 +70,30 @@ mod udp_datagrams;
 use std::collections::VecDeque;
 
 pub use byte_range_set::ByteRangeSet;
-pub use connection::ConnectionState;
+pub use connection::ConnectionParametersSnapshot;
 pub use connection_setup::{
     ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, SetUpFrame,
 };
-pub use conversation::MessageCredits;
-pub use frame_kind::FrameKind;
+pub use conversation::Version2SendCredits;
+pub use frame_kind::FrameContentKind;
 pub use frame_role::{FrameRole, TransactionFrame};
-pub use header_only_message::HeaderOnlyMessage;
+pub use header_only_message::RpcRdmaControlMessage;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use packet_order::PacketOrderFault;
-pub use statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
+pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
 
-use crate::field::{NullObserver, Observer};
+use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Datagram, DatagramPayload, IpFragment, TcpSegment, UndecodableFrameReason};
+use crate::net::{self, Datagram, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
-use call_retries::{CallHash, CallRetries, EarlierCallCopy};
-use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairPath};
+use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
+use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_end::ClosingConnections;
 use connection_setup::PendingSetUps;
 use conversation::ConversationContext;
@@ -104,7 +104,7 @@ use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
 use transaction::{CapturedMessage, RpcMessageKind, SiblingConnections};
-use transaction_table::{TransactionEntry, TransactionTable};
+use transaction_table::{TrackedFlowTransaction, TransactionTable};
 
 /// Limits of the state of a flow, and optional output.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ pub struct FlowLimits {
     /// Bytes of incomplete messages.
     pub partial_message_bytes: usize,
     /// Limits of IP reassembly.
-    pub fragments: ip_reassembly::FragmentLimits,
+    pub fragments: ip_reassembly::IpReassemblyLimits,
     /// Bytes of packets in the reorder buffers.
     pub reorder_bytes: u64,
     /// Bytes of chunk content kept at a time.
@@ -282,8 +282,8 @@ pub struct Flow {
     transaction_table: TransactionTable,
     set_ups: PendingSetUps,
     ip_reassembler: IpReassembler,
-    retries: CallRetries,
-    stats: FlowStats,
+    retries: CallRetryDetectionTable,
+    stats: FlowDecodingStatistics,
     icrc_counts: IcrcCounts,
     recent_frames: DuplicateFrameDetector,
     /// Bytes of incomplete messages.
@@ -292,10 +292,10 @@ pub struct Flow {
     /// Bytes buffered for all streams.
     stream_bytes: usize,
     /// Meanings of the last frame.
-    frame_kinds: Vec<FrameKind>,
+    frame_kinds: Vec<FrameContentKind>,
     /// MPA counts before the last frame.
     mpa_before_frame: MpaCounts,
-    /// Connection of the last frame if the frame is [`FrameKind::Control`].
+    /// Connection of the last frame if the frame is [`FrameContentKind::Control`].
     control_connection_key: Option<ConnectionKey>,
     /// Time of the last frame.
     now: Timestamp,
@@ -315,8 +315,8 @@ impl Flow {
             transaction_table: TransactionTable::new(&limits),
             set_ups: PendingSetUps::new(limits.set_ups),
             ip_reassembler: IpReassembler::new(limits.fragments),
-            retries: CallRetries::new(limits.open_transactions),
-            stats: FlowStats::default(),
+            retries: CallRetryDetectionTable::new(limits.open_transactions),
+            stats: FlowDecodingStatistics::default(),
             icrc_counts: IcrcCounts::default(),
             recent_frames: DuplicateFrameDetector::default(),
             partial_message_bytes: 0,
@@ -336,23 +336,23 @@ impl Flow {
     }
 
     /// Processes the next frame and returns its meaning. [`Flow::frame_kinds`] lists further meanings.
-    pub fn process_frame(&mut self, frame: &Frame<'_>) -> FrameKind {
+    pub fn process_frame(&mut self, frame: &Frame<'_>) -> FrameContentKind {
         let datagram = net::decode_silently(frame);
         self.process_datagram(frame, &datagram)
     }
 
     /// Processes the next frame like [`Flow::process_frame`] and reports the fields of its headers to the observer.
-    pub fn process_frame_observed<'a, O: Observer<'a>>(
+    pub fn process_frame_observed<'a, O: FieldObserver<'a>>(
         &mut self,
         frame: &Frame<'a>,
         observer: &mut O,
-    ) -> (Datagram<'a>, FrameKind) {
+    ) -> (Datagram<'a>, FrameContentKind) {
         let datagram = net::decode(frame, observer);
         let meaning = self.process_datagram(frame, &datagram);
         (datagram, meaning)
     }
 
-    fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameKind {
+    fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameContentKind {
         let packet_meta = PacketMeta {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
@@ -373,27 +373,27 @@ impl Flow {
             self.transaction_table.transport_events.has_congestion_mark = is_marked;
         }
         let meaning = match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => {
+            NetworkLayerPayload::Infiniband(packet) => {
                 if self.limits.check_icrc {
                     self.check_icrc(frame, datagram);
                 }
                 self.process_packet(packet_meta, datagram, packet)
             }
-            DatagramPayload::Fragment(fragment) => {
+            NetworkLayerPayload::Fragment(fragment) => {
                 self.stats.count_ignored(IgnoredTraffic::Fragment);
                 self.process_fragment(frame, datagram, fragment)
             }
-            DatagramPayload::Other(UndecodableFrameReason::Infiniband(error))
+            NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(error))
                 if error.kind == PacketErrorKind::Cut =>
             {
                 self.stats.count_undecoded(UndecodedReason::CutFrame)
             }
-            DatagramPayload::Other(
+            NetworkLayerPayload::Other(
                 UndecodableFrameReason::Infiniband(_) | UndecodableFrameReason::Malformed { .. },
             ) => self.stats.count_undecoded(UndecodedReason::Malformed),
-            DatagramPayload::Tcp(segment) => self.process_segment(packet_meta, datagram, segment),
-            DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),
-            DatagramPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
+            NetworkLayerPayload::Tcp(segment) => self.process_segment(packet_meta, datagram, segment),
+            NetworkLayerPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),
+            NetworkLayerPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),
         };
         self.record_siblings();
         self.frames_since_check += 1;
@@ -481,7 +481,7 @@ impl Flow {
         self.now
     }
 
-    /// Returns the number of the connection of the last frame if that frame is [`FrameKind::Control`]: an ACK
+    /// Returns the number of the connection of the last frame if that frame is [`FrameContentKind::Control`]: an ACK
     /// or NAK of a queue pair, a CNP, or a TCP segment without data. `None` before the connection has carried
     /// RPC.
     pub fn control_connection(&self) -> Option<u64> {
@@ -490,7 +490,7 @@ impl Flow {
 
     /// Returns all meanings of the last frame in the order of its bytes. A TCP segment may complete several
     /// messages: its own and those that waited for it.
-    pub fn frame_kinds(&self) -> &[FrameKind] {
+    pub fn frame_kinds(&self) -> &[FrameContentKind] {
         &self.frame_kinds
     }
 
@@ -555,7 +555,7 @@ impl Flow {
 
     /// Returns the header-only messages of RPC-over-RDMA in the last frame, whose number is `frame`: RDMA_DONE,
     /// and messages that belong to no Transaction.
-    pub fn header_only_messages(&self, frame: FrameNumber) -> &[HeaderOnlyMessage] {
+    pub fn header_only_messages(&self, frame: FrameNumber) -> &[RpcRdmaControlMessage] {
         self.transaction_table.header_only_messages.messages_of_frame(frame)
     }
 
@@ -566,12 +566,12 @@ impl Flow {
     }
 
     /// Iterates over the connections in the table that have carried RPC.
-    pub fn connections(&self) -> impl Iterator<Item = ConnectionState> + '_ {
+    pub fn connections(&self) -> impl Iterator<Item = ConnectionParametersSnapshot> + '_ {
         self.connections.states()
     }
 
     /// Returns the counts of the traffic that is in no Transaction.
-    pub fn stats(&self) -> &FlowStats {
+    pub fn stats(&self) -> &FlowDecodingStatistics {
         &self.stats
     }
 
@@ -612,20 +612,20 @@ impl Flow {
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
         fragment: &IpFragment<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let Some(whole) = self.ip_reassembler.add(frame, datagram, fragment) else {
-            return FrameKind::PartialMessage;
+            return FrameContentKind::PartialMessage;
         };
-        let datagram = whole.decode(&mut NullObserver);
+        let datagram = whole.decode(&mut NullFieldObserver);
         let packet_meta = PacketMeta {
             identification: fragment.identification.0 as u16,
             ..PacketMeta::new(&whole.frames, frame.time)
         };
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => self.process_packet(packet_meta, &datagram, packet),
-            DatagramPayload::Tcp(segment) => self.process_segment(packet_meta, &datagram, segment),
-            DatagramPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, &datagram, udp),
-            _ => FrameKind::Unrelated,
+            NetworkLayerPayload::Infiniband(packet) => self.process_packet(packet_meta, &datagram, packet),
+            NetworkLayerPayload::Tcp(segment) => self.process_segment(packet_meta, &datagram, segment),
+            NetworkLayerPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, &datagram, udp),
+            _ => FrameContentKind::Unrelated,
         }
     }
 
@@ -646,8 +646,8 @@ impl Flow {
 
     /// Applies the effects of a message beyond its own connection.
     #[inline(always)]
-    fn on_message(&mut self, at: usize, meaning: FrameKind, packet_meta: PacketMeta<'_>) {
-        let FrameKind::Message { key, which } = meaning else { return };
+    fn on_message(&mut self, at: usize, meaning: FrameContentKind, packet_meta: PacketMeta<'_>) {
+        let FrameContentKind::Message { key, which } = meaning else { return };
         self.number_connection(at);
         self.connections.update_memory_bytes(at);
         if which == RpcMessageKind::Call {
@@ -710,14 +710,14 @@ impl Flow {
         let route = connection.route(entry.requester);
         match self.retries.record_call(route, entry.transaction.xid, key) {
             Some(EarlierCallCopy::Pending(before)) => {
-                let is_repeated = |other: &TransactionEntry| {
+                let is_repeated = |other: &TrackedFlowTransaction| {
                     let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
                     other.connection != entry.connection
                         && other.is_unanswered()
                         && bytes == Some(call.inline_bytes())
                 };
                 if self.transaction_table.get(before).is_some_and(is_repeated) {
-                    if self.transaction_table.get(before).is_some_and(TransactionEntry::is_open) {
+                    if self.transaction_table.get(before).is_some_and(TrackedFlowTransaction::is_open) {
                         self.transaction_table.close(before, packet_meta);
                     }
                     if let Some(before) = self.transaction_table.get_mut(before) {
@@ -725,7 +725,9 @@ impl Flow {
                     }
                 }
             }
-            Some(EarlierCallCopy::Emitted { index, hash }) if hash == CallHash::new(call.inline_bytes()) => {
+            Some(EarlierCallCopy::Emitted { index, hash })
+                if hash == CallRetryHash::new(call.inline_bytes()) =>
+            {
                 if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
                 }
@@ -747,7 +749,7 @@ impl Flow {
     }
 
     /// Handles a new connection: applies a partly captured set-up and enforces the limit of the table.
-    fn on_new_connection(&mut self, newest: usize, path: QueuePairPath, packet_meta: PacketMeta<'_>) {
+    fn on_new_connection(&mut self, newest: usize, path: QueuePairFlowKey, packet_meta: PacketMeta<'_>) {
         if self.set_ups.has_request_from(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
@@ -775,7 +777,8 @@ impl Flow {
         self.connections.get(at).is_some_and(|connection| {
             let mut keys = connection.conversation.transaction_keys();
             connection.is_ending
-                && !keys.any(|key| self.transaction_table.get(key).is_some_and(TransactionEntry::is_open))
+                && !keys
+                    .any(|key| self.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open))
         })
     }
 
@@ -785,10 +788,10 @@ impl Flow {
         let Some(connection) = self.connections.get(at) else { return };
         let mut open: Vec<TransactionKey> = connection.conversation.transaction_keys().collect();
         open.sort_unstable_by_key(|key| {
-            self.transaction_table.get(*key).and_then(TransactionEntry::first_frame)
+            self.transaction_table.get(*key).and_then(TrackedFlowTransaction::first_frame)
         });
         for key in open {
-            if self.transaction_table.get(key).is_some_and(TransactionEntry::is_open) {
+            if self.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open) {
                 self.transaction_table.close(key, packet_meta);
             }
         }

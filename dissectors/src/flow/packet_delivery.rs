@@ -2,7 +2,7 @@
 //!
 //! A responder accepts the packet with the expected PSN, refuses packets behind a gap with one NAK, and receives them
 //! again (go-back-N: InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2). The first captured copy
-//! of a packet may therefore be one that the receiver discarded. [`PacketDelivery`] infers the expected PSN from
+//! of a packet may therefore be one that the receiver discarded. [`ReceiverPsnState`] infers the expected PSN from
 //! captured packets and acknowledgements:
 //!
 //! - A packet behind a gap is refused, until an acknowledgement shows that only the capture lacks packets.
@@ -44,7 +44,7 @@ impl RetransmissionStall {
 
 /// Outcome of a packet at its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PacketOutcome {
+pub(super) enum ReceiverPacketOutcome {
     /// The receiver accepts it in order.
     Accepted,
     /// The receiver accepts it after an earlier copy was lost or refused.
@@ -93,12 +93,12 @@ const MAX_RETRIES: u64 = 7;
 /// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
 pub(super) const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
 
-/// Maximum number of ranges in [`Losses::skipped`].
+/// Maximum number of ranges in [`LossRecoveryState::skipped`].
 const MAX_SKIPPED: usize = 8;
 
 /// Losses and retransmissions of one direction.
 #[derive(Debug, Default)]
-struct Losses {
+struct LossRecoveryState {
     gap: Option<PsnGap>,
     timeout: Option<AckTimeoutRetransmission>,
     /// Time of the last refusal by the receiver.
@@ -111,7 +111,7 @@ struct Losses {
 
 /// PSNs that the receiver of one direction has accepted.
 #[derive(Debug, Default)]
-pub(super) struct PacketDelivery {
+pub(super) struct ReceiverPsnState {
     /// Next PSN that the receiver accepts; `None` before the first packet, and after an RDMA Read of unknown size.
     expected: Option<NonZeroU64>,
     /// PSN of the first packet since `expected` was last unknown. Packets before it may be captured late.
@@ -121,10 +121,10 @@ pub(super) struct PacketDelivery {
     /// Time of the last packet.
     last_packet_time: Timestamp,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
-    losses: Option<Box<Losses>>,
+    losses: Option<Box<LossRecoveryState>>,
 }
 
-impl PacketDelivery {
+impl ReceiverPsnState {
     /// Returns the outcome of a packet that uses `count` PSNs from `sequence` on; `None` if the count is unknown.
     #[inline]
     pub(super) fn record_packet(
@@ -132,12 +132,12 @@ impl PacketDelivery {
         sequence: ExtendedPsn,
         count: Option<u64>,
         now: Timestamp,
-    ) -> PacketOutcome {
+    ) -> ReceiverPacketOutcome {
         let last = std::mem::replace(&mut self.last_packet_time, now);
         let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
         if is_in_turn && self.gap().is_none() {
             self.expect_after(sequence, count);
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         }
         self.record_out_of_order(sequence, count, last, now)
     }
@@ -164,7 +164,7 @@ impl PacketDelivery {
         }
     }
 
-    fn losses(&mut self) -> &mut Losses {
+    fn losses(&mut self) -> &mut LossRecoveryState {
         self.losses.get_or_insert_default()
     }
 
@@ -175,13 +175,13 @@ impl PacketDelivery {
         count: Option<u64>,
         last: Timestamp,
         now: Timestamp,
-    ) -> PacketOutcome {
+    ) -> ReceiverPacketOutcome {
         if self.take_skipped(sequence) {
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         }
         if sequence < self.acknowledged_before && self.expected.is_some() {
             self.losses().last_retransmission = Some(now);
-            return PacketOutcome::Surplus;
+            return ReceiverPacketOutcome::Surplus;
         }
         if self.gap().is_some_and(|gap| now.abs_diff_ns(gap.since) > MAX_GAP_AGE_NS) {
             self.end_gap();
@@ -192,7 +192,7 @@ impl PacketDelivery {
             return self.accept(sequence, count, now);
         };
         if sequence < self.first_sequence {
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         }
         if sequence > expected {
             let seen =
@@ -200,10 +200,15 @@ impl PacketDelivery {
             let gap = self.losses().gap.get_or_insert(seen);
             gap.first_refused = gap.first_refused.min(sequence);
             gap.last_affected = gap.last_affected.max(sequence);
-            return PacketOutcome::Refused;
+            return ReceiverPacketOutcome::Refused;
         }
         if sequence < expected {
-            return PacketOutcome::Repeated(self.record_ack_timeout(sequence, count, (expected, last), now));
+            return ReceiverPacketOutcome::Repeated(self.record_ack_timeout(
+                sequence,
+                count,
+                (expected, last),
+                now,
+            ));
         }
         self.accept(sequence, count, now)
     }
@@ -232,22 +237,22 @@ impl PacketDelivery {
     }
 
     /// Accepts a packet, in order or as a retransmission after a gap.
-    fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> PacketOutcome {
+    fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> ReceiverPacketOutcome {
         self.expect_after(sequence, count);
         let Some(gap) = self.losses.as_mut().and_then(|losses| losses.gap.as_mut()) else {
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         };
         if sequence > gap.last_affected {
             self.end_gap();
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         }
         gap.is_proven |= sequence >= gap.first_refused;
         if !gap.is_proven {
-            return PacketOutcome::Accepted;
+            return ReceiverPacketOutcome::Accepted;
         }
         let stall = RetransmissionStall { since: gap.since, until: now };
         self.losses().last_retransmission = Some(now);
-        PacketOutcome::Recovered(stall)
+        ReceiverPacketOutcome::Recovered(stall)
     }
 
     /// Returns `true` if no packet with this number or a later one was captured.
@@ -304,7 +309,8 @@ impl PacketDelivery {
     /// Returns `true` if a packet with this number, which the peer answered before, is captured late: no copy was
     /// captured before, and the receiver did not ask for it again.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
-        let is_skipped = |losses: &Losses| losses.skipped.iter().any(|range| range.contains(&sequence));
+        let is_skipped =
+            |losses: &LossRecoveryState| losses.skipped.iter().any(|range| range.contains(&sequence));
         (self.is_missing(sequence) && !self.has_proven_gap())
             || self.losses.as_deref().is_some_and(is_skipped)
     }
@@ -358,27 +364,33 @@ mod tests {
         Timestamp(time)
     }
 
-    fn arrive(delivery: &mut PacketDelivery, packets: &[(ExtendedPsn, i64)]) -> Vec<PacketOutcome> {
+    fn arrive(delivery: &mut ReceiverPsnState, packets: &[(ExtendedPsn, i64)]) -> Vec<ReceiverPacketOutcome> {
         packets.iter().map(|(sequence, time)| delivery.record_packet(*sequence, Some(1), at(*time))).collect()
     }
 
-    fn recovered(since: i64, until: i64) -> PacketOutcome {
-        PacketOutcome::Recovered(RetransmissionStall { since: at(since), until: at(until) })
+    fn recovered(since: i64, until: i64) -> ReceiverPacketOutcome {
+        ReceiverPacketOutcome::Recovered(RetransmissionStall { since: at(since), until: at(until) })
     }
 
     #[test]
     fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
-        assert_eq!(first, [PacketOutcome::Accepted, PacketOutcome::Refused, PacketOutcome::Refused]);
+        assert_eq!(
+            first,
+            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Refused, ReceiverPacketOutcome::Refused]
+        );
         delivery.record_nak(11, at(5));
         let again = arrive(&mut delivery, &[(11, 7), (12, 8), (13, 9), (14, 10)]);
-        assert_eq!(again, [recovered(3, 7), recovered(3, 8), recovered(3, 9), PacketOutcome::Accepted]);
+        assert_eq!(
+            again,
+            [recovered(3, 7), recovered(3, 8), recovered(3, 9), ReceiverPacketOutcome::Accepted]
+        );
     }
 
     #[test]
     fn a_nak_takes_back_what_was_captured_before_it_was_lost() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.record_nak(11, at(5));
         assert_eq!(arrive(&mut delivery, &[(11, 7), (12, 8)]), [recovered(5, 7), recovered(5, 8)]);
@@ -386,16 +398,21 @@ mod tests {
 
     #[test]
     fn the_first_copy_counts_if_its_packet_or_its_acknowledgement_was_lost() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.acknowledge(11);
         let repeated = |since, until| {
-            PacketOutcome::Repeated(RetransmissionStall { since: at(since), until: at(until) })
+            ReceiverPacketOutcome::Repeated(RetransmissionStall { since: at(since), until: at(until) })
         };
         let again = arrive(&mut delivery, &[(10, 500), (11, 501), (12, 502), (13, 503)]);
         assert_eq!(
             again,
-            [PacketOutcome::Surplus, repeated(500, 501), repeated(500, 502), PacketOutcome::Accepted]
+            [
+                ReceiverPacketOutcome::Surplus,
+                repeated(500, 501),
+                repeated(500, 502),
+                ReceiverPacketOutcome::Accepted
+            ]
         );
         // Another timeout, and then a NAK: the receiver lacked 12.
         assert_eq!(arrive(&mut delivery, &[(12, 900), (13, 901)]), [repeated(503, 900), repeated(503, 901)]);
@@ -408,49 +425,49 @@ mod tests {
 
     #[test]
     fn the_order_of_a_capture_alone_loses_no_time() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
         assert_eq!(
             fates,
             [
-                PacketOutcome::Accepted,
-                PacketOutcome::Refused,
-                PacketOutcome::Accepted,
-                PacketOutcome::Accepted
+                ReceiverPacketOutcome::Accepted,
+                ReceiverPacketOutcome::Refused,
+                ReceiverPacketOutcome::Accepted,
+                ReceiverPacketOutcome::Accepted
             ]
         );
         delivery.acknowledge(14);
-        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [PacketOutcome::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(14, 5)]), [ReceiverPacketOutcome::Accepted]);
     }
 
     #[test]
     fn what_was_captured_before_the_first_packet_in_turn_is_late() {
-        let mut delivery = PacketDelivery::default();
-        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [PacketOutcome::Accepted; 3]);
+        let mut delivery = ReceiverPsnState::default();
+        assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [ReceiverPacketOutcome::Accepted; 3]);
         // The same applies after an RDMA Read of unknown size.
-        assert_eq!(delivery.record_packet(13, None, at(4)), PacketOutcome::Accepted);
-        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [PacketOutcome::Accepted; 3]);
+        assert_eq!(delivery.record_packet(13, None, at(4)), ReceiverPacketOutcome::Accepted);
+        assert_eq!(arrive(&mut delivery, &[(18, 5), (17, 6), (19, 7)]), [ReceiverPacketOutcome::Accepted; 3]);
     }
 
     #[test]
     fn a_gap_that_only_the_capture_has_ends_with_the_acknowledgement() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         assert_eq!(
             arrive(&mut delivery, &[(10, 1), (12, 2)]),
-            [PacketOutcome::Accepted, PacketOutcome::Refused]
+            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Refused]
         );
         assert!(!delivery.has_proven_gap());
         delivery.acknowledge(13);
-        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [PacketOutcome::Accepted]);
+        assert_eq!(arrive(&mut delivery, &[(13, 3)]), [ReceiverPacketOutcome::Accepted]);
     }
 
     /// InfiniBand Architecture Specification volume 1, section 9.7.6.1.3: 4.096 µs × 2^20 = 4.294967296 s, 7 retries.
     #[test]
     fn the_last_retry_after_the_longest_ack_timeout_recovers() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         let retries: Vec<_> = (1..=7).map(|retry| (12, 2 + retry * 4_294_967_296)).collect();
-        assert_eq!(arrive(&mut delivery, &retries), [PacketOutcome::Refused; 7]);
+        assert_eq!(arrive(&mut delivery, &retries), [ReceiverPacketOutcome::Refused; 7]);
         delivery.record_nak(11, at(retries[6].1));
         let until = retries[6].1;
         assert_eq!(arrive(&mut delivery, &[(11, until)]), [recovered(2, until)]);
@@ -458,13 +475,13 @@ mod tests {
 
     #[test]
     fn a_packet_behind_its_acknowledgement_is_late_once() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         delivery.acknowledge(13);
         assert!(delivery.is_late(11) && !delivery.is_late(12));
         assert_eq!(
             arrive(&mut delivery, &[(11, 3), (11, 4)]),
-            [PacketOutcome::Accepted, PacketOutcome::Surplus]
+            [ReceiverPacketOutcome::Accepted, ReceiverPacketOutcome::Surplus]
         );
         assert!(!delivery.is_late(11));
         // A NAK has the number of the packet that it requests.
@@ -475,9 +492,15 @@ mod tests {
 
     #[test]
     fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
-        let mut delivery = PacketDelivery::default();
+        let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
-        assert_eq!(arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Refused]);
-        assert_eq!(arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]), [PacketOutcome::Accepted]);
+        assert_eq!(
+            arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]),
+            [ReceiverPacketOutcome::Refused]
+        );
+        assert_eq!(
+            arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]),
+            [ReceiverPacketOutcome::Accepted]
+        );
     }
 }

@@ -8,11 +8,11 @@ use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
 use super::transaction::{CallDirection, ConnectionIdentity, Transaction};
-use super::{EvictedState, Flow, FrameKind, PacketMeta, TransactionKey};
+use super::{EvictedState, Flow, FrameContentKind, PacketMeta, TransactionKey};
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PendingPhase {
+pub enum PendingTransactionPhase {
     /// The Responder fetches the Read chunks of the Call.
     DataIn {
         /// Bytes that RDMA Reads have moved.
@@ -50,18 +50,18 @@ pub struct PendingCall<'f> {
 
 impl PendingCall<'_> {
     /// Returns the progress of the Transaction.
-    pub fn phase(&self) -> PendingPhase {
+    pub fn phase(&self) -> PendingTransactionPhase {
         let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved_bytes).sum::<u64>();
         let Transaction { read_chunks, write_chunks, reply_chunk, .. } = self.transaction;
         let written = moved(&mut write_chunks.iter().chain(reply_chunk));
         let read = moved(&mut read_chunks.iter());
         let offered = read_chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
         if written > 0 {
-            PendingPhase::DataOut { moved_bytes: written }
+            PendingTransactionPhase::DataOut { moved_bytes: written }
         } else if read < offered {
-            PendingPhase::DataIn { moved_bytes: read, offered_bytes: offered }
+            PendingTransactionPhase::DataIn { moved_bytes: read, offered_bytes: offered }
         } else {
-            PendingPhase::Server
+            PendingTransactionPhase::Server
         }
     }
 
@@ -99,7 +99,8 @@ impl Flow {
     #[inline]
     pub(super) fn set_message_connections(&mut self) {
         for meaning in &self.frame_kinds {
-            if let FrameKind::Message { key, .. } | FrameKind::Retransmission { key, .. } = *meaning
+            if let FrameContentKind::Message { key, .. } | FrameContentKind::Retransmission { key, .. } =
+                *meaning
                 && let Some(entry) = self.transaction_table.get_mut(key)
                 && let Some(connection) = self.connections.get(entry.connection)
             {

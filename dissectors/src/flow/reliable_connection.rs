@@ -15,7 +15,7 @@ use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation, RdmaPacke
 
 use super::PacketMeta;
 use super::message_reassembly::{MessageReassembly, PacketRun};
-use super::packet_delivery::{PacketDelivery, PacketOutcome};
+use super::packet_delivery::{ReceiverPacketOutcome, ReceiverPsnState};
 use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.
@@ -112,7 +112,7 @@ struct SentRdmaMessage {
 
 /// Requests of one side of a connection: the packets that use its own sequence numbers.
 #[derive(Debug, Default)]
-pub(super) struct RequestPackets {
+pub(super) struct RequesterPacketState {
     highest_sequence: Option<ExtendedPsn>,
     /// Sorted by `first`.
     spans: VecDeque<RdmaRequestSpan>,
@@ -127,7 +127,7 @@ pub(super) struct RequestPackets {
     /// of them will not come, except for packets that were captured late.
     received_until: ExtendedPsn,
     /// Delivery state of the packets at the peer.
-    delivery: PacketDelivery,
+    delivery: ReceiverPsnState,
     /// Messages before this number were acknowledged and reported as such.
     acknowledged_until: ExtendedPsn,
     /// Highest sequence number that the peer answered.
@@ -203,7 +203,7 @@ impl ObservedPathMtu {
     }
 }
 
-impl RequestPackets {
+impl RequesterPacketState {
     /// Extends a PSN relative to the highest one seen.
     #[inline]
     pub(super) fn extend_psn(&self, psn: Psn) -> ExtendedPsn {
@@ -329,7 +329,7 @@ impl RequestPackets {
         packet: &InfinibandPacket<'_>,
         now: Timestamp,
         path_mtu: ObservedPathMtu,
-    ) -> PacketOutcome {
+    ) -> ReceiverPacketOutcome {
         let count = match (packet.properties.operation, packet.reth) {
             (infiniband::PacketOperation::ReadRequest, Some(reth)) => path_mtu.packet_count(reth.dmalen),
             (infiniband::PacketOperation::ReadRequest, None) => None,

@@ -8,7 +8,7 @@ use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
 use crate::rdma::ConnectionSide;
 
 use super::reliable_connection::ExtendedPsn;
-use super::statistics::{EvictedState, FlowStats, UndecodedReason};
+use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::transaction_table::TransactionKey;
 use super::{DeliveryAnomaly, FlowLimits, PacketMeta};
 
@@ -79,7 +79,7 @@ struct EarlyPacket {
 
 /// Reason for which packets of RDMA Writes of one side may still wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RdmaWriteWaitReason {
+pub(super) struct ReorderedWriteWaitReason {
     /// Time of the oldest Call in flight that offers memory to write to.
     pub(super) oldest_call: Option<Timestamp>,
     /// Highest sequence number of the side.
@@ -109,7 +109,7 @@ impl EarlyPacket {
     }
 
     /// Returns `true` if a packet of an RDMA Write belongs to a Call in flight.
-    fn may_be_placed(&self, expected: RdmaWriteWaitReason) -> bool {
+    fn may_be_placed(&self, expected: ReorderedWriteWaitReason) -> bool {
         expected.oldest_call.is_some_and(|call| call <= self.time)
             && expected.newest.saturating_sub(self.sequence) < MAX_WRITE_DISTANCE
     }
@@ -159,7 +159,7 @@ impl ReorderBuffer {
         packet: &InfinibandPacket<'_>,
         packet_meta: PacketMeta<'_>,
         why: UndecodedReason,
-        account: &mut FlowStats,
+        account: &mut FlowDecodingStatistics,
         limits: &FlowLimits,
     ) {
         let waits_for_memory = matches!(
@@ -256,8 +256,8 @@ impl ReorderBuffer {
     pub(super) fn drop_expired_orphans(
         &mut self,
         now: Timestamp,
-        account: &mut FlowStats,
-        expected: impl Fn(ConnectionSide) -> RdmaWriteWaitReason,
+        account: &mut FlowDecodingStatistics,
+        expected: impl Fn(ConnectionSide) -> ReorderedWriteWaitReason,
     ) {
         let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.
@@ -282,7 +282,7 @@ impl ReorderBuffer {
         call: Option<TransactionKey>,
         begun: Option<(ConnectionSide, Psn)>,
         now: Timestamp,
-        account: &mut FlowStats,
+        account: &mut FlowDecodingStatistics,
     ) -> Vec<EarlyPacketRetry> {
         while self.early_packets.front().is_some_and(|first| now.abs_diff_ns(first.time) > MAX_AGE_NS) {
             drop_oldest(&mut self.early_packets, account);
@@ -310,7 +310,7 @@ impl ReorderBuffer {
     }
 
     /// Puts back the packets whose place is still unknown.
-    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacketRetry>, account: &mut FlowStats) {
+    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacketRetry>, account: &mut FlowDecodingStatistics) {
         for EarlyPacketRetry(held) in retries.into_iter().rev() {
             account.reorder_bytes += held.counted_bytes();
             match held.is_orphan() {
@@ -331,7 +331,7 @@ impl ReorderBuffer {
     }
 
     /// Drops all packets and counts them as undecoded.
-    pub(super) fn drop_all(&mut self, account: &mut FlowStats) {
+    pub(super) fn drop_all(&mut self, account: &mut FlowDecodingStatistics) {
         for queue in [&mut self.early_packets, &mut self.orphans] {
             while !queue.is_empty() {
                 drop_oldest(queue, account);
@@ -341,7 +341,7 @@ impl ReorderBuffer {
 }
 
 /// Drops the oldest packet of a queue and counts it as undecoded.
-fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowStats) {
+fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, account: &mut FlowDecodingStatistics) {
     if let Some(held) = queue.pop_front() {
         account.reorder_bytes -= held.counted_bytes();
         account.count_undecoded(held.reason);

@@ -14,13 +14,13 @@ use crate::rpc::{self, MsgType, tls};
 
 use super::conversation;
 use super::missing_byte_ranges::add_gap;
-use super::statistics::{EvictedState, FlowStats, UndecodedReason};
+use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
 use super::transaction_table::{ChunkSegmentIndex, TransactionKey, TransactionTable};
-use super::{FrameKind, PacketMeta, RetransmissionStall};
+use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ struct PartialRpcRecord {
 
 /// A message that was delivered.
 #[derive(Debug)]
-struct SentRpcRecord {
+struct DeliveredRpcRecord {
     range: Range<StreamPosition>,
     /// `true` if it was a single fragment, so that its bytes are contiguous in the stream.
     is_single_fragment: bool,
@@ -78,7 +78,7 @@ pub(super) struct RpcRecordReader {
     mark_bytes: Vec<u8>,
     partial_record: Option<PartialRpcRecord>,
     /// Sorted by stream position.
-    sent_records: VecDeque<SentRpcRecord>,
+    sent_records: VecDeque<DeliveredRpcRecord>,
 }
 
 impl RpcRecordReader {
@@ -89,7 +89,7 @@ impl RpcRecordReader {
 
     /// Returns the memory in bytes, without the incomplete message.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.sent_records.capacity() * size_of::<SentRpcRecord>()
+        size_of::<Self>() + self.sent_records.capacity() * size_of::<DeliveredRpcRecord>()
     }
 
     /// Returns the memory of the incomplete message in bytes.
@@ -154,7 +154,7 @@ impl RpcRecordReader {
             if rest.data.length > 0 {
                 self.lose_sync(stream_context);
             } else {
-                stream_context.frame_kinds.push(FrameKind::PartialMessage);
+                stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
             }
             return rest;
         }
@@ -173,7 +173,7 @@ impl RpcRecordReader {
         if mark.length == 0 {
             self.end_fragment(rest.at, mark.is_last, stream_context);
         } else if rest.data.length == 0 {
-            stream_context.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
         }
         rest
     }
@@ -201,7 +201,7 @@ impl RpcRecordReader {
         if left == 0 {
             self.end_fragment(rest.at, is_last, stream_context);
         } else if !piece.meta.frames.is_empty() {
-            stream_context.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
         }
         rest
     }
@@ -211,7 +211,7 @@ impl RpcRecordReader {
         if is_last {
             self.deliver(end, stream_context);
         } else {
-            stream_context.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
         }
     }
 
@@ -232,7 +232,7 @@ impl RpcRecordReader {
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
         }
-        self.sent_records.push_back(SentRpcRecord {
+        self.sent_records.push_back(DeliveredRpcRecord {
             range,
             is_single_fragment: is_whole,
             attribution: owner,
@@ -262,7 +262,7 @@ impl RpcRecordReader {
     }
 
     /// Stops storing bytes of the incomplete message, because a memory limit was reached.
-    pub(super) fn stop_storing(&mut self, account: &mut FlowStats) {
+    pub(super) fn stop_storing(&mut self, account: &mut FlowDecodingStatistics) {
         if let Some(unfinished) = &mut self.partial_record
             && !std::mem::replace(&mut unfinished.is_storage_stopped, true)
         {
@@ -319,7 +319,7 @@ impl RpcRecordReader {
             && range.end > unfinished.start
         {
             unfinished.record_frame(&piece.meta);
-            stream_context.frame_kinds.push(FrameKind::PartialMessage);
+            stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
             is_known = true;
         }
         let from = self.sent_records.partition_point(|sent| sent.range.end <= range.start);
@@ -344,7 +344,7 @@ impl RpcRecordReader {
     }
 }
 
-impl SentRpcRecord {
+impl DeliveredRpcRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
     fn differs_from_copy(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
         let Some((key, at)) =

@@ -1,6 +1,6 @@
 //! Counts of the traffic and state that are in no Transaction, so that nothing is dropped silently.
 
-use super::{FrameKind, PacketMeta};
+use super::{FrameContentKind, PacketMeta};
 
 macro_rules! counted {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $key:literal,)* }) => {
@@ -137,7 +137,7 @@ counted! {
 
 /// Counts of undecoded, ignored and evicted traffic and state of a flow.
 #[derive(Clone, Debug, Default)]
-pub struct FlowStats {
+pub struct FlowDecodingStatistics {
     undecoded: [u64; UndecodedReason::ALL.len()],
     evicted: [u64; EvictedState::ALL.len()],
     ignored: [u64; IgnoredTraffic::ALL.len()],
@@ -155,11 +155,11 @@ pub struct FlowStats {
     pub(super) skipped_bytes: u64,
 }
 
-impl FlowStats {
+impl FlowDecodingStatistics {
     /// Counts an undecoded frame.
-    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameKind {
+    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.undecoded[reason as usize] += 1;
-        FrameKind::Undecoded(reason)
+        FrameContentKind::Undecoded(reason)
     }
 
     /// Counts the undecoded frame of a packet, unless it is a duplicate made by the capture.
@@ -167,9 +167,9 @@ impl FlowStats {
         &mut self,
         reason: UndecodedReason,
         packet_meta: &PacketMeta<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         match packet_meta.is_captured_twice() {
-            true => FrameKind::Undecoded(reason),
+            true => FrameContentKind::Undecoded(reason),
             false => self.count_undecoded(reason),
         }
     }
@@ -185,9 +185,9 @@ impl FlowStats {
     }
 
     /// Counts a frame that is neither RDMA nor RPC.
-    pub(super) fn count_ignored(&mut self, what: IgnoredTraffic) -> FrameKind {
+    pub(super) fn count_ignored(&mut self, what: IgnoredTraffic) -> FrameContentKind {
         self.ignored[what as usize] += 1;
-        FrameKind::Unrelated
+        FrameContentKind::Unrelated
     }
 
     /// Counts evicted state.

@@ -3,7 +3,7 @@
 use crate::net::TcpSegment;
 use crate::rdma::ConnectionSide;
 
-use super::transport_event::TransportEventKind;
+use super::transport_event::CapturedTransportEventKind;
 use super::{Flow, PacketMeta};
 
 impl Flow {
@@ -39,9 +39,9 @@ impl Flow {
         let has_closed_window = window == 0 && !flags.syn() && !flags.fin() && !flags.rst();
         let events = &mut self.transaction_table.transport_events;
         let kinds = [
-            (is_retransmission, TransportEventKind::Retransmission),
-            (has_closed_window, TransportEventKind::ZeroWindow),
-            (events.has_congestion_mark, TransportEventKind::CongestionExperienced),
+            (is_retransmission, CapturedTransportEventKind::Retransmission),
+            (has_closed_window, CapturedTransportEventKind::ZeroWindow),
+            (events.has_congestion_mark, CapturedTransportEventKind::CongestionExperienced),
         ];
         for (_, kind) in kinds.into_iter().filter(|(has_occurred, _)| *has_occurred) {
             events.record((key.slot, sender), &packet_meta, None, kind);

@@ -15,15 +15,15 @@ use super::duplicate_frames;
 use super::finality;
 use super::iwarp::IwarpConnection;
 use super::rpc_records::{ProtocolSwitch, RpcRecordReader};
-use super::statistics::{EvictedState, FlowStats, IgnoredTraffic, UndecodedReason};
+use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};
 use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::table::TcpConversation;
-use super::stream::{StreamBytes, StreamReader};
+use super::stream::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TransactionTable;
-use super::{DeliveryAnomaly, Flow, FlowLimits, FrameKind, PacketMeta};
+use super::{DeliveryAnomaly, Flow, FlowLimits, FrameContentKind, PacketMeta};
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {
@@ -40,9 +40,9 @@ struct StreamDispatcher<'a> {
     may_begin_late: [bool; 2],
     connections: &'a mut ConnectionTable,
     transaction_table: &'a mut TransactionTable,
-    stats: &'a mut FlowStats,
+    stats: &'a mut FlowDecodingStatistics,
     limits: &'a FlowLimits,
-    frame_kinds: &'a mut Vec<FrameKind>,
+    frame_kinds: &'a mut Vec<FrameContentKind>,
     /// Connections that ended because the stream switched to another protocol.
     ended_connections: &'a mut Vec<ConnectionKey>,
 }
@@ -221,7 +221,7 @@ fn record_reader(protocol: &mut StreamProtocol, sender: ConnectionSide) -> Optio
     })
 }
 
-impl StreamReader for StreamDispatcher<'_> {
+impl TcpDirectionReader for StreamDispatcher<'_> {
     fn read_bytes(&mut self, piece: StreamBytes<'_>) {
         if piece.meta.frames.is_empty()
             && let Some(connection) = self.connection.and_then(|key| self.connections.get_mut_by_key(key))
@@ -289,7 +289,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         segment: &TcpSegment<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let ports = PortPair {
             tenant: datagram.tenant,
             a: (datagram.source, segment.source_port),
@@ -304,7 +304,7 @@ impl Flow {
             .is_some_and(|stream| stream.is_copy_of_previous(sender, segment, packet_meta.time))
         {
             return match segment.payload.length {
-                0 => FrameKind::Control,
+                0 => FrameContentKind::Control,
                 _ => self.stats.count_undecoded(UndecodedReason::LateCopy),
             };
         }
@@ -346,15 +346,15 @@ impl Flow {
             (Some(meaning), _) => *meaning,
             // Captured early: the meaning follows when the preceding bytes arrive.
             (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_))) if data.length > 1 => {
-                FrameKind::PartialMessage
+                FrameContentKind::PartialMessage
             }
             (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls)) => {
-                FrameKind::Control
+                FrameContentKind::Control
             }
             // More than a keep-alive, on a port of NFS.
             (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(both) => {
                 match protocol {
-                    StreamProtocol::Opening => FrameKind::PartialMessage,
+                    StreamProtocol::Opening => FrameContentKind::PartialMessage,
                     _ => {
                         let stream = self.streams.get_mut(at);
                         let is_cut = stream.is_some_and(|stream| {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::address::{Address, VirtualNetwork};
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::rpc::Xid;
@@ -191,7 +191,7 @@ impl RpcRdmaHeaderWords {
 
 /// Completeness of the chunk lists of a message (RFC 8166 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChunkListState {
+pub enum ChunkListCompleteness {
     /// All lists were decoded: absent ones are empty.
     Complete,
     /// The capture ends within the lists: more may follow.
@@ -200,7 +200,7 @@ pub enum ChunkListState {
     Undecodable,
 }
 
-impl ChunkListState {
+impl ChunkListCompleteness {
     /// Returns the name of the state in output.
     pub fn key(self) -> &'static str {
         match self {
@@ -352,16 +352,16 @@ impl CapturedMessage {
     /// Decodes the RPC-over-RDMA header again; `None` if there is none or it is truncated or malformed.
     pub fn header(&self) -> Option<AnyDialectHeader<'_>> {
         let mut cursor = Cursor::new(&self.bytes).with_length(self.length);
-        AnyDialectHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullObserver).ok()
+        AnyDialectHeader::decode(self.rpcrdma?.dialect, &mut cursor, &mut NullFieldObserver).ok()
     }
 
     /// Returns the completeness of the chunk lists; `None` without an RPC-over-RDMA header.
-    pub fn chunk_lists(&self) -> Option<ChunkListState> {
+    pub fn chunk_lists(&self) -> Option<ChunkListCompleteness> {
         self.rpcrdma?;
         Some(match (self.unknown_header(), self.rpc_offset) {
-            (Some(_), _) => ChunkListState::Undecodable,
-            (None, None) => ChunkListState::Cut,
-            (None, Some(_)) => ChunkListState::Complete,
+            (Some(_), _) => ChunkListCompleteness::Undecodable,
+            (None, None) => ChunkListCompleteness::Cut,
+            (None, Some(_)) => ChunkListCompleteness::Complete,
         })
     }
 
@@ -514,7 +514,7 @@ const MAX_STALLS: usize = 64;
 /// Evidence that a Call was sent before its first captured copy, and that this earlier copy was lost before
 /// the capture point. The time since then is in no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LostCallCopy {
+pub enum LostCallTransmissionEvidence {
     /// A packet that its sender sent after the Call, by PSN or sequence number, was captured `ns` nanoseconds
     /// before it.
     Certain {
@@ -529,7 +529,7 @@ pub enum LostCallCopy {
     },
 }
 
-impl LostCallCopy {
+impl LostCallTransmissionEvidence {
     /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
     /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 9.9.2.1.
@@ -703,7 +703,7 @@ impl Transaction {
     }
 
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
-    pub fn lost_copy(&self) -> Option<LostCallCopy> {
+    pub fn lost_copy(&self) -> Option<LostCallTransmissionEvidence> {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
@@ -711,11 +711,13 @@ impl Transaction {
             recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
-            (timeout..=timeout.saturating_mul(LostCallCopy::MAX_ACK_TIMEOUTS)).contains(&ns).then_some(ns)
+            (timeout..=timeout.saturating_mul(LostCallTransmissionEvidence::MAX_ACK_TIMEOUTS))
+                .contains(&ns)
+                .then_some(ns)
         };
         behind
-            .map(|ns| LostCallCopy::Certain { ns })
-            .or_else(|| quiet().map(|ns| LostCallCopy::Possible { ns }))
+            .map(|ns| LostCallTransmissionEvidence::Certain { ns })
+            .or_else(|| quiet().map(|ns| LostCallTransmissionEvidence::Possible { ns }))
     }
 
     /// Records a stall. Merges it with those that it overlaps.

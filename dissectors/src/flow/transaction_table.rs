@@ -10,12 +10,12 @@ use crate::rdma::{ConnectionSide, RdmaAttribution};
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::frame_role::{FrameRole, TransactionFrame};
-use super::header_only_message::HeaderOnlyMessages;
-use super::stream::{DeliveryDelay, MAX_DUPLICATE_REPORT_DELAY_NS};
+use super::header_only_message::RpcRdmaControlMessages;
+use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{
     CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
 };
-use super::transport_event::TransportEvents;
+use super::transport_event::UnemittedTransportEvents;
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowLimits, PacketMeta};
 
@@ -111,7 +111,7 @@ const ENTRY_BYTES: usize = size_of::<TransactionSlot>() + size_of::<Transaction>
 
 /// A Transaction with the internal state of the flow.
 #[derive(Debug)]
-pub(super) struct TransactionEntry {
+pub(super) struct TrackedFlowTransaction {
     /// Boxed, because it is large and moves from the table to the queue of finished Transactions and to its user.
     pub(super) transaction: Box<Transaction>,
     pub(super) connection: usize,
@@ -133,7 +133,7 @@ pub(super) struct TransactionEntry {
     pub(super) losses_when_idle: u64,
 }
 
-impl TransactionEntry {
+impl TrackedFlowTransaction {
     /// Returns `true` if the Requester acknowledged the Reply: a Call that follows is a new one, even if it is equal.
     /// Datagrams have no acknowledgements.
     pub(super) fn has_delivered_reply(&self) -> bool {
@@ -222,7 +222,7 @@ const REFUSED_LINGER_NS: u64 = super::packet_delivery::MAX_GAP_AGE_NS;
 #[derive(Debug, Default)]
 struct TransactionSlot {
     generation: u32,
-    entry: Option<TransactionEntry>,
+    entry: Option<TrackedFlowTransaction>,
 }
 
 /// Record of the closing of an entry.
@@ -269,11 +269,11 @@ pub(super) struct TransactionTable {
     /// Events of Transactions since the last frame, if recorded.
     pub(super) transaction_frames: Vec<TransactionFrame>,
     /// Transport events since the last frame, if recorded.
-    pub(super) transport_events: TransportEvents,
+    pub(super) transport_events: UnemittedTransportEvents,
     /// Transactions closed since the last frame, if transport events are recorded.
     pub(super) newly_closed: Vec<TransactionKey>,
     /// Header-only messages.
-    pub(super) header_only_messages: HeaderOnlyMessages,
+    pub(super) header_only_messages: RpcRdmaControlMessages,
 }
 
 /// Minimum number of stale elements in a queue before it is compacted.
@@ -303,8 +303,8 @@ impl TransactionTable {
             expires_open_entries: limits.call_age_ns.is_some(),
             nothing_due_until: i64::MIN,
             transaction_frames: Vec::new(),
-            header_only_messages: HeaderOnlyMessages::default(),
-            transport_events: TransportEvents::new(limits.record_transport_events),
+            header_only_messages: RpcRdmaControlMessages::default(),
+            transport_events: UnemittedTransportEvents::new(limits.record_transport_events),
             newly_closed: Vec::new(),
         }
     }
@@ -379,13 +379,13 @@ impl TransactionTable {
         self.counted_bytes = (self.counted_bytes + after).saturating_sub(before);
     }
 
-    pub(super) fn get(&self, key: TransactionKey) -> Option<&TransactionEntry> {
+    pub(super) fn get(&self, key: TransactionKey) -> Option<&TrackedFlowTransaction> {
         let slot = self.slots.get(key.slot())?;
         (u64::from(slot.generation) == key.0 >> 32).then_some(slot.entry.as_ref()?)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: TransactionKey) -> Option<&mut TransactionEntry> {
+    pub(super) fn get_mut(&mut self, key: TransactionKey) -> Option<&mut TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
     }
@@ -415,7 +415,7 @@ impl TransactionTable {
     }
 
     /// Adds an open entry.
-    pub(super) fn add(&mut self, entry: TransactionEntry) -> TransactionKey {
+    pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionKey {
         self.nothing_due_until = i64::MIN;
         self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -504,7 +504,7 @@ impl TransactionTable {
         &mut self,
         call: TransactionKey,
         reply: TransactionKey,
-    ) -> Option<&TransactionEntry> {
+    ) -> Option<&TrackedFlowTransaction> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
         let TransactionState::Closed(number) = self.get(reply)?.state else { return None };
@@ -558,7 +558,7 @@ impl TransactionTable {
     }
 
     /// Iterates over the open entries in the order of their opening.
-    pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TransactionEntry)> {
+    pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TrackedFlowTransaction)> {
         let entries = self.open_queue.iter().filter_map(|key| Some((*key, self.get(*key)?)));
         entries.filter(|(_, entry)| entry.is_open())
     }
@@ -659,7 +659,7 @@ impl TransactionTable {
 
     /// Revokes the delay of a message: its receiver had the retransmitted bytes before.
     #[cold]
-    pub(super) fn revoke_delay(&mut self, delay: &DeliveryDelay) {
+    pub(super) fn revoke_delay(&mut self, delay: &RetransmissionDelayedMessage) {
         let Some(entry) = self.get_mut(delay.key) else { return };
         let message = match delay.which {
             RpcMessageKind::Call => &mut entry.transaction.call,
@@ -703,7 +703,7 @@ impl TransactionTable {
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&mut self, key: TransactionKey) -> Option<TransactionEntry> {
+    pub(super) fn remove(&mut self, key: TransactionKey) -> Option<TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {
             return None;

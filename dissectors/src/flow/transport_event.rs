@@ -7,13 +7,13 @@ use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpQueue, MessageNumber};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
-use crate::net::{Datagram, DatagramPayload};
+use crate::net::{Datagram, NetworkLayerPayload};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
 use super::connection::{ConnectionKey, FlowConnection};
-use super::frame_kind::FrameKind;
+use super::frame_kind::FrameContentKind;
 use super::statistics::UndecodedReason;
 use super::transaction::{ConnectionIdentity, EndpointRole};
 use super::transaction_table::TransactionKey;
@@ -37,7 +37,7 @@ pub struct TransportEvent {
     /// `false` if the capture may lack the message that permits the packet, or may have it in the wrong order.
     pub is_certain: bool,
     /// Kind of the event.
-    pub kind: TransportEventKind,
+    pub kind: CapturedTransportEventKind,
 }
 
 /// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
@@ -45,7 +45,7 @@ pub const MAX_CAPTURE_SKEW_NS: u64 = 1_000_000;
 
 /// Kind of a transport event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransportEventKind {
+pub enum CapturedTransportEventKind {
     /// Negative acknowledgement of InfiniBand, except RNR NAK. InfiniBand Architecture Specification volume 1, section
     /// 9.7.5.2.8.
     Nak(NakCode),
@@ -345,7 +345,7 @@ struct UnattributedTransportEvent {
     sender: ConnectionSide,
     transaction: Option<TransactionKey>,
     is_certain: bool,
-    kind: TransportEventKind,
+    kind: CapturedTransportEventKind,
 }
 
 impl UnattributedTransportEvent {
@@ -456,7 +456,7 @@ const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 
 /// Events since the last frame.
 #[derive(Debug, Default)]
-pub(super) struct TransportEvents {
+pub(super) struct UnemittedTransportEvents {
     is_enabled: bool,
     events: Vec<UnattributedTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
@@ -475,7 +475,7 @@ pub(super) struct TransportEvents {
     checks: TransportCheckCounts,
 }
 
-impl TransportEvents {
+impl UnemittedTransportEvents {
     pub(super) fn new(is_enabled: bool) -> Self {
         Self { is_enabled, ..Self::default() }
     }
@@ -493,7 +493,7 @@ impl TransportEvents {
         (connection, sender): (usize, ConnectionSide),
         packet_meta: &PacketMeta<'_>,
         transaction: Option<TransactionKey>,
-        kind: TransportEventKind,
+        kind: CapturedTransportEventKind,
     ) {
         if self.is_enabled {
             self.record_at(
@@ -511,7 +511,7 @@ impl TransportEvents {
         (connection, sender): (usize, ConnectionSide),
         (frame, time): (FrameNumber, Timestamp),
         transaction: Option<TransactionKey>,
-        (kind, is_certain): (TransportEventKind, bool),
+        (kind, is_certain): (CapturedTransportEventKind, bool),
     ) {
         self.events.push(UnattributedTransportEvent {
             frame,
@@ -529,7 +529,7 @@ impl TransportEvents {
 /// 5), or in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
 #[cold]
 pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) -> bool {
-    if let DatagramPayload::Infiniband(packet) = &datagram.payload
+    if let NetworkLayerPayload::Infiniband(packet) = &datagram.payload
         && packet.encapsulation != RdmaEncapsulation::RoceV2
     {
         return packet.bth.fecn;
@@ -559,7 +559,7 @@ impl Flow {
     #[cold]
     pub(super) fn attribute_events(&mut self, frame: FrameNumber) {
         let key = self.frame_kinds.iter().find_map(|kind| match kind {
-            FrameKind::ChunkData { key, .. } | FrameKind::ReadRequest { key, .. } => Some(*key),
+            FrameContentKind::ChunkData { key, .. } | FrameContentKind::ReadRequest { key, .. } => Some(*key),
             _ => None,
         });
         for event in &mut self.transaction_table.transport_events.events {
@@ -581,7 +581,7 @@ impl Flow {
 
     #[cold]
     fn keep_early_events(&mut self) {
-        let TransportEvents { events, early, early_connections, released, .. } =
+        let UnemittedTransportEvents { events, early, early_connections, released, .. } =
             &mut self.transaction_table.transport_events;
         let connections = &self.connections;
         released.clear();
@@ -605,7 +605,7 @@ impl Flow {
     /// their events explain why.
     #[cold]
     pub(super) fn release_early_events(&mut self) {
-        let TransportEvents { events, early, .. } = &self.transaction_table.transport_events;
+        let UnemittedTransportEvents { events, early, .. } = &self.transaction_table.transport_events;
         let is_identified = |at: &usize| self.connections.get(*at).is_some_and(FlowConnection::is_identified);
         let late = events.iter().map(|event| event.connection).filter(is_identified);
         let identified: Vec<usize> = { early.iter() }
@@ -626,7 +626,7 @@ impl Flow {
             return;
         }
         let has_events = |flow: &Self| {
-            let TransportEvents { events, early, .. } = &flow.transaction_table.transport_events;
+            let UnemittedTransportEvents { events, early, .. } = &flow.transaction_table.transport_events;
             let key = flow.connections.key(at);
             events.iter().any(|event| event.connection == at) || early.iter().any(|(of, _)| Some(*of) == key)
         };
@@ -634,7 +634,7 @@ impl Flow {
             self.number_connection(at);
         }
         let Some((connection, key)) = self.connections.get(at).zip(self.connections.key(at)) else { return };
-        let TransportEvents { events, early, released, checks, .. } =
+        let UnemittedTransportEvents { events, early, released, checks, .. } =
             &mut self.transaction_table.transport_events;
         let early = early.extract_if(.., |(of, _)| *of == key).map(|(_, event)| event);
         let last = events.extract_if(.., |event| event.connection == at);
@@ -647,7 +647,8 @@ impl Flow {
     /// Returns `false` if [`Flow::transport_events`] is empty.
     #[inline]
     pub fn has_transport_events(&self) -> bool {
-        let TransportEvents { events, early, released, .. } = &self.transaction_table.transport_events;
+        let UnemittedTransportEvents { events, early, released, .. } =
+            &self.transaction_table.transport_events;
         !(events.is_empty() && early.is_empty() && released.is_empty())
     }
 
@@ -656,7 +657,7 @@ impl Flow {
     /// those of connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
     pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
-        let TransportEvents { events, early, early_connections, released, .. } =
+        let UnemittedTransportEvents { events, early, early_connections, released, .. } =
             &self.transaction_table.transport_events;
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =

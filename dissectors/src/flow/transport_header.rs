@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, Observer, field_name};
+use crate::field::{Field, FieldObserver, FieldValue, field_name};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
@@ -101,7 +101,7 @@ impl TransportHeaderCollector {
     }
 }
 
-impl<'a> Observer<'a> for TransportHeaderCollector {
+impl<'a> FieldObserver<'a> for TransportHeaderCollector {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.depth += 1;
         match field.name {

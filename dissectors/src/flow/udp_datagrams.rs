@@ -10,7 +10,7 @@ use super::duplicate_frames;
 use super::finality;
 use super::statistics::IgnoredTraffic;
 use super::transaction::{CapturedMessage, ConnectionTransport, DeliveryEvidence};
-use super::{DeliveryAnomaly, Flow, FrameKind, PacketMeta};
+use super::{DeliveryAnomaly, Flow, FrameContentKind, PacketMeta};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];
@@ -22,7 +22,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
         datagram: &Datagram<'_>,
         udp: &UdpDatagram<'_>,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let payload = udp.payload;
         let Some(found) = rpc::recognize(payload.bytes, payload.length) else {
             return self.stats.count_ignored(IgnoredTraffic::Udp);
@@ -48,7 +48,7 @@ impl Flow {
         let remark =
             self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CAPTURED_TWICE);
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
-        let Some(connection) = self.connections.get_mut(at) else { return FrameKind::Unrelated };
+        let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         connection.last_frame = packet_meta.last_frame();
         let mut context = ConversationContext {
             connection: at,

@@ -92,7 +92,7 @@ impl Psn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     #[test]
     fn psn_counts_modulo_2_24() {
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn every_bit_of_the_header_has_its_place_and_comes_back() {
         let bytes = [0x04, 0b1110_0000, 0xff, 0xff, 0b0100_0000, 0, 0, 0x11, 0x80, 0xc7, 0x3b, 0xf3];
-        let (bth, rest) = Bth::decode(&bytes, 0, &mut NullObserver).unwrap();
+        let (bth, rest) = Bth::decode(&bytes, 0, &mut NullFieldObserver).unwrap();
         assert_eq!(rest, []);
         assert_eq!(
             bth,
@@ -133,6 +133,6 @@ mod tests {
             }
         );
         assert_eq!(bth.encode(), bytes);
-        assert_eq!(Bth::decode(&bytes[..11], 0, &mut NullObserver), None);
+        assert_eq!(Bth::decode(&bytes[..11], 0, &mut NullFieldObserver), None);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::mad::{AttributeId, Class, Mad};
+use super::mad::{AttributeId, Mad, MadManagementClass};
 use super::{PartitionKey, Psn, Qpn, QueueKey};
 use crate::address::{Lid, Port};
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer, ObserverRef};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver, ObserverRef};
 use crate::frame::CapturedSlice;
 
 crate::number! {
@@ -425,7 +425,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 }
 
 /// Reports opaque bytes and returns them.
-fn report_bytes<'a, O: Observer<'a>>(
+fn report_bytes<'a, O: FieldObserver<'a>>(
     field: &'static Field,
     part: CapturedSlice<'a>,
     observer: &mut O,
@@ -438,9 +438,9 @@ fn report_bytes<'a, O: Observer<'a>>(
 
 impl<'a> CmMessage<'a> {
     /// Decodes the message of a management datagram. Returns `None` if the datagram is of another class.
-    pub fn decode<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
+    pub fn decode<O: FieldObserver<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
         match O::IGNORES_ALL {
-            true => Self::decode_with(mad, &mut NullObserver),
+            true => Self::decode_with(mad, &mut NullFieldObserver),
             false => Self::report(mad, &mut ObserverRef::new(observer)),
         }
     }
@@ -449,8 +449,8 @@ impl<'a> CmMessage<'a> {
         Self::decode_with(mad, observer)
     }
 
-    fn decode_with<O: Observer<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
-        if mad.header.mgmtclass != Class::COMMUNICATION {
+    fn decode_with<O: FieldObserver<'a>>(mad: &Mad<'a>, observer: &mut O) -> Option<Self> {
+        if mad.header.mgmtclass != MadManagementClass::COMMUNICATION {
             return None;
         }
         let AttributeId(number) = mad.header.attributeid;
@@ -458,7 +458,7 @@ impl<'a> CmMessage<'a> {
         Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute, mad.data)))
     }
 
-    fn decode_attribute<O: Observer<'a>>(
+    fn decode_attribute<O: FieldObserver<'a>>(
         attribute: Attribute,
         data: CapturedSlice<'a>,
         observer: &mut O,
@@ -519,7 +519,10 @@ impl<'a> CmMessage<'a> {
     }
 }
 
-fn decode_request<'a, O: Observer<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Option<CmMessage<'a>> {
+fn decode_request<'a, O: FieldObserver<'a>>(
+    data: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Option<CmMessage<'a>> {
     let (request, _) = Request::decode(data.bytes, data.at, observer)?;
     let private = data.skip_bytes(Request::LENGTH);
     let ends = request.service_id.ip_port().and_then(|(space, port)| {
@@ -536,20 +539,20 @@ impl ServiceId {
     /// Returns the IP port of the service ID, or `None` if it is no IP service ID. Annex A11.
     pub fn ip_port(self) -> Option<(PortSpace, Port)> {
         let bytes = self.0.to_be_bytes();
-        let (header, _) = IpServiceId::decode(&bytes, 0, &mut NullObserver)?;
+        let (header, _) = IpServiceId::decode(&bytes, 0, &mut NullFieldObserver)?;
         (header.prefix == 1).then_some((header.protocol, header.dport))
     }
 }
 
 /// Decodes the IP addresses in front of the private data. Returns `None` if there are none, according to the versions.
-fn decode_ip_ends<'a, O: Observer<'a>>(
+fn decode_ip_ends<'a, O: FieldObserver<'a>>(
     space: PortSpace,
     destination_port: Port,
     service_id: CapturedSlice<'a>,
     private: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Option<CmRequestIpEndpoints> {
-    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullObserver)?;
+    let (versions, _) = IpVersions::decode(private.bytes, 0, &mut NullFieldObserver)?;
     if versions.major != 0 || !matches!(versions.ip, 4 | 6) || private.bytes.len() < IP_ADDRESSES_BYTES {
         return None;
     }

@@ -25,7 +25,7 @@ crate::number! {
 
 crate::named! {
     /// Header after the Local Route Header. Section 7.7.5.
-    pub struct LinkNextHeader(u8) {
+    pub struct LrhLinkNextHeader(u8) {
         /// A raw packet with an EtherType.
         RAW = 0 "Raw",
         /// A raw IPv6 packet.
@@ -47,7 +47,7 @@ crate::header! {
         /// Service level.
         8..12 sl: u8 => "infiniband.lrh.sl",
         /// Next header.
-        14..16 lnh: LinkNextHeader => "infiniband.lrh.lnh",
+        14..16 lnh: LrhLinkNextHeader => "infiniband.lrh.lnh",
         /// Destination LID.
         16..32 dlid: Lid => "infiniband.lrh.dlid",
         /// Length from this header through the ICRC in 4-byte words.
@@ -285,7 +285,7 @@ impl<'a> BitFieldValue<'a> for Syndrome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     #[test]
     fn bits_5_and_6_of_the_syndrome_tell_its_kind() {
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     fn local_route_header_of_a_management_datagram() {
         let bytes = [0xf0, 0x02, 0xff, 0xff, 0x00, 0x48, 0x00, 0x07];
-        let (lrh, _) = Lrh::decode(&bytes, 0, &mut NullObserver).unwrap();
-        assert_eq!((lrh.vl, lrh.lver, lrh.sl, lrh.lnh), (15, 0, 0, LinkNextHeader::LOCAL));
+        let (lrh, _) = Lrh::decode(&bytes, 0, &mut NullFieldObserver).unwrap();
+        assert_eq!((lrh.vl, lrh.lver, lrh.sl, lrh.lnh), (15, 0, 0, LrhLinkNextHeader::LOCAL));
         assert_eq!((lrh.dlid, lrh.pktlen, lrh.slid), (Lid(0xffff), 72, Lid(7)));
         assert_eq!(lrh.encode(), bytes);
     }

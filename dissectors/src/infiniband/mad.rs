@@ -1,12 +1,12 @@
 //! Management datagrams: the common header and the management classes.
 
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 use crate::infiniband::{InfinibandPacket, OpcodeService, Qpn};
 
 crate::named! {
     /// Management class. InfiniBand Architecture Specification volume 1, section 13.4.
-    pub struct Class(u8) {
+    pub struct MadManagementClass(u8) {
         SUBNET_LID_ROUTED = 0x01 "Subnet management",
         SUBNET_ADMINISTRATION = 0x03 "Subnet administration",
         PERFORMANCE = 0x04 "Performance management",
@@ -18,7 +18,7 @@ crate::named! {
     }
 
     /// Method applied to the attribute; the highest bit marks a response. Section 13.4.
-    pub struct Method(u8) {
+    pub struct MadMethod(u8) {
         GET = 0x01 "Get",
         SET = 0x02 "Set",
         SEND = 0x03 "Send",
@@ -42,9 +42,9 @@ crate::header! {
     /// Header of a management datagram. InfiniBand Architecture Specification volume 1, section 13.4.
     pub struct MadHeader [24] "infiniband.mad" {
         0..8 baseversion: u8 => "infiniband.mad.baseversion",
-        8..16 mgmtclass: Class => "infiniband.mad.mgmtclass",
+        8..16 mgmtclass: MadManagementClass => "infiniband.mad.mgmtclass",
         16..24 classversion: u8 => "infiniband.mad.classversion",
-        24..32 method: Method => "infiniband.mad.method",
+        24..32 method: MadMethod => "infiniband.mad.method",
         32..48 status: u16 => "infiniband.mad.status",
         48..64 classspecific: u16 => "infiniband.mad.classspecific",
         64..128 transactionid: TransactionId => "infiniband.mad.transactionid",
@@ -68,7 +68,10 @@ const MAD_BYTES: usize = 256;
 impl<'a> Mad<'a> {
     /// Decodes the management datagram in a packet: an Unreliable Datagram to queue pair 0 or 1. Returns `None` for any
     /// other packet, and if the capture ends within the header.
-    pub fn from_packet<O: Observer<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
+    pub fn from_packet<O: FieldObserver<'a>>(
+        packet: &InfinibandPacket<'a>,
+        observer: &mut O,
+    ) -> Option<Self> {
         let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
         if packet.properties.service != OpcodeService::Ud
             || !to_management

@@ -12,11 +12,11 @@ use crate::field::registry::{FieldRegistry, describe_headers};
 
 pub use bth::{Bth, PartitionKey, Psn, Qpn};
 pub use headers::{
-    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, LinkNextHeader, Lrh, Msn,
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, Lrh, LrhLinkNextHeader, Msn,
     NakCode, QueueKey, Rdeth, Reth, Syndrome, XrcEth,
 };
 pub use opcode::{
-    BthOpcode, ExtensionHeader, ExtensionHeaders, OpcodeProperties, OpcodeService, PacketOperation,
+    BthOpcode, ExtensionHeaders, ExtensionTransportHeader, OpcodeProperties, OpcodeService, PacketOperation,
     PacketPositionInMessage,
 };
 pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};

@@ -85,7 +85,7 @@ impl PacketPositionInMessage {
 /// An extension transport header; the value is its bit in [`ExtensionHeaders`]. Packets carry them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum ExtensionHeader {
+pub enum ExtensionTransportHeader {
     /// Reliable datagram.
     Rdeth = 1,
     /// Datagram.
@@ -108,7 +108,7 @@ pub enum ExtensionHeader {
     Ieth = 1 << 9,
 }
 
-impl ExtensionHeader {
+impl ExtensionTransportHeader {
     const ALL: [Self; 10] = [
         Self::Rdeth,
         Self::Deth,
@@ -137,7 +137,7 @@ impl ExtensionHeader {
 pub struct ExtensionHeaders(u16);
 
 impl ExtensionHeaders {
-    const fn new(headers: &[ExtensionHeader]) -> Self {
+    const fn new(headers: &[ExtensionTransportHeader]) -> Self {
         let mut bits = 0;
         let mut next = 0;
         while next < headers.len() {
@@ -155,7 +155,7 @@ impl ExtensionHeaders {
 
     /// Returns `true` if the header is in the set.
     #[inline(always)]
-    pub const fn contains(self, header: ExtensionHeader) -> bool {
+    pub const fn contains(self, header: ExtensionTransportHeader) -> bool {
         self.0 & header as u16 != 0
     }
 
@@ -163,9 +163,9 @@ impl ExtensionHeaders {
     pub const fn length(self) -> usize {
         let mut length = 0;
         let mut next = 0;
-        while next < ExtensionHeader::ALL.len() {
-            if self.contains(ExtensionHeader::ALL[next]) {
-                length += ExtensionHeader::ALL[next].length();
+        while next < ExtensionTransportHeader::ALL.len() {
+            if self.contains(ExtensionTransportHeader::ALL[next]) {
+                length += ExtensionTransportHeader::ALL[next].length();
             }
             next += 1;
         }
@@ -222,7 +222,7 @@ macro_rules! opcodes {
         static FORMS: [Option<OpcodeProperties>; 256] = {
             let mut forms = [None; 256];
             $({
-                let headers = ExtensionHeaders::new(&[$(ExtensionHeader::$header),*]);
+                let headers = ExtensionHeaders::new(&[$(ExtensionTransportHeader::$header),*]);
                 forms[$code] = Some(OpcodeProperties {
                     service: OpcodeService::$service,
                     operation: PacketOperation::$operation,
@@ -365,12 +365,12 @@ impl<'a> BitFieldValue<'a> for BthOpcode {
 
 #[cfg(test)]
 mod tests {
-    use super::ExtensionHeader::*;
+    use super::ExtensionTransportHeader::*;
     use super::*;
 
-    fn headers(opcode: BthOpcode) -> Vec<ExtensionHeader> {
+    fn headers(opcode: BthOpcode) -> Vec<ExtensionTransportHeader> {
         let headers = opcode.properties().unwrap().headers;
-        ExtensionHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
+        ExtensionTransportHeader::ALL.into_iter().filter(|header| headers.contains(*header)).collect()
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionHeader, Feth, Ieth, ImmDt, ImmediateData,
-    OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionTransportHeader, Feth, Ieth, ImmDt,
+    ImmediateData, OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
 };
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
 use crate::rdma::Handle;
@@ -162,7 +162,7 @@ impl<'a> InfinibandPacket<'a> {
     /// # Errors
     /// Returns an error if the Base Transport Header is truncated, or a length, the version or the opcode is invalid.
     #[inline(always)]
-    pub fn decode<O: Observer<'a>>(
+    pub fn decode<O: FieldObserver<'a>>(
         part: CapturedSlice<'a>,
         wire: RdmaEncapsulation,
         observer: &mut O,
@@ -174,7 +174,7 @@ impl<'a> InfinibandPacket<'a> {
     }
 
     #[inline(always)]
-    fn decode_headers<O: Observer<'a>>(
+    fn decode_headers<O: FieldObserver<'a>>(
         part: CapturedSlice<'a>,
         wire: RdmaEncapsulation,
         observer: &mut O,
@@ -205,7 +205,7 @@ impl<'a> InfinibandPacket<'a> {
         let mut rest = part.skip_bytes(Bth::LENGTH);
         macro_rules! follows {
             ($header:ident) => {
-                if form.headers.contains(ExtensionHeader::$header) {
+                if form.headers.contains(ExtensionTransportHeader::$header) {
                     let header = $header::decode(rest.bytes, rest.at, observer).map(|(header, _)| header);
                     rest = rest.skip_bytes($header::LENGTH);
                     header
@@ -256,7 +256,7 @@ impl<'a> InfinibandPacket<'a> {
     }
 }
 
-fn report_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer: &mut O) {
+fn report_syndrome<'a, O: FieldObserver<'a>>(syndrome: Syndrome, at: usize, observer: &mut O) {
     let (field, value) = match syndrome {
         Syndrome::Ack { credits } => (&CREDIT_COUNT, FieldValue::Unsigned(u64::from(credits))),
         Syndrome::RnrNak { timer } => (&TIMER, FieldValue::Unsigned(u64::from(timer))),
@@ -270,7 +270,7 @@ fn report_syndrome<'a, O: Observer<'a>>(syndrome: Syndrome, at: usize, observer:
 mod tests {
     use super::super::{OpcodeService, PacketOperation, PartitionKey, Psn, Qpn};
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     /// Returns a packet of these bytes, laid out as `opcode`, with an ICRC of zeros.
     fn packet(opcode: BthOpcode, padcnt: u8, body: &[u8]) -> Vec<u8> {
@@ -294,7 +294,7 @@ mod tests {
         InfinibandPacket::decode(
             CapturedSlice::new(bytes, length, 42),
             RdmaEncapsulation::RoceV2,
-            &mut NullObserver,
+            &mut NullFieldObserver,
         )
     }
 

@@ -1,10 +1,10 @@
 //! Marker PDU Aligned framing: connection startup, and framing of messages in the stream. RFC 5044; RFC 6581.
 
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
-use crate::rpcrdma::{PrivateDataFormat, SidePrivateData};
+use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use super::crc::Crc;
 
@@ -166,7 +166,7 @@ impl FpduHeader {
 }
 
 /// Reports the padding and CRC after the ULPDU of an FPDU.
-pub fn observe_trailer<'a, O: Observer<'a>>(
+pub fn observe_trailer<'a, O: FieldObserver<'a>>(
     header: FpduHeader,
     trailer: CapturedSlice<'a>,
     observer: &mut O,
@@ -207,7 +207,7 @@ pub struct MpaStartupFrame {
     /// Private data of RPC-over-RDMA. RFC 8797.
     pub rpcrdma: SidePrivateData,
     /// Version and flags of that private data, of any version.
-    pub private_data_format: Option<PrivateDataFormat>,
+    pub private_data_format: Option<PrivateDataVersionFlags>,
     /// Length of the frame in bytes.
     pub length: usize,
 }
@@ -218,7 +218,7 @@ impl MpaStartupFrame {
 
     /// Decodes the startup frame at the start of `part`, as far as it was captured. Returns `None` if the fixed part is
     /// truncated, has another key, or announces more than [`MAX_PRIVATE_DATA_BYTES`] bytes.
-    pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+    pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
         let role = MpaStartupFrameKind::from_key(part.bytes.get(..REQUEST_KEY.len())?)?;
         let (frame, length) = match role {
             MpaStartupFrameKind::Request => {
@@ -263,7 +263,7 @@ impl MpaStartupFrame {
             announces_enhanced: is_enhanced,
             enhanced,
             rpcrdma,
-            private_data_format: PrivateDataFormat::find(own.bytes),
+            private_data_format: PrivateDataVersionFlags::find(own.bytes),
             length: Self::FIXED_LENGTH + length,
         })
     }
@@ -272,14 +272,14 @@ impl MpaStartupFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     /// The MPA Request of siw-v42-crc.pcap.
     const REQUEST: &[u8] =
         b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
 
     fn decode(bytes: &[u8]) -> Option<MpaStartupFrame> {
-        MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+        MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
     }
 
     #[test]
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn rfc6581_section_9_control_flags_stand_beside_the_depths() {
-        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullObserver).unwrap();
+        let (enhanced, _) = Enhanced::decode(&[0xc0, 0x01, 0x7f, 0xff], 0, &mut NullFieldObserver).unwrap();
         assert!(enhanced.peer_to_peer && enhanced.send_rtr && !enhanced.write_rtr && enhanced.read_rtr);
         assert_eq!((enhanced.ird, enhanced.ord), (RdmaReadQueueDepth(1), RdmaReadQueueDepth(0x3fff)));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::frame::CapturedSlice;
 use crate::infiniband::ImmediateData;
@@ -296,8 +296,8 @@ pub struct RdmapTerminate {
 
 impl RdmapTerminate {
     /// Decodes the Terminate Header at the start of `part`, and reports the included headers of the message at fault.
-    pub fn decode<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
-        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullObserver)?;
+    pub fn decode<'a, O: FieldObserver<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Option<Self> {
+        let (control, _) = OtherTerminate::decode(part.bytes, part.at, &mut crate::field::NullFieldObserver)?;
         if O::ENABLED {
             let (bytes, at) = (part.bytes, part.at);
             match (control.layer, DdpErrorType(control.error_type)) {
@@ -362,10 +362,10 @@ impl fmt::Display for RdmapTerminate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     fn terminate(bytes: &[u8]) -> String {
-        RdmapTerminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+        RdmapTerminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
             .unwrap()
             .to_string()
     }

@@ -1,6 +1,6 @@
 //! DDP segment with its RDMAP control field, the content of one FPDU.
 
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 use crate::rdma::Handle;
 
@@ -59,7 +59,7 @@ impl DdpSegment {
 
     /// Decodes the headers of a ULPDU. Returns them with the payload, or `None` if there are too few bytes.
     #[inline]
-    pub fn decode<'a, O: Observer<'a>>(
+    pub fn decode<'a, O: FieldObserver<'a>>(
         ulpdu: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<(Self, CapturedSlice<'a>)> {
@@ -130,7 +130,7 @@ impl DdpSegment {
 
     /// Reports everything in the FPDU at the start of `part`, as far as it was captured contiguously and without
     /// markers. Returns `None` if its headers are incomplete.
-    pub fn observe_fpdu<'a, O: Observer<'a>>(
+    pub fn observe_fpdu<'a, O: FieldObserver<'a>>(
         part: CapturedSlice<'a>,
         observer: &mut O,
     ) -> Option<(FpduHeader, Self)> {
@@ -162,11 +162,11 @@ impl DdpSegment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Field, FieldValue, NullObserver};
+    use crate::field::{Field, FieldValue, NullFieldObserver};
     use std::ops::Range;
 
     fn decode(bytes: &[u8]) -> Option<DdpSegment> {
-        DdpSegment::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+        DdpSegment::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
             .map(|(segment, _)| segment)
     }
 
@@ -211,7 +211,7 @@ mod tests {
     #[derive(Default)]
     struct Names(Vec<&'static str>);
 
-    impl<'a> Observer<'a> for Names {
+    impl<'a> FieldObserver<'a> for Names {
         fn enter(&mut self, _: &'static Field, _: usize) {}
         fn leave(&mut self, _: usize) {}
         fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {

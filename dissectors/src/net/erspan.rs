@@ -1,8 +1,8 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner, incomplete_header};
+use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner, incomplete_header};
 use super::{Datagram, HeaderDefect, UndecodableFrameReason};
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
 crate::header! {
@@ -70,9 +70,9 @@ const TYPE_2_VERSION: u8 = 1;
 const TYPE_3_VERSION: u8 = 2;
 
 /// Decodes a mirrored frame after a header of type II.
-pub(super) fn decode_type_2<'a, O: Observer<'a>>(
+pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     match Erspan2::decode(part.bytes, part.at, observer) {
@@ -88,9 +88,9 @@ pub(super) fn decode_type_2<'a, O: Observer<'a>>(
 }
 
 /// Decodes a mirrored frame after a header of type III.
-pub(super) fn decode_type_3<'a, O: Observer<'a>>(
+pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {

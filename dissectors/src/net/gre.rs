@@ -2,12 +2,12 @@
 
 use super::link::EtherType;
 use super::tunnel::{
-    FrameDecodeContext, TunnelPayload, decode_inner, decode_inner_network, incomplete_header,
+    InnermostNetworkContext, TunnelPayload, decode_inner, decode_inner_network, incomplete_header,
 };
 use super::{Datagram, HeaderDefect, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{Field, Observer};
+use crate::field::{Field, FieldObserver};
 use crate::frame::CapturedSlice;
 
 /// Adds the fields of GRE to a registry.
@@ -67,9 +67,9 @@ const ENHANCED_GRE: u8 = 1;
 
 /// Decodes a GRE packet and its payload.
 #[inline(never)]
-pub(super) fn decode_packet<'a, O: Observer<'a>>(
+pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
@@ -103,7 +103,7 @@ pub(super) fn decode_packet<'a, O: Observer<'a>>(
 }
 
 /// Decodes the GRE header with its optional fields. Returns the key and the payload, or the reason to stop.
-fn decode_header<'a, O: Observer<'a>>(
+fn decode_header<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(Flags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {

@@ -3,12 +3,12 @@
 
 use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
-use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, ip};
+use super::{Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::frame::CapturedSlice;
-use crate::infiniband::{Grh, InfinibandPacket, LinkNextHeader, Lrh, RdmaEncapsulation};
+use crate::infiniband::{Grh, InfinibandPacket, Lrh, LrhLinkNextHeader, RdmaEncapsulation};
 
 crate::header! {
     /// Raw header: the EtherType of a packet without InfiniBand transport. InfiniBand Architecture Specification volume
@@ -35,7 +35,10 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
 const VARIANT_CRC_LENGTH: usize = 2;
 
 /// Decodes a native packet, starting with the Local Route Header.
-pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
     let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };
@@ -48,8 +51,8 @@ pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observe
     }
     let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
     let mut datagram = match lrh.lnh {
-        LinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
-        LinkNextHeader::LOCAL => Datagram {
+        LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
+        LrhLinkNextHeader::LOCAL => Datagram {
             source: Address::Lid(lrh.slid),
             destination: Address::Lid(lrh.dlid),
             network_offset: part.at,
@@ -57,7 +60,7 @@ pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observe
             tenant: VirtualNetwork::NONE,
             payload: decode_packet(rest, RdmaEncapsulation::InfiniBand, observer),
         },
-        LinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
+        LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
             return match RawHeader::decode(rest.bytes, rest.at, observer) {
                 Some((header, _)) => link::decode_network(
@@ -82,7 +85,7 @@ pub(super) fn decode_local<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observe
 }
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
-pub(super) fn decode_global<'a, O: Observer<'a>>(
+pub(super) fn decode_global<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     tenant: VirtualNetwork,
     observer: &mut O,
@@ -90,7 +93,7 @@ pub(super) fn decode_global<'a, O: Observer<'a>>(
     Datagram { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
 }
 
-fn decode_routed<'a, O: Observer<'a>>(
+fn decode_routed<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
@@ -105,7 +108,7 @@ fn decode_routed<'a, O: Observer<'a>>(
     let carried = if grh.nxthdr == Grh::NEXT_BTH {
         decode_packet(rest, wire, observer)
     } else {
-        DatagramPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
+        NetworkLayerPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
     };
     Datagram {
         source: Address::from_gid(grh.sgid),
@@ -119,13 +122,13 @@ fn decode_routed<'a, O: Observer<'a>>(
 
 /// Decodes a packet of the InfiniBand transport.
 #[inline(always)]
-pub(super) fn decode_packet<'a, O: Observer<'a>>(
+pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
-) -> DatagramPayload<'a> {
+) -> NetworkLayerPayload<'a> {
     match InfinibandPacket::decode(part, wire, observer) {
-        Ok(packet) => DatagramPayload::Infiniband(packet),
-        Err(error) => DatagramPayload::Other(UndecodableFrameReason::Infiniband(error)),
+        Ok(packet) => NetworkLayerPayload::Infiniband(packet),
+        Err(error) => NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(error)),
     }
 }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 
-use super::tunnel::{FrameDecodeContext, TunnelNesting};
-use super::{Datagram, DatagramPayload, HeaderDefect, transport};
+use super::tunnel::{InnermostNetworkContext, TunnelNesting};
+use super::{Datagram, HeaderDefect, NetworkLayerPayload, transport};
 use crate::address::Address;
-use crate::field::{FieldKind, FieldValue, Observer};
+use crate::field::{FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::{BitFieldValue, bits, put_bits};
 use crate::frame::CapturedSlice;
 
@@ -132,7 +132,7 @@ pub struct IpFragment<'a> {
 }
 
 /// Decodes an IP datagram of the version in its first four bits.
-pub(super) fn decode_ip<'a, O: Observer<'a>>(
+pub(super) fn decode_ip<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -146,7 +146,7 @@ pub(super) fn decode_ip<'a, O: Observer<'a>>(
 }
 
 #[inline(always)]
-pub(super) fn decode_ipv4<'a, O: Observer<'a>>(
+pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -159,7 +159,7 @@ pub(super) fn decode_ipv4<'a, O: Observer<'a>>(
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
-    let way = FrameDecodeContext {
+    let way = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V4(header.src)),
         destination: Address::Ip(IpAddr::V4(header.dst)),
         network_offset: part.at,
@@ -167,11 +167,11 @@ pub(super) fn decode_ipv4<'a, O: Observer<'a>>(
         nesting: depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
+        return way.into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
     }
     let payload = part.with_length(length).skip_bytes(header_length);
     if header.mf || header.frag_offset.0 != 0 {
-        return way.into_datagram(DatagramPayload::Fragment(IpFragment {
+        return way.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
             protocol: header.proto,
             identification: header.id,
             offset: header.frag_offset.bytes(),
@@ -187,7 +187,7 @@ pub(super) fn decode_ipv4<'a, O: Observer<'a>>(
 }
 
 #[inline]
-pub(super) fn decode_ipv6<'a, O: Observer<'a>>(
+pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -200,7 +200,7 @@ pub(super) fn decode_ipv6<'a, O: Observer<'a>>(
     }
     let rest = part.skip_bytes(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
-    let way = FrameDecodeContext {
+    let way = InnermostNetworkContext {
         source: Address::Ip(IpAddr::V6(header.src)),
         destination: Address::Ip(IpAddr::V6(header.dst)),
         network_offset: part.at,
@@ -214,10 +214,10 @@ pub(super) fn decode_ipv6<'a, O: Observer<'a>>(
 }
 
 /// Skips extension headers up to the transport header, or up to a fragment header that marks a fragment.
-fn decode_extensions<'a, O: Observer<'a>>(
+fn decode_extensions<'a, O: FieldObserver<'a>>(
     mut protocol: IpProtocol,
     mut part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     loop {
@@ -225,23 +225,26 @@ fn decode_extensions<'a, O: Observer<'a>>(
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
                 match Ipv6RawExtHeaderSlice::from_slice(part.bytes) {
                     Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                    Err(_) if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
+                    Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                     Err(_) => {
-                        return way
-                            .into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                        return way.into_datagram(NetworkLayerPayload::malformed(
+                            HeaderDefect::IpExtension,
+                            part.at,
+                        ));
                     }
                 }
             }
             IpProtocol::AUTHENTICATION => match IpAuthHeaderSlice::from_slice(part.bytes) {
                 Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
-                Err(_) if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
+                Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                 Err(_) => {
-                    return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                    return way
+                        .into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpExtension, part.at));
                 }
             },
             IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
                 Some((header, _)) if header.more || header.offset.0 != 0 => {
-                    return way.into_datagram(DatagramPayload::Fragment(IpFragment {
+                    return way.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
                         protocol: header.nxt,
                         identification: header.ident,
                         offset: header.offset.bytes(),
@@ -250,9 +253,10 @@ fn decode_extensions<'a, O: Observer<'a>>(
                     }));
                 }
                 Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
-                None if part.is_cut() => return way.into_datagram(DatagramPayload::cut(part.at)),
+                None if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                 None => {
-                    return way.into_datagram(DatagramPayload::malformed(HeaderDefect::IpExtension, part.at));
+                    return way
+                        .into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpExtension, part.at));
                 }
             },
             _ => return transport::decode(protocol, part, way, observer),

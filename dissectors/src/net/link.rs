@@ -2,7 +2,7 @@
 
 use super::tunnel::TunnelNesting;
 use super::{Datagram, UndecodableFrameReason, infiniband_link, ip, mpls};
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
 crate::named! {
@@ -33,7 +33,7 @@ crate::named! {
     }
 
     /// Address family of a loopback frame; the number of IPv6 depends on the system.
-    pub struct Family(u32) {
+    pub struct LoopbackAddressFamily(u32) {
         INET = 2 "IPv4",
         INET6_LINUX = 10 "IPv6 (Linux)",
         INET6_OPENBSD = 24 "IPv6 (NetBSD, OpenBSD)",
@@ -97,7 +97,7 @@ crate::header! {
 
     /// Loopback, in network byte order. <https://www.tcpdump.org/linktypes.html>
     pub struct Loopback [4] "null" {
-        0..32 family: Family => "null.family",
+        0..32 family: LoopbackAddressFamily => "null.family",
     }
 
     /// Loopback, in reverse byte order. <https://www.tcpdump.org/linktypes.html>
@@ -128,7 +128,7 @@ crate::header! {
 }
 
 #[inline(always)]
-pub(super) fn decode_ethernet<'a, O: Observer<'a>>(
+pub(super) fn decode_ethernet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
@@ -143,7 +143,7 @@ pub(super) fn decode_ethernet<'a, O: Observer<'a>>(
 
 /// Decodes the protocol of an EtherType, after any VLAN tags.
 #[inline(always)]
-pub(super) fn decode_network<'a, O: Observer<'a>>(
+pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
     mut ether_type: EtherType,
     mut part: CapturedSlice<'a>,
     mut depth: TunnelNesting,
@@ -169,7 +169,10 @@ pub(super) fn decode_network<'a, O: Observer<'a>>(
     }
 }
 
-pub(super) fn decode_sll<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_sll<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
     match Sll::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             decode_network(header.etype, part.skip_bytes(Sll::LENGTH), TunnelNesting::NONE, observer)
@@ -178,7 +181,10 @@ pub(super) fn decode_sll<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer:
     }
 }
 
-pub(super) fn decode_sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_sll2<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
     match Sll2::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             decode_network(header.etype, part.skip_bytes(Sll2::LENGTH), TunnelNesting::NONE, observer)
@@ -188,23 +194,26 @@ pub(super) fn decode_sll2<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer
 }
 
 /// Decodes a loopback frame. The first byte reveals the byte order, because every family number fits one byte.
-pub(super) fn decode_loopback<'a, O: Observer<'a>>(
+pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
         SwappedLoopback::decode(part.bytes, part.at, observer)
-            .map(|(header, _)| Family(u32::from(header.family)))
+            .map(|(header, _)| LoopbackAddressFamily(u32::from(header.family)))
     } else {
         Loopback::decode(part.bytes, part.at, observer).map(|(header, _)| header.family)
     };
     let rest = part.skip_bytes(Loopback::LENGTH);
     match family {
         None => Datagram::cut(part.at),
-        Some(Family::INET) => ip::decode_ipv4(rest, TunnelNesting::NONE, observer),
-        Some(Family::INET6_LINUX | Family::INET6_OPENBSD | Family::INET6_FREEBSD | Family::INET6_MACOS) => {
-            ip::decode_ipv6(rest, TunnelNesting::NONE, observer)
-        }
+        Some(LoopbackAddressFamily::INET) => ip::decode_ipv4(rest, TunnelNesting::NONE, observer),
+        Some(
+            LoopbackAddressFamily::INET6_LINUX
+            | LoopbackAddressFamily::INET6_OPENBSD
+            | LoopbackAddressFamily::INET6_FREEBSD
+            | LoopbackAddressFamily::INET6_MACOS,
+        ) => ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
         Some(other) => Datagram::from_unread_reason(UndecodableFrameReason::Family(other)),
     }
 }
@@ -212,7 +221,10 @@ pub(super) fn decode_loopback<'a, O: Observer<'a>>(
 /// Length of the padding before the Ethernet frame of an ERF record, in bytes.
 const ERF_ETHERNET_PADDING_BYTES: usize = 2;
 
-pub(super) fn decode_erf<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> Datagram<'a> {
+pub(super) fn decode_erf<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Datagram<'a> {
     let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
         return Datagram::cut(part.at);
     };

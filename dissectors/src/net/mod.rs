@@ -20,17 +20,18 @@ pub use erspan::{Erspan2, Erspan3, ErspanFrameType, ErspanPlatform};
 pub use infiniband_link::RawHeader;
 pub use ip::{Identification, IpFragment, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
 pub use link::{
-    Erf, ErfExtension, ErfType, EtherType, Ethernet, Family, Loopback, Sll, Sll2, SwappedLoopback, Vlan,
+    Erf, ErfExtension, ErfType, EtherType, Ethernet, Loopback, LoopbackAddressFamily, Sll, Sll2,
+    SwappedLoopback, Vlan,
 };
 pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
 pub use transport::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
 pub use vxlan::Vxlan;
 
-use tunnel::{FrameDecodeContext, TunnelNesting};
+use tunnel::{InnermostNetworkContext, TunnelNesting};
 
 use crate::address::{Address, VirtualNetwork};
 use crate::field::registry::{FieldRegistry, describe_headers};
-use crate::field::{NullObserver, Observer, ObserverRef};
+use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
 use crate::frame::{CapturedSlice, Frame, LinkType};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::{self, InfinibandPacket};
@@ -59,12 +60,12 @@ pub struct Datagram<'a> {
     /// Virtual network.
     pub tenant: VirtualNetwork,
     /// Payload.
-    pub payload: DatagramPayload<'a>,
+    pub payload: NetworkLayerPayload<'a>,
 }
 
 /// Payload of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DatagramPayload<'a> {
+pub enum NetworkLayerPayload<'a> {
     /// A packet of the InfiniBand transport.
     Infiniband(InfinibandPacket<'a>),
     /// A TCP segment.
@@ -89,7 +90,7 @@ pub enum UndecodableFrameReason {
     /// Unsupported ERF record type, such as flow control of an InfiniBand link.
     ErfRecord(ErfType),
     /// Unsupported address family of a loopback frame.
-    Family(Family),
+    Family(LoopbackAddressFamily),
     /// The capture ends within the header at this position.
     Cut {
         /// Position in the frame.
@@ -189,7 +190,7 @@ impl<'a> Datagram<'a> {
             network_offset: 0,
             identification: 0,
             tenant: VirtualNetwork::NONE,
-            payload: DatagramPayload::Other(reason),
+            payload: NetworkLayerPayload::Other(reason),
         }
     }
 
@@ -211,7 +212,7 @@ impl<'a> Datagram<'a> {
     /// Checks the ICRC of the packet in this frame. Returns `None` if there is no packet. Packets reassembled from IP
     /// fragments are not checked.
     pub fn icrc(&self, frame: &Frame<'a>) -> Option<Icrc> {
-        let DatagramPayload::Infiniband(packet) = &self.payload else { return None };
+        let NetworkLayerPayload::Infiniband(packet) = &self.payload else { return None };
         let routes = frame.bytes.get(self.network_offset..packet.at);
         let bytes = frame.bytes.get(packet.at..packet.at + packet.length);
         Some(match (routes, bytes) {
@@ -221,7 +222,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-impl DatagramPayload<'_> {
+impl NetworkLayerPayload<'_> {
     /// Returns the end of the payload in the frame, before any padding of the link layer, or `None` if nothing was
     /// decoded.
     pub fn end_offset(&self) -> Option<usize> {
@@ -245,7 +246,7 @@ impl DatagramPayload<'_> {
 }
 
 /// Decodes the addresses and the payload of a frame.
-pub fn decode<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     match O::IGNORES_ALL {
         true => decode_silently(frame),
         false => report(frame, &mut ObserverRef::new(observer)),
@@ -259,11 +260,11 @@ fn report<'a>(frame: &Frame<'a>, observer: &mut ObserverRef<'_, 'a>) -> Datagram
 /// Does the same as [`decode`] without an observer.
 #[inline]
 pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> Datagram<'a> {
-    decode_with(frame, &mut NullObserver)
+    decode_with(frame, &mut NullFieldObserver)
 }
 
 #[inline]
-fn decode_with<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
     let part = frame.as_slice();
     match frame.link {
         LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
@@ -280,7 +281,7 @@ fn decode_with<'a, O: Observer<'a>>(frame: &Frame<'a>, observer: &mut O) -> Data
 }
 
 /// Decodes the payload of an IP datagram reassembled from fragments. `payload.at` is its position for the observer.
-pub fn decode_payload<'a, O: Observer<'a>>(
+pub fn decode_payload<'a, O: FieldObserver<'a>>(
     source: Address,
     destination: Address,
     tenant: VirtualNetwork,
@@ -288,7 +289,7 @@ pub fn decode_payload<'a, O: Observer<'a>>(
     payload: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way = FrameDecodeContext {
+    let way = InnermostNetworkContext {
         source,
         destination,
         network_offset: payload.at,
@@ -296,7 +297,7 @@ pub fn decode_payload<'a, O: Observer<'a>>(
         nesting: TunnelNesting::in_tenant(tenant),
     };
     match O::IGNORES_ALL {
-        true => transport::decode(protocol, payload, way, &mut NullObserver),
+        true => transport::decode(protocol, payload, way, &mut NullFieldObserver),
         false => report_payload(protocol, payload, way, &mut ObserverRef::new(observer)),
     }
 }
@@ -304,7 +305,7 @@ pub fn decode_payload<'a, O: Observer<'a>>(
 fn report_payload<'a>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
-    context: FrameDecodeContext,
+    context: InnermostNetworkContext,
     observer: &mut ObserverRef<'_, 'a>,
 ) -> Datagram<'a> {
     transport::decode(protocol, payload, context, observer)

@@ -6,9 +6,9 @@
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
-use super::tunnel::{FrameDecodeContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
+use super::tunnel::{InnermostNetworkContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
 use super::{Datagram, HeaderDefect, UndecodableFrameReason};
-use crate::field::{NullObserver, Observer};
+use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::CapturedSlice;
 
 crate::header! {
@@ -41,12 +41,12 @@ const IPV6_EXPLICIT_NULL: u32 = 2;
 
 /// Decodes a label stack and its payload.
 #[inline(never)]
-pub(super) fn decode_label_stack<'a, O: Observer<'a>>(
+pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
     mut part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
 ) -> Datagram<'a> {
-    let way = FrameDecodeContext::without_network(depth);
+    let way = InnermostNetworkContext::without_network(depth);
     let last = loop {
         let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {
             return way.into_unread(incomplete_header(part, Mpls::LENGTH, HeaderDefect::MplsStack));
@@ -84,9 +84,9 @@ pub(super) fn decode_label_stack<'a, O: Observer<'a>>(
 /// bytes appended by a mirror. A truncated header always passes.
 fn may_be_ip(part: CapturedSlice<'_>) -> bool {
     let length = if part.bytes.first().is_some_and(|first| first >> 4 == 4) {
-        Ipv4::decode(part.bytes, part.at, &mut NullObserver).map(|(header, _)| usize::from(header.len))
+        Ipv4::decode(part.bytes, part.at, &mut NullFieldObserver).map(|(header, _)| usize::from(header.len))
     } else {
-        Ipv6::decode(part.bytes, part.at, &mut NullObserver)
+        Ipv6::decode(part.bytes, part.at, &mut NullFieldObserver)
             .map(|(header, _)| Ipv6::LENGTH + usize::from(header.plen))
     };
     let is_padded = part.length <= MAX_PADDED_PAYLOAD_BYTES;
@@ -102,7 +102,7 @@ const MAX_TRAILER_BYTES: usize = 16;
 
 /// Returns `true` if an Ethernet header with a named EtherType begins here.
 fn is_ethernet(part: CapturedSlice<'_>) -> bool {
-    Ethernet::decode(part.bytes, part.at, &mut NullObserver)
+    Ethernet::decode(part.bytes, part.at, &mut NullFieldObserver)
         .is_some_and(|(header, _)| header.ethertype.name().is_some())
 }
 

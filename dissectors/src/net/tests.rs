@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::*;
 use crate::address::{Lid, Port};
-use crate::field::{Field, FieldValue, NullObserver};
+use crate::field::{Field, FieldValue, NullFieldObserver};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
 
@@ -34,12 +34,12 @@ fn cut_frame(link: LinkType, bytes: &[u8], length: usize) -> Frame<'_> {
 }
 
 fn read(link: LinkType, bytes: &[u8]) -> Datagram<'_> {
-    decode(&frame(link, bytes), &mut NullObserver)
+    decode(&frame(link, bytes), &mut NullFieldObserver)
 }
 
 fn packet(datagram: Datagram<'_>) -> InfinibandPacket<'_> {
     match datagram.payload {
-        DatagramPayload::Infiniband(packet) => packet,
+        NetworkLayerPayload::Infiniband(packet) => packet,
         other => panic!("no packet but {other:?}"),
     }
 }
@@ -229,7 +229,7 @@ fn a_snap_length_changes_no_length() {
     bytes[42] = BthOpcode::RC_RDMA_READ_RESPONSE_FIRST.0;
     for captured in [54, 58, 60, 62] {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
-        let packet = packet(decode(&frame, &mut NullObserver));
+        let packet = packet(decode(&frame, &mut NullFieldObserver));
         assert_eq!((packet.length, packet.payload.length, packet.payload.at), (1040, 1020, 58));
         assert_eq!(packet.payload.bytes.len(), captured.saturating_sub(58));
         assert_eq!(packet.aeth.is_some(), captured >= 58);
@@ -237,8 +237,8 @@ fn a_snap_length_changes_no_length() {
     for (captured, at) in [(13, 0), (33, 14), (41, 34)] {
         let frame = cut_frame(LinkType::ETHERNET, &bytes[..captured], 62 + 1020);
         assert_eq!(
-            decode(&frame, &mut NullObserver).payload,
-            DatagramPayload::Other(UndecodableFrameReason::Cut { at })
+            decode(&frame, &mut NullFieldObserver).payload,
+            NetworkLayerPayload::Other(UndecodableFrameReason::Cut { at })
         );
     }
 }
@@ -246,7 +246,7 @@ fn a_snap_length_changes_no_length() {
 #[test]
 fn what_is_not_read_tells_why() {
     let reason = |link, bytes: &[u8]| match read(link, bytes).payload {
-        DatagramPayload::Other(reason) => reason,
+        NetworkLayerPayload::Other(reason) => reason,
         other => panic!("{other:?}"),
     };
     let mut arp = ACK.to_vec();
@@ -281,7 +281,7 @@ fn a_tcp_segment_has_what_its_stream_needs() {
     bytes.extend(*b"abcdef");
     bytes.extend([0; 4]);
     let datagram = read(LinkType::RAW, &bytes);
-    let DatagramPayload::Tcp(segment) = datagram.payload else { panic!("{datagram:?}") };
+    let NetworkLayerPayload::Tcp(segment) = datagram.payload else { panic!("{datagram:?}") };
     assert_eq!((segment.source_port, segment.destination_port), (Port(42296), Port(2049)));
     assert_eq!(segment.sequence, TcpSequence(0x82d6_ee10));
     assert_eq!(segment.acknowledgment, TcpSequence(0xde7f_2e18));
@@ -297,7 +297,7 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
     bytes.extend([0x50, 0x10, 0, 0, 0, 0, 0, 0]);
     bytes.extend([7; 100]);
     let frame = cut_frame(LinkType::RAW, &bytes, 70_040);
-    let DatagramPayload::Tcp(segment) = decode(&frame, &mut NullObserver).payload else { panic!() };
+    let NetworkLayerPayload::Tcp(segment) = decode(&frame, &mut NullFieldObserver).payload else { panic!() };
     assert_eq!((segment.payload.length, segment.payload.bytes.len()), (70_000, 100));
 }
 
@@ -305,14 +305,14 @@ fn a_datagram_length_of_zero_was_left_open_by_an_offload() {
 fn fragments_are_handed_on() {
     let mut bytes = ip().to_vec();
     bytes[6..8].copy_from_slice(&0x2003u16.to_be_bytes());
-    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
+    let NetworkLayerPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
     assert_eq!(fragment.protocol, IpProtocol::UDP);
     assert_eq!(fragment.identification, Identification(0x4dba));
     assert_eq!((fragment.offset, fragment.has_more_fragments), (24, true));
     assert_eq!(fragment.payload, CapturedSlice { bytes: &ip()[20..], length: 28, at: 20 });
 
     let bytes = ip6(44, &[17, 0, 0x00, 0x18, 0xde, 0xad, 0xbe, 0xef]);
-    let DatagramPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
+    let NetworkLayerPayload::Fragment(fragment) = read(LinkType::RAW, &bytes).payload else { panic!() };
     assert_eq!(fragment.identification, Identification(0xdead_beef));
     assert_eq!((fragment.offset, fragment.has_more_fragments, fragment.payload.at), (24, false, 48));
 
@@ -323,7 +323,7 @@ fn fragments_are_handed_on() {
         crate::address::VirtualNetwork::NONE,
         IpProtocol::UDP,
         CapturedSlice::new(whole, whole.len(), 0),
-        &mut NullObserver,
+        &mut NullFieldObserver,
     );
     assert_eq!(packet(datagram).at, 8);
 }
@@ -332,7 +332,7 @@ fn fragments_are_handed_on() {
 #[derive(Default)]
 struct Told(Vec<(&'static str, Range<usize>, String)>, Vec<&'static str>);
 
-impl<'a> Observer<'a> for Told {
+impl<'a> FieldObserver<'a> for Told {
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.0.push((field.name, at..at, String::new()));
         self.1.push(field.name);
@@ -385,8 +385,10 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 #[test]
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
-        let is_read =
-            !matches!(read(link, &[]).payload, DatagramPayload::Other(UndecodableFrameReason::LinkType(_)));
+        let is_read = !matches!(
+            read(link, &[]).payload,
+            NetworkLayerPayload::Other(UndecodableFrameReason::LinkType(_))
+        );
         assert_eq!(link.is_known(), is_read, "{}", link.0);
     }
 }
@@ -410,7 +412,7 @@ const LINKS: [LinkType; 13] = [
 /// Observer that asserts that groups are nested correctly and that fields are within the bytes.
 struct Within(usize, usize);
 
-impl<'a> Observer<'a> for Within {
+impl<'a> FieldObserver<'a> for Within {
     fn enter(&mut self, _: &'static Field, at: usize) {
         assert!(at <= self.0);
         self.1 += 1;
@@ -429,20 +431,20 @@ impl<'a> Observer<'a> for Within {
 /// Asserts that bytes decode to the same with and without an observer, and that all positions are within the frame.
 fn holds_for(link: LinkType, bytes: &[u8], length: usize) {
     let frame = cut_frame(link, bytes, length);
-    let datagram = decode(&frame, &mut NullObserver);
+    let datagram = decode(&frame, &mut NullFieldObserver);
     let mut within = Within(bytes.len(), 0);
     assert_eq!(decode(&frame, &mut within), datagram);
     assert_eq!(within.1, 0);
     let payload = match datagram.payload {
-        DatagramPayload::Infiniband(packet) => {
+        NetworkLayerPayload::Infiniband(packet) => {
             let mad = infiniband::mad::Mad::from_packet(&packet, &mut within);
             mad.and_then(|mad| infiniband::cm::CmMessage::decode(&mad, &mut within));
             packet.payload
         }
-        DatagramPayload::Tcp(segment) => segment.payload,
-        DatagramPayload::Udp(datagram) => datagram.payload,
-        DatagramPayload::Fragment(fragment) => fragment.payload,
-        DatagramPayload::Other(_) => CapturedSlice::default(),
+        NetworkLayerPayload::Tcp(segment) => segment.payload,
+        NetworkLayerPayload::Udp(datagram) => datagram.payload,
+        NetworkLayerPayload::Fragment(fragment) => fragment.payload,
+        NetworkLayerPayload::Other(_) => CapturedSlice::default(),
     };
     assert!(payload.bytes.len() <= payload.length);
     if !payload.bytes.is_empty() {
@@ -524,9 +526,9 @@ proptest::proptest! {
         let length = bytes.len();
         bytes.truncate(captured);
 
-        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut NullObserver).payload {
-            DatagramPayload::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
-            DatagramPayload::Udp(datagram) => {
+        let ours = match decode(&cut_frame(LinkType::ETHERNET, &bytes, length), &mut NullFieldObserver).payload {
+            NetworkLayerPayload::Tcp(segment) => Some((segment.source_port.0, segment.destination_port.0, segment.payload.bytes)),
+            NetworkLayerPayload::Udp(datagram) => {
                 Some((datagram.source_port.0, datagram.destination_port.0, datagram.payload.bytes))
             }
             _ => None,

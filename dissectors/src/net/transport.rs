@@ -2,10 +2,12 @@
 
 use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
-use super::tunnel::{self, FrameDecodeContext, TunnelPayload};
-use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, gre, infiniband_link, vxlan};
+use super::tunnel::{self, InnermostNetworkContext, TunnelPayload};
+use super::{
+    Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, gre, infiniband_link, vxlan,
+};
 use crate::address::Port;
-use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::fixed_header::BitFieldValue;
 use crate::frame::CapturedSlice;
 use crate::infiniband::RdmaEncapsulation;
@@ -169,16 +171,16 @@ pub struct UdpDatagram<'a> {
 const ROCE_V2_PORT: Port = Port(4791);
 
 #[inline(always)]
-pub(super) fn decode<'a, O: Observer<'a>>(
+pub(super) fn decode<'a, O: FieldObserver<'a>>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
             return match decode_udp(payload, observer) {
-                DatagramPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
+                NetworkLayerPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
                     vxlan::decode_datagram(datagram, way, observer)
                 }
                 carried => way.into_datagram(carried),
@@ -189,28 +191,33 @@ pub(super) fn decode<'a, O: Observer<'a>>(
         IpProtocol::IPV4 => EtherType::IPV4,
         IpProtocol::IPV6 => EtherType::IPV6,
         IpProtocol::MPLS => EtherType::MPLS,
-        other => return way.into_datagram(DatagramPayload::Other(UndecodableFrameReason::IpProtocol(other))),
+        other => {
+            return way.into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
+        }
     };
     tunnel::decode_inner(TunnelPayload::Network(ether_type), payload, way, observer)
 }
 
 #[inline(always)]
-fn decode_udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
+fn decode_udp<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> NetworkLayerPayload<'a> {
     if part.length < Udp::LENGTH {
-        return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at);
+        return NetworkLayerPayload::malformed(HeaderDefect::UdpLength, part.at);
     }
     let Some((header, _)) = Udp::decode(part.bytes, part.at, observer) else {
-        return DatagramPayload::cut(part.at);
+        return NetworkLayerPayload::cut(part.at);
     };
     let length = if header.length == 0 { part.length } else { usize::from(header.length) };
     if length < Udp::LENGTH || length > part.length {
-        return DatagramPayload::malformed(HeaderDefect::UdpLength, part.at + 4);
+        return NetworkLayerPayload::malformed(HeaderDefect::UdpLength, part.at + 4);
     }
     let payload = part.with_length(length).skip_bytes(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
         return infiniband_link::decode_packet(payload, RdmaEncapsulation::RoceV2, observer);
     }
-    DatagramPayload::Udp(UdpDatagram {
+    NetworkLayerPayload::Udp(UdpDatagram {
         source_port: header.srcport,
         destination_port: header.dstport,
         payload,
@@ -218,26 +225,29 @@ fn decode_udp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) ->
 }
 
 #[inline]
-fn decode_tcp<'a, O: Observer<'a>>(part: CapturedSlice<'a>, observer: &mut O) -> DatagramPayload<'a> {
+fn decode_tcp<'a, O: FieldObserver<'a>>(
+    part: CapturedSlice<'a>,
+    observer: &mut O,
+) -> NetworkLayerPayload<'a> {
     if part.length < Tcp::LENGTH {
-        return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at);
+        return NetworkLayerPayload::malformed(HeaderDefect::TcpHeaderLength, part.at);
     }
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
-        return DatagramPayload::cut(part.at);
+        return NetworkLayerPayload::cut(part.at);
     };
     if O::ENABLED {
         TcpFlagBits::decode(part.skip_bytes(TCP_FLAGS_OFFSET).bytes, part.at + TCP_FLAGS_OFFSET, observer);
     }
     let header_length = header.hdr_len.bytes() as usize;
     if header_length < Tcp::LENGTH || header_length > part.length {
-        return DatagramPayload::malformed(HeaderDefect::TcpHeaderLength, part.at + 12);
+        return NetworkLayerPayload::malformed(HeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
     if O::ENABLED && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = part.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
     }
-    DatagramPayload::Tcp(TcpSegment {
+    NetworkLayerPayload::Tcp(TcpSegment {
         source_port: header.srcport,
         destination_port: header.dstport,
         sequence: header.seq,

@@ -4,9 +4,9 @@
 //! The addresses of a [`Datagram`] are those of the innermost one.
 
 use super::link::{self, EtherType};
-use super::{Datagram, DatagramPayload, HeaderDefect, UndecodableFrameReason, ip};
+use super::{Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
 /// Number of tunnels around a header, and the virtual network.
@@ -35,7 +35,7 @@ impl TunnelNesting {
 
 /// Decoding state of a frame: the innermost network header and the tunnels around it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FrameDecodeContext {
+pub(super) struct InnermostNetworkContext {
     /// Source address.
     pub(super) source: Address,
     /// Destination address.
@@ -48,7 +48,7 @@ pub(super) struct FrameDecodeContext {
     pub(super) nesting: TunnelNesting,
 }
 
-impl FrameDecodeContext {
+impl InnermostNetworkContext {
     /// Returns a state before any network header.
     pub(super) fn without_network(depth: TunnelNesting) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl FrameDecodeContext {
 
     /// Returns the datagram with this payload.
     #[inline(always)]
-    pub(super) fn into_datagram(self, carried: DatagramPayload<'_>) -> Datagram<'_> {
+    pub(super) fn into_datagram(self, carried: NetworkLayerPayload<'_>) -> Datagram<'_> {
         let Self { source, destination, network_offset: network, identification, nesting: depth } = self;
         Datagram {
             source,
@@ -76,7 +76,7 @@ impl FrameDecodeContext {
 
     /// Returns the datagram with the reason that it has no decodable payload.
     pub(super) fn into_unread<'a>(self, reason: UndecodableFrameReason) -> Datagram<'a> {
-        self.into_datagram(DatagramPayload::Other(reason))
+        self.into_datagram(NetworkLayerPayload::Other(reason))
     }
 }
 
@@ -106,10 +106,10 @@ pub(super) enum TunnelPayload {
 }
 
 /// Decodes the payload of a tunnel. Kept out of line, because frames without tunnel do not need it.
-pub(super) fn decode_inner<'a, O: Observer<'a>>(
+pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     decode_inner_network(inside, part, way, VirtualNetwork::NONE, observer)
@@ -117,10 +117,10 @@ pub(super) fn decode_inner<'a, O: Observer<'a>>(
 
 /// Same as [`decode_inner`] for a tunnel with a virtual network.
 #[inline(never)]
-pub(super) fn decode_inner_network<'a, O: Observer<'a>>(
+pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
     inside: TunnelPayload,
     part: CapturedSlice<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     tenant: VirtualNetwork,
     observer: &mut O,
 ) -> Datagram<'a> {

@@ -1,10 +1,10 @@
 //! VXLAN: Ethernet frames in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
-use super::tunnel::{FrameDecodeContext, TunnelPayload, decode_inner_network};
-use super::{Datagram, DatagramPayload};
+use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner_network};
+use super::{Datagram, NetworkLayerPayload};
 use crate::address::{Port, VirtualNetwork};
-use crate::field::Observer;
+use crate::field::FieldObserver;
 
 crate::header! {
     /// Virtual eXtensible Local Area Network, with the group policy bits. RFC 7348 section 5.
@@ -25,15 +25,15 @@ pub(super) const PORT: Port = Port(4789);
 
 /// Decodes a UDP datagram to the VXLAN port. Without a valid network identifier it is plain UDP.
 #[inline(never)]
-pub(super) fn decode_datagram<'a, O: Observer<'a>>(
+pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
     datagram: UdpDatagram<'a>,
-    way: FrameDecodeContext,
+    way: InnermostNetworkContext,
     observer: &mut O,
 ) -> Datagram<'a> {
     let part = datagram.payload;
     let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
     if part.length < Vxlan::LENGTH || !is_vxlan {
-        return way.into_datagram(DatagramPayload::Udp(datagram));
+        return way.into_datagram(NetworkLayerPayload::Udp(datagram));
     }
     match Vxlan::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
@@ -46,7 +46,7 @@ pub(super) fn decode_datagram<'a, O: Observer<'a>>(
                 observer,
             )
         }
-        None => way.into_datagram(DatagramPayload::cut(part.at)),
+        None => way.into_datagram(NetworkLayerPayload::cut(part.at)),
     }
 }
 

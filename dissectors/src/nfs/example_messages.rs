@@ -2,36 +2,36 @@
 
 use std::ops::Range;
 
-use crate::field::{Field, FieldValue, Observer};
+use crate::field::{Field, FieldObserver, FieldValue};
 
 /// A value with a hand-written encoding: numbers of four or eight bytes, fixed opaque data, text with length and fill
 /// bytes.
-pub(super) trait HandEncoded {
+pub(super) trait ExampleXdrValue {
     fn bytes(&self) -> Vec<u8>;
 }
-impl HandEncoded for i32 {
+impl ExampleXdrValue for i32 {
     fn bytes(&self) -> Vec<u8> {
         self.to_be_bytes().into()
     }
 }
-impl HandEncoded for u64 {
+impl ExampleXdrValue for u64 {
     fn bytes(&self) -> Vec<u8> {
         self.to_be_bytes().into()
     }
 }
-impl<const N: usize> HandEncoded for [u8; N] {
+impl<const N: usize> ExampleXdrValue for [u8; N] {
     fn bytes(&self) -> Vec<u8> {
         self.into()
     }
 }
-impl HandEncoded for &str {
+impl ExampleXdrValue for &str {
     fn bytes(&self) -> Vec<u8> {
         let fill = [0; 3];
         let fill = &fill[..(4 - self.len() % 4) % 4];
         [&(self.len() as u32).to_be_bytes(), self.as_bytes(), fill].concat()
     }
 }
-impl HandEncoded for Vec<u8> {
+impl ExampleXdrValue for Vec<u8> {
     fn bytes(&self) -> Vec<u8> {
         self.clone()
     }
@@ -40,7 +40,7 @@ impl HandEncoded for Vec<u8> {
 /// Concatenates the bytes of items.
 macro_rules! lay_out {
     () => { Vec::<u8>::new() };
-    ($($part:expr),+ $(,)?) => { [$($crate::nfs::example_messages::HandEncoded::bytes(&$part)),+].concat() };
+    ($($part:expr),+ $(,)?) => { [$($crate::nfs::example_messages::ExampleXdrValue::bytes(&$part)),+].concat() };
 }
 pub(super) use lay_out;
 
@@ -52,14 +52,14 @@ pub(super) fn items<T: 'static, L: From<&'static [T]>, const N: usize>(items: [T
 /// Observer that checks that entered groups are left, and that values are in byte order. Values derived from another,
 /// such as the port in an address, have the same bytes.
 #[derive(Default)]
-pub(super) struct ValueOrderObserver {
+pub(super) struct FieldPositionChecker {
     pub(super) depth: usize,
     end: usize,
     last: Range<usize>,
     pub(super) names: Vec<&'static str>,
 }
 
-impl<'a> Observer<'a> for ValueOrderObserver {
+impl<'a> FieldObserver<'a> for FieldPositionChecker {
     fn enter(&mut self, _: &'static Field, at: usize) {
         assert!(at >= self.end);
         self.depth += 1;
@@ -84,11 +84,11 @@ macro_rules! holds {
         /// proper prefix is truncated.
         #[track_caller]
         fn $check(procedure: Procedure, bytes: &[u8], expected: &$bodies) {
-            use $crate::field::NullObserver;
-            use $crate::nfs::example_messages::ValueOrderObserver;
+            use $crate::field::NullFieldObserver;
+            use $crate::nfs::example_messages::FieldPositionChecker;
             use $crate::xdr::{Cursor, Encoder, XdrError};
             let mut cursor = Cursor::new(bytes);
-            let mut observer = ValueOrderObserver::default();
+            let mut observer = FieldPositionChecker::default();
             let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
             assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
             assert_eq!(decoded.number(), procedure);
@@ -99,10 +99,11 @@ macro_rules! holds {
             }
             for end in 0..bytes.len() {
                 let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-                let error = $bodies::decode(procedure, &mut cursor, &mut NullObserver).unwrap_err();
+                let error = $bodies::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap_err();
                 assert_eq!(error, XdrError::Cut { at: end });
                 assert!(
-                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut NullObserver).is_err()
+                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut NullFieldObserver)
+                        .is_err()
                 );
             }
         }
@@ -151,29 +152,29 @@ macro_rules! examples {
             fn arbitrary_words_neither_panic_nor_encode_to_anything_else(
                 procedure in 0u32..26, words in proptest::collection::vec(0u32..5, 0..80), more: Vec<u8>, length: u16,
             ) {
-                use $crate::field::NullObserver;
-                use $crate::nfs::example_messages::ValueOrderObserver;
+                use $crate::field::NullFieldObserver;
+                use $crate::nfs::example_messages::FieldPositionChecker;
                 use $crate::xdr::{Cursor, Encoder};
                 let procedure = Procedure(procedure);
                 let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 for bytes in [&words[..], &more[..]] {
                     let start = Cursor::new(bytes).with_length(length.into());
-                    let _ = Args::decode(procedure, &mut { start }, &mut ValueOrderObserver::default());
-                    let _ = Results::decode(procedure, &mut { start }, &mut ValueOrderObserver::default());
+                    let _ = Args::decode(procedure, &mut { start }, &mut FieldPositionChecker::default());
+                    let _ = Results::decode(procedure, &mut { start }, &mut FieldPositionChecker::default());
                     let _ = procedure.status(start);
                     let mut cursor = Cursor::new(bytes);
-                    if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullObserver) {
+                    if let Ok(decoded) = Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                         let mut encoder = Encoder::new();
                         decoded.encode(&mut encoder);
-                        let again = Args::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullObserver);
+                        let again = Args::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullFieldObserver);
                         proptest::prop_assert_eq!(again, Ok(decoded));
                         proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
                     }
                     let mut cursor = Cursor::new(bytes);
-                    if let Ok(decoded) = Results::decode(procedure, &mut cursor, &mut NullObserver) {
+                    if let Ok(decoded) = Results::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                         let mut encoder = Encoder::new();
                         decoded.encode(&mut encoder);
-                        let again = Results::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullObserver);
+                        let again = Results::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullFieldObserver);
                         proptest::prop_assert_eq!(again, Ok(decoded));
                         proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
                     }

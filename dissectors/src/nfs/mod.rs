@@ -24,7 +24,7 @@ pub mod v3;
 pub mod v4;
 
 pub use procedure::{LinkTextChunks, Procedure, link_text_chunks, procedure_name};
-pub use status_union::{ProcedureStatus, ResultStatus, StatusUnion};
+pub use status_union::{ProcedureStatus, StatusUnion, StatusUnionDiscriminant};
 
 /// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

@@ -49,7 +49,7 @@ crate::xdr! { "statnotify";
     struct SmStatus<'a> { mon_name: Hostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
 }
 
-impl nfs::ResultStatus for SmRes {
+impl nfs::StatusUnionDiscriminant for SmRes {
     const OK: Self = Self::STAT_SUCC;
     const FIELD: &'static Field = &Field {
         name: "stat.stat_res.res",

@@ -128,7 +128,7 @@ macro_rules! operations {
             /// Returns [`XdrError::Unknown`](crate::xdr::XdrError::Unknown) for a number that is not in the table, or
             /// an error of the body's type.
             #[inline]
-            pub fn decode<$($free,)? O: $crate::field::Observer<$message>>(
+            pub fn decode<$($free,)? O: $crate::field::FieldObserver<$message>>(
                 number: $number,
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,
@@ -144,11 +144,11 @@ macro_rules! operations {
                 number: $number,
                 cursor: &mut $crate::xdr::Cursor<$message>,
             ) -> Result<Self, $crate::xdr::XdrError> {
-                Self::decode_with(number, cursor, &mut $crate::field::NullObserver)
+                Self::decode_with(number, cursor, &mut $crate::field::NullFieldObserver)
             }
 
             #[inline]
-            fn decode_with<$($free,)? O: $crate::field::Observer<$message>>(
+            fn decode_with<$($free,)? O: $crate::field::FieldObserver<$message>>(
                 number: $number,
                 cursor: &mut $crate::xdr::Cursor<$message>,
                 observer: &mut O,

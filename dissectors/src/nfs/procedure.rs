@@ -1,7 +1,7 @@
 //! Procedures of all programs, by program, version and number.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{NullObserver, Observer, ObserverRef};
+use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
@@ -72,7 +72,7 @@ macro_rules! programs {
             ///
             /// # Errors
             /// Returns an error if decoding fails; fields reported before remain valid.
-            pub fn arguments<'a, O: Observer<'a>>(
+            pub fn arguments<'a, O: FieldObserver<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
@@ -93,10 +93,10 @@ macro_rules! programs {
             }
 
             fn check_arguments(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
-                self.arguments_with(cursor, &mut NullObserver)
+                self.arguments_with(cursor, &mut NullFieldObserver)
             }
 
-            pub(crate) fn arguments_with<'a, O: Observer<'a>>(
+            pub(crate) fn arguments_with<'a, O: FieldObserver<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
@@ -115,7 +115,7 @@ macro_rules! programs {
             ///
             /// # Errors
             /// Returns an error if decoding fails; fields reported before remain valid.
-            pub fn results<'a, O: Observer<'a>>(
+            pub fn results<'a, O: FieldObserver<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
@@ -136,10 +136,10 @@ macro_rules! programs {
             }
 
             fn check_results(self, cursor: &mut Cursor<'_>) -> Result<(), XdrError> {
-                self.results_with(cursor, &mut NullObserver)
+                self.results_with(cursor, &mut NullFieldObserver)
             }
 
-            pub(crate) fn results_with<'a, O: Observer<'a>>(
+            pub(crate) fn results_with<'a, O: FieldObserver<'a>>(
                 self,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
@@ -185,7 +185,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Args::decode(procedure, cursor, &mut NullObserver)
+                        $($room)::+::Args::decode(procedure, cursor, &mut NullFieldObserver)
                             .map(|arguments| arguments.encode(encoder))
                     })*
                     Self::Compound => reencode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
@@ -205,7 +205,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Results::decode(procedure, cursor, &mut NullObserver)
+                        $($room)::+::Results::decode(procedure, cursor, &mut NullFieldObserver)
                             .map(|results| results.encode(encoder))
                     })*
                     Self::Compound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),
@@ -279,7 +279,7 @@ impl Procedure {
     /// Returns the number of operations in a Call of COMPOUND or CB_COMPOUND. `None` for other procedures, and if the
     /// message ends before the number.
     pub fn operation_count(self, mut arguments: Cursor<'_>) -> Option<u32> {
-        let (cursor, observer) = (&mut arguments, &mut NullObserver);
+        let (cursor, observer) = (&mut arguments, &mut NullFieldObserver);
         match self {
             Self::Compound => v4::CompoundCall::decode(cursor, observer).map(|call| call.count()).ok(),
             Self::CbCompound => v4::CbCompoundCall::decode(cursor, observer).map(|call| call.count()).ok(),
@@ -290,7 +290,7 @@ impl Procedure {
     /// Returns the number of results in a Reply of COMPOUND or CB_COMPOUND, if its status says that all operations
     /// succeeded.
     pub fn successful_result_count(self, mut results: Cursor<'_>) -> Option<u32> {
-        let (cursor, observer) = (&mut results, &mut NullObserver);
+        let (cursor, observer) = (&mut results, &mut NullFieldObserver);
         let (status, count) =
             match self {
                 Self::Compound => v4::CompoundReply::decode(cursor, observer)
@@ -310,7 +310,7 @@ fn reencode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
     cursor: &mut Cursor<'a>,
     encoder: &mut Encoder,
 ) -> Result<(), XdrError> {
-    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut NullObserver)?;
+    let compound = v4::Compound::<'a, H, B>::decode(cursor, &mut NullFieldObserver)?;
     let mut operations = compound.operations();
     for operation in operations.by_ref() {
         operation.map_err(|stop| stop.error)?;
@@ -323,7 +323,7 @@ fn reencode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a>(
 }
 
 /// Decodes a COMPOUND, and moves the cursor to its end.
-fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: Observer<'a>>(
+fn decode_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObserver<'a>>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
 ) -> Result<(), XdrError> {
@@ -356,7 +356,7 @@ pub fn link_text_chunks(procedure: Procedure, mut cursor: Cursor<'_>) -> LinkTex
         Procedure::V3(procedure) => {
             LinkTextChunks { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
         }
-        Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
+        Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map(|call| call.link_text_chunks())
             .unwrap_or_default(),
         // RFC 8267 sections 5 and 6.5: these have no DDP-eligible items.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 /// A status that discriminates a union.
-pub trait ResultStatus: for<'a> Xdr<'a> + Copy + PartialEq {
+pub trait StatusUnionDiscriminant: for<'a> Xdr<'a> + Copy + PartialEq {
     /// Value on success, which the result follows.
     const OK: Self;
     /// The status as a field.
@@ -30,7 +30,7 @@ impl ProcedureStatus {
     ///
     /// # Errors
     /// Returns an error if the message ends before the status.
-    pub fn read<S: ResultStatus>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
+    pub fn read<S: StatusUnionDiscriminant>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
         let mut heard = EnumValueObserver::default();
         let status = S::decode(cursor, S::FIELD, &mut heard)?;
         Ok(Self { number: heard.number, name: heard.name, is_ok: status == S::OK })
@@ -44,7 +44,7 @@ struct EnumValueObserver {
     name: Option<&'static str>,
 }
 
-impl<'a> Observer<'a> for EnumValueObserver {
+impl<'a> FieldObserver<'a> for EnumValueObserver {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -65,7 +65,7 @@ pub enum StatusUnion<S, T, E = Void> {
     Fail(S, E),
 }
 
-impl<S: ResultStatus, T, E> StatusUnion<S, T, E> {
+impl<S: StatusUnionDiscriminant, T, E> StatusUnion<S, T, E> {
     /// Returns the status.
     pub fn status(&self) -> S {
         match self {
@@ -83,7 +83,7 @@ impl<S: ResultStatus, T, E> StatusUnion<S, T, E> {
     }
 }
 
-impl<'a, S: ResultStatus, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusUnion<S, T, E> {
+impl<'a, S: StatusUnionDiscriminant, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusUnion<S, T, E> {
     const KIND: FieldKind = FieldKind::Group;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE || E::IS_DDP_ELIGIBLE;
 
@@ -94,7 +94,7 @@ impl<'a, S: ResultStatus, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusUnion<S, T, 
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::example_messages::ExampleMessages;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
-use crate::field::{Field, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpc::{self, Program};
 use crate::xdr::{Cursor, Encoder, Xdr};
 
@@ -73,7 +73,7 @@ fn listed() -> Vec<Listed> {
 #[derive(Default)]
 struct Told(Vec<String>);
 
-impl<'a> Observer<'a> for Told {
+impl<'a> FieldObserver<'a> for Told {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -120,7 +120,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let procedure = Procedure::from_numbers(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
-            procedure.arguments(&mut cursor, &mut NullObserver).unwrap();
+            procedure.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
             procedure.reencode_arguments(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
         }
@@ -128,7 +128,7 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
             let procedure = Procedure::from_numbers(program, version, *number).unwrap();
             let (mut cursor, mut again, mut encoder) =
                 (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
-            procedure.results(&mut cursor, &mut NullObserver).unwrap();
+            procedure.results(&mut cursor, &mut NullFieldObserver).unwrap();
             procedure.reencode_results(&mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
             // The status of a result has a name.
@@ -149,7 +149,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static str>) {
     let (call, reply) = (bytes_of(call), bytes_of(reply));
     let mut cursor = Cursor::new(&call);
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let header = message.call().unwrap();
     let procedure = Procedure::from_numbers(header.prog, header.vers, header.proc).unwrap();
     let about = format!("{} {} {}", header.prog, header.vers, procedure.name());
@@ -160,7 +160,7 @@ fn exchange(call: &str, reply: &str) -> (String, String, String, Option<&'static
     assert_eq!((cursor.remaining(), encoder.bytes()), (0, &call[..]));
 
     let mut cursor = Cursor::new(&reply);
-    let answer = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    let answer = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     assert_eq!(answer.xid, message.xid);
     let (mut results, mut encoder) = (Told::default(), Encoder::new());
     answer.encode(&mut encoder);

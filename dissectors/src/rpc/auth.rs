@@ -1,6 +1,6 @@
 //! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 use super::gss::{GssCredential, GssPayload, GssVerifierBody};
@@ -43,20 +43,20 @@ crate::xdr! { "rpc.auth";
 
     /// The credential of a Call. RFC 5531 section 8.2.
     union Credential<'a> switch (flavor: Flavor) {
-        AUTH_SYS => Sys(EnclosedAuthBody<'a, AuthSys<'a>>),
-        RPCSEC_GSS => Gss(EnclosedAuthBody<'a, GssCredential<'a>>),
-        default => Other(AuthBody<'a>),
+        AUTH_SYS => Sys(FlavorSpecificAuthBody<'a, AuthSys<'a>>),
+        RPCSEC_GSS => Gss(FlavorSpecificAuthBody<'a, GssCredential<'a>>),
+        default => Other(UndecodedAuthBody<'a>),
     }
 
     /// The verifier of a Call or a Reply. RFC 5531 section 8.2.
     union Verifier<'a> switch (flavor: Flavor) {
         AUTH_NONE => None(AuthNoneVerifier<'a>),
         RPCSEC_GSS => Gss(GssVerifier<'a>),
-        default => Other(AuthBody<'a>),
+        default => Other(UndecodedAuthBody<'a>),
     }
 
     /// The body of a flavor that is not decoded. RFC 5531 section 8.2.
-    struct AuthBody<'a> { body: Opaque<'a, 400> }
+    struct UndecodedAuthBody<'a> { body: Opaque<'a, 400> }
 
     /// The verifier of RPCSEC_GSS: usually a checksum over the header or the sequence number. RFC 2203 section 5.3.
     struct GssVerifier<'a> { checksum: GssVerifierBody<'a> => "rpc.authgss.token" }
@@ -74,7 +74,7 @@ impl<'a> Credential<'a> {
     /// Returns the RPCSEC_GSS credential, if it is one.
     pub fn gss(&self) -> Option<&GssCredential<'a>> {
         match self {
-            Self::Gss(EnclosedAuthBody::Known(credential)) => Some(credential),
+            Self::Gss(FlavorSpecificAuthBody::Known(credential)) => Some(credential),
             _ => None,
         }
     }
@@ -82,7 +82,7 @@ impl<'a> Credential<'a> {
     /// Returns the AUTH_SYS credential, if it is one.
     pub fn sys(&self) -> Option<&AuthSys<'a>> {
         match self {
-            Self::Sys(EnclosedAuthBody::Known(credential)) => Some(credential),
+            Self::Sys(FlavorSpecificAuthBody::Known(credential)) => Some(credential),
             _ => None,
         }
     }
@@ -106,13 +106,13 @@ impl<'a> Xdr<'a> for StartTls<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let this = Self(Opaque::decode(cursor, field, &mut NullObserver)?);
+        let this = Self(Opaque::decode(cursor, field, &mut NullFieldObserver)?);
         let body = this.0.0;
         let value = if this.is_offered() { FieldValue::Text(body) } else { FieldValue::Bytes(body) };
         observer.value(field, at..at + 4 + body.len(), value);
@@ -125,7 +125,7 @@ impl<'a> Xdr<'a> for StartTls<'a> {
 }
 
 /// An opaque body that contains a structure of its flavor.
-pub type EnclosedAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY_BYTES>;
+pub type FlavorSpecificAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY_BYTES>;
 
 #[cfg(test)]
 mod tests {
@@ -134,7 +134,7 @@ mod tests {
 
     fn decode(bytes: &[u8]) -> Result<Credential<'_>, XdrError> {
         let mut cursor = Cursor::new(bytes);
-        let credential = <Credential as Xdr>::decode(&mut cursor, &FIELD, &mut NullObserver)?;
+        let credential = <Credential as Xdr>::decode(&mut cursor, &FIELD, &mut NullFieldObserver)?;
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         credential.encode(&mut encoder);
@@ -150,13 +150,13 @@ mod tests {
         let gids = [7];
         let sys =
             AuthSys { stamp: 42, machinename: Text(b"krypt"), uid: 1000, gid: 100, gids: gids[..].into() };
-        assert_eq!(credential, Ok(Credential::Sys(EnclosedAuthBody::Known(sys))));
+        assert_eq!(credential, Ok(Credential::Sys(FlavorSpecificAuthBody::Known(sys))));
     }
 
     #[test]
     fn rfc5531_section_8_2_a_body_of_another_shape_than_its_flavor_has_stays_opaque() {
         let credential = decode(b"\0\0\0\x01\0\0\0\x04\0\0\0\x2a");
-        assert_eq!(credential, Ok(Credential::Sys(EnclosedAuthBody::Unread(Opaque(b"\0\0\0\x2a")))));
+        assert_eq!(credential, Ok(Credential::Sys(FlavorSpecificAuthBody::Unread(Opaque(b"\0\0\0\x2a")))));
         let credential = decode(b"\0\0\0\x03\0\0\0\x05hello\0\0\0").unwrap();
         assert_eq!(credential.tag(), Flavor::AUTH_DH);
     }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((probe.tag(), probe.tag().name()), (Flavor::AUTH_TLS, Some("AUTH_TLS")));
         for (bytes, offered) in [(&b"\0\0\0\0\0\0\0\x08STARTTLS"[..], true), (b"\0\0\0\0\0\0\0\0", false)] {
             let verifier =
-                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullObserver).unwrap();
+                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
             let Verifier::None(none) = &verifier else { panic!("{verifier:?}") };
             assert_eq!(none.body.is_offered(), offered);
             let mut encoder = Encoder::new();

@@ -19,7 +19,7 @@ mod control;
 pub use control::*;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Opaque, Xdr, XdrError};
 
 crate::xdr! { "rpc.authgss";
@@ -135,7 +135,7 @@ impl<'a> IntegrityBody<'a> {
     ///
     /// # Errors
     /// Returns an error if the message is truncated, or the data is too short for a sequence number.
-    pub fn open<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    pub fn open<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let at = cursor.position();
         let length = cursor.word()?;
         observer.value(&DATABODY_INTEG, at..at + 4, FieldValue::Unsigned(u64::from(length)));
@@ -152,7 +152,7 @@ macro_rules! read {
             ///
             /// # Errors
             /// Returns an error if the message is truncated.
-            pub fn read<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+            pub fn read<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
                 Self::decode(cursor, &$field, observer)
             }
         }
@@ -166,8 +166,8 @@ read! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
-    use crate::rpc::auth::{Credential, EnclosedAuthBody};
+    use crate::field::NullFieldObserver;
+    use crate::rpc::auth::{Credential, FlavorSpecificAuthBody};
     use crate::xdr::{ChunkedDataItem, Ddp, Encoder};
 
     static FIELD: Field = Field::group("test", "test", "");
@@ -181,9 +181,9 @@ mod tests {
     fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
         let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
         let decoded =
-            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullObserver).unwrap();
+            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
         let expected = credential(GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity);
-        assert_eq!(decoded, Credential::Gss(EnclosedAuthBody::Known(expected)));
+        assert_eq!(decoded, Credential::Gss(FlavorSpecificAuthBody::Known(expected)));
         assert_eq!(decoded.payload(), GssPayload::Integrity);
         let mut encoder = Encoder::new();
         decoded.encode(&mut encoder);
@@ -221,11 +221,11 @@ mod tests {
     fn rfc2203_section_5_3_2_2_the_body_ends_before_the_checksum() {
         let bytes = b"\0\0\0\x0c\0\0\0\x09\0\0\0\x01\0\0\0\x02\0\0\0\x04mic!";
         let mut cursor = Cursor::new(bytes).with_base(1000);
-        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (9, 1008));
         assert_eq!((protected.body.word(), protected.body.word()), (Ok(1), Ok(2)));
         assert_eq!(protected.body.remaining(), 0);
-        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((checksum.checksum, cursor.remaining()), (Opaque(&b"mic!"[..]), 0));
     }
 
@@ -241,15 +241,19 @@ mod tests {
         assert_eq!(encoder.bytes(), b"\0\0\0\x10\0\0\0\x09\0\0\0\x05\0\0\0\x04mic!");
         let chunks = [ChunkedDataItem { position: Some(12), length: 5, bytes: None }];
         let mut cursor = Cursor::new(encoder.bytes()).with_chunks(&chunks);
-        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
-        let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).unwrap();
+        let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullFieldObserver).unwrap();
         assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
-        assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic!");
+        assert_eq!(
+            GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap().checksum.0,
+            b"mic!"
+        );
     }
 
     #[test]
     fn protected_data_without_room_for_its_sequence_number_is_refused() {
-        let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullObserver);
+        let result =
+            IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullFieldObserver);
         assert_eq!(result.unwrap_err(), XdrError::Short { at: 4, needed: 4 });
     }
 
@@ -261,9 +265,9 @@ mod tests {
             let bytes = [&inner.to_be_bytes()[..], &bytes].concat();
             let chunks = [ChunkedDataItem { position: Some(position.into()), length: chunk, bytes: None }];
             let mut cursor = Cursor::new(&bytes).with_length(length.into()).with_chunks(&chunks);
-            if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullObserver) {
-                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullObserver);
-                let _ = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver);
+            if let Ok(mut protected) = IntegrityBody::open(&mut cursor, &mut NullFieldObserver) {
+                let _ = Ddp::decode(&mut protected.body, &FIELD, &mut NullFieldObserver);
+                let _ = GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver);
             }
         }
     }

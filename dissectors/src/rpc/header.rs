@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, Observer};
+use crate::field::{Field, FieldObserver};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
 use super::auth::{Credential, Verifier};
@@ -129,7 +129,7 @@ impl<'a> RpcMsg<'a> {
     ///
     /// # Errors
     /// Returns an error if the message is truncated or violates RFC 5531.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
@@ -197,15 +197,15 @@ impl ReplyBody<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{FieldValue, NullObserver};
-    use crate::rpc::auth::{AuthBody, Flavor};
+    use crate::field::{FieldValue, NullFieldObserver};
+    use crate::rpc::auth::{Flavor, UndecodedAuthBody};
     use crate::xdr::{Encoder, Opaque};
     use std::ops::Range;
 
     /// Decodes a message that consists of a header only, and asserts that it encodes to the same bytes.
     fn decode(bytes: &[u8]) -> RpcMsg<'_> {
         let mut cursor = Cursor::new(bytes);
-        let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+        let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         message.encode(&mut encoder);
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(message.xid.to_string(), "0x12345678");
         let call = message.call().unwrap();
         assert_eq!((call.rpcvers, call.prog, call.vers, call.proc), (2, Program::NFS, 3, 1));
-        assert_eq!(call.cred, Credential::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") }));
+        assert_eq!(call.cred, Credential::Other(Flavor::AUTH_NONE, UndecodedAuthBody { body: Opaque(b"") }));
         assert_eq!(message.reply(), None);
     }
 
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_is_neither_call_nor_reply_is_refused_where_it_stands() {
-        let result = RpcMsg::decode(&mut Cursor::new(b"\0\0\0\x07\0\0\0\x02"), &mut NullObserver);
+        let result = RpcMsg::decode(&mut Cursor::new(b"\0\0\0\x07\0\0\0\x02"), &mut NullFieldObserver);
         assert_eq!(result, Err(XdrError::Invalid { at: 4, what: "MsgType", value: 2 }));
     }
 
@@ -272,8 +272,8 @@ mod tests {
     fn a_message_cut_at_any_byte_is_told_as_cut() {
         for end in 0..CALL.len() {
             let mut cursor = Cursor::new(&CALL[..end]).with_length(CALL.len());
-            assert!(RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
-            let error = RpcMsg::decode(&mut Cursor::new(&CALL[..end]), &mut NullObserver).unwrap_err();
+            assert!(RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap_err().is_cut(), "{end}");
+            let error = RpcMsg::decode(&mut Cursor::new(&CALL[..end]), &mut NullFieldObserver).unwrap_err();
             assert!(matches!(error, XdrError::Short { .. }), "{end}");
         }
     }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn fields_have_the_names_that_wireshark_gives_them() {
         struct Names(Vec<&'static str>);
-        impl<'a> Observer<'a> for Names {
+        impl<'a> FieldObserver<'a> for Names {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
             fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {
@@ -308,7 +308,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, length: u16) {
-            let _ = RpcMsg::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut NullObserver);
+            let _ = RpcMsg::decode(&mut Cursor::new(&bytes).with_length(length.into()), &mut NullFieldObserver);
         }
     }
 }

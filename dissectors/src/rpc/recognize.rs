@@ -1,6 +1,6 @@
 //! Recognition of RPC messages by their structure: ports are unreliable, and a capture may begin anywhere.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::xdr::Cursor;
 
 use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
@@ -36,7 +36,7 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
         return None;
     }
     let mut cursor = Cursor::new(bytes).with_length(length);
-    let is_sane = match RpcMsg::decode(&mut cursor, &mut NullObserver) {
+    let is_sane = match RpcMsg::decode(&mut cursor, &mut NullFieldObserver) {
         Ok(RpcMsg { body: RpcMsgBody::Call(call), .. }) => is_plausible(call.prog),
         Ok(RpcMsg { body: RpcMsgBody::Reply(reply), .. }) => reply.status().name().is_some(),
         // The bytes present do not contradict it.

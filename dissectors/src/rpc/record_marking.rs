@@ -20,7 +20,7 @@ pub const MIN_MESSAGE_BYTES: u32 = 20;
 impl RecordMark {
     /// Decodes the record mark at the start of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Self::decode(bytes, 0, &mut crate::field::NullObserver).map(|(mark, _)| mark)
+        Self::decode(bytes, 0, &mut crate::field::NullFieldObserver).map(|(mark, _)| mark)
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// Parses a universal address: an IPv4 or IPv6 address as text, and the two bytes of the port in decimal, joined by
@@ -70,7 +70,7 @@ pub static PORT: Field = Field {
 };
 
 /// Reports the address and port of the text in `bytes`.
-fn report_address<'a, O: Observer<'a>>(
+fn report_address<'a, O: FieldObserver<'a>>(
     observer: &mut O,
     bytes: Range<usize>,
     address: Option<IpAddr>,
@@ -108,7 +108,7 @@ macro_rules! address_text {
             }
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,

@@ -1,7 +1,7 @@
 //! Transport header and chunk lists of version 1. RFC 8166 section 4.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, NullFieldObserver};
 use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
@@ -96,7 +96,10 @@ pub trait RpcRdmaVersionBody<'a>: Xdr<'a> {
     ///
     /// # Errors
     /// Returns an error if the message ends before the message type.
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError>;
+    fn decode_unread<O: FieldObserver<'a>>(
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<Self, XdrError>;
 
     /// Returns `true` for the error reply to an unknown version. It repeats that version and has the same form in all
     /// versions (RFC 8166 section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
@@ -131,7 +134,7 @@ impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
     ///
     /// # Errors
     /// Returns an error if the message is truncated or violates RFC 8166.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         <Self as Xdr>::decode(cursor, Self::FIELD, observer)
     }
 
@@ -172,7 +175,10 @@ impl<'a> RpcRdmaVersionBody<'a> for RdmaBody<'a> {
         "The kind of message and its chunks. RFC 8166 section 4.2.4",
     );
 
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    fn decode_unread<O: FieldObserver<'a>>(
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
         let proc = RdmaProc::decode(cursor, RdmaBody::TAG, observer)?;
         UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(proc, unread))
@@ -192,7 +198,7 @@ impl<'a, B: RpcRdmaVersionBody<'a>> Xdr<'a> for RpcRdmaVersionedHeader<B> {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -219,7 +225,7 @@ impl<'a, B: RpcRdmaVersionBody<'a>> Xdr<'a> for RpcRdmaVersionedHeader<B> {
 }
 
 fn is_version_error<'a, B: RpcRdmaVersionBody<'a>>(mut cursor: Cursor<'a>) -> bool {
-    let body = B::decode(&mut cursor, B::FIELD, &mut NullObserver);
+    let body = B::decode(&mut cursor, B::FIELD, &mut NullFieldObserver);
     body.is_ok_and(|body| body.is_version_error()) && cursor.remaining() == 0
 }
 
@@ -232,13 +238,13 @@ mod tests {
     }
 
     fn decode(bytes: &[u8]) -> Result<RpcRdma1Header<'_>, XdrError> {
-        RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullObserver)
+        RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver)
     }
 
     /// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
     fn round_trip(bytes: &[u8]) -> RpcRdma1Header<'_> {
         let mut cursor = Cursor::new(bytes);
-        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
@@ -279,7 +285,7 @@ mod tests {
     fn rfc8166_section_4_7_the_lists_stand_in_order_and_the_message_follows() {
         let bytes = words(&[&[0x1234_5678, 1, 128, 0][..], &LISTS].concat());
         let mut cursor = Cursor::new(&bytes);
-        let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_vers, header.rdma_credit), (Xid(0x1234_5678), 1, 128));
         assert_eq!(cursor.word(), Ok(7));
 
@@ -355,7 +361,10 @@ mod tests {
         let bytes = words(&[&[7, 1, 32, 0][..], &LISTS[..24]].concat());
         for end in 0..bytes.len() {
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            assert!(RpcRdma1Header::decode(&mut cursor, &mut NullObserver).unwrap_err().is_cut(), "{end}");
+            assert!(
+                RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap_err().is_cut(),
+                "{end}"
+            );
             assert!(!decode(&bytes[..end]).unwrap_err().is_cut(), "{end}");
         }
     }
@@ -364,7 +373,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, length: u16) {
             let mut cursor = Cursor::new(&bytes).with_length(length.into());
-            let _ = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
+            let _ = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver);
         }
 
         #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, Observer};
+use crate::field::{Field, FieldObserver};
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
@@ -184,7 +184,7 @@ impl fmt::Display for RpcRdmaErrorCode {
 #[allow(clippy::large_enum_variant, reason = "a box would make decoding allocate")]
 pub enum AnyDialectHeader<'a> {
     /// Header of the prototype.
-    Prototype(prototype::PrototypeHeader<'a>),
+    Prototype(prototype::NfsRdmaPrototypeHeader<'a>),
     /// Header of version 1.
     Version1(RpcRdma1Header<'a>),
     /// Header of version 2.
@@ -196,12 +196,12 @@ impl<'a> AnyDialectHeader<'a> {
     ///
     /// # Errors
     /// Returns an error if the message is truncated or violates the dialect.
-    pub fn decode<O: Observer<'a>>(
+    pub fn decode<O: FieldObserver<'a>>(
         dialect: Dialect,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
-        const PROTOTYPE: &Field = prototype::PrototypeHeader::FIELD;
+        const PROTOTYPE: &Field = prototype::NfsRdmaPrototypeHeader::FIELD;
         const VERSION2: &Field = version2::RpcRdma2Header::FIELD;
         match dialect {
             Dialect::Prototype => Xdr::decode(cursor, PROTOTYPE, observer).map(Self::Prototype),

@@ -20,7 +20,7 @@ pub use header::{
     Versions, WriteChunk,
 };
 pub use message::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
-pub use private_data::{PrivateData, PrivateDataFormat, SidePrivateData};
+pub use private_data::{PrivateData, PrivateDataVersionFlags, SidePrivateData};
 pub use recognize::{
     MIN_HEADER_BYTES, RpcRdmaEvidence, is_whole_done, may_be_truncated_rpcrdma, recognize, recognize_dialect,
 };
@@ -28,6 +28,6 @@ pub use recognize::{
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
     registry.xdr::<RpcRdma1Header<'_>>(RpcRdma1Header::FIELD, "");
-    registry.xdr::<prototype::PrototypeHeader<'_>>(prototype::PrototypeHeader::FIELD, "");
+    registry.xdr::<prototype::NfsRdmaPrototypeHeader<'_>>(prototype::NfsRdmaPrototypeHeader::FIELD, "");
     registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");
 }

@@ -1,7 +1,7 @@
 //! Private data of connection establishment: inline thresholds and support of remote invalidation. RFC 8797.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::frame::CapturedSlice;
 
 crate::number! {
@@ -58,7 +58,11 @@ impl PrivateData {
 
     /// Searches the private data of a connection, whose beginning other layers may use. `at` is the position of
     /// `private_data` for the observer. RFC 8797 section 5.2.
-    pub fn find<'a, O: Observer<'a>>(private_data: &'a [u8], at: usize, observer: &mut O) -> Option<Self> {
+    pub fn find<'a, O: FieldObserver<'a>>(
+        private_data: &'a [u8],
+        at: usize,
+        observer: &mut O,
+    ) -> Option<Self> {
         let identifier = PrivateDataFormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let start = private_data
             .windows(Self::LENGTH)
@@ -84,14 +88,14 @@ impl PrivateData {
 
 /// Version and flags of private data with the format identifier, whatever the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrivateDataFormat {
+pub struct PrivateDataVersionFlags {
     /// Version of the format. [`PrivateData`] is version 1.
     pub version: u8,
     /// All flags, with the reserved bits. RFC 8797 section 4.
     pub flags: u8,
 }
 
-impl PrivateDataFormat {
+impl PrivateDataVersionFlags {
     /// Bits of the flags that a sender sets to zero. RFC 8797 section 4.
     pub const RESERVED_FLAGS: u8 = 0xfe;
 
@@ -117,7 +121,7 @@ pub enum SidePrivateData {
 
 impl SidePrivateData {
     /// Searches possibly truncated private data, as [`PrivateData::find`] does.
-    pub fn find<'a, O: Observer<'a>>(private_data: CapturedSlice<'a>, observer: &mut O) -> Self {
+    pub fn find<'a, O: FieldObserver<'a>>(private_data: CapturedSlice<'a>, observer: &mut O) -> Self {
         match PrivateData::find(private_data.bytes, private_data.at, observer) {
             Some(found) => Self::Present(found),
             None if private_data.bytes.len() < private_data.length => Self::Cut,
@@ -160,12 +164,12 @@ fn inline_threshold_bytes(size: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     const BYTES: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 1, 0b1, 3, 255];
 
     fn find(bytes: &[u8]) -> Option<PrivateData> {
-        PrivateData::find(bytes, 0, &mut NullObserver)
+        PrivateData::find(bytes, 0, &mut NullFieldObserver)
     }
 
     #[test]
@@ -185,7 +189,7 @@ mod tests {
     #[test]
     fn rfc8797_section_4_the_flags_are_a_field_with_their_reserved_bits() {
         struct Flags(Option<(std::ops::Range<usize>, FieldValue<'static>)>);
-        impl<'a> Observer<'a> for Flags {
+        impl<'a> FieldObserver<'a> for Flags {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
             fn value(&mut self, field: &'static Field, at: std::ops::Range<usize>, value: FieldValue<'a>) {
@@ -204,8 +208,11 @@ mod tests {
     fn the_format_is_known_for_every_version() {
         let bytes = [&[0xf6, 0xab, 0x0e][..], &[0xf6, 0xab, 0x0e, 0x18, 2, 0x81, 0, 0]].concat();
         assert_eq!(find(&bytes), None);
-        assert_eq!(PrivateDataFormat::find(&bytes), Some(PrivateDataFormat { version: 2, flags: 0x81 }));
-        assert_eq!(PrivateDataFormat::find(&bytes[..10]), None);
+        assert_eq!(
+            PrivateDataVersionFlags::find(&bytes),
+            Some(PrivateDataVersionFlags { version: 2, flags: 0x81 })
+        );
+        assert_eq!(PrivateDataVersionFlags::find(&bytes[..10]), None);
     }
 
     #[test]
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn private_data_that_the_capture_cut_is_not_absent() {
         let side = |bytes: &[u8], length| {
-            SidePrivateData::find(CapturedSlice::new(bytes, length, 0), &mut NullObserver)
+            SidePrivateData::find(CapturedSlice::new(bytes, length, 0), &mut NullFieldObserver)
         };
         let padded = [&[0; 10][..], &BYTES, &[0; 38]].concat();
         for captured in 0..padded.len() {

@@ -11,7 +11,7 @@ use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";
     /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeListedChunk {
+    struct RpcRdmaPrototypeChunk {
         c_xdroff: u32 => "rpcordma.position",
         c_len: u32 => "rpcordma.rdma_length",
         c_shandle: Handle => "rpcordma.rdma_handle",
@@ -19,7 +19,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// clist_type, without the RPC message that follows the list. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeChunkList<'a> { rc_clist: Chain<'a, PrototypeListedChunk> => "rpcordma.chunks" }
+    struct PrototypeChunkList<'a> { rc_clist: Chain<'a, RpcRdmaPrototypeChunk> => "rpcordma.chunks" }
 
     /// rdma_proc. NFS over RDMA (SIGCOMM 2003) section 4.4.
     enum Proc { RDMA_MSG = 0, RDMA_DONE = 1 }
@@ -33,14 +33,14 @@ crate::xdr! { "rpcordma";
     }
 
     /// rdma_msg of the prototype. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeHeader<'a> {
+    struct NfsRdmaPrototypeHeader<'a> {
         rc_xid: Xid => "rpcordma.xid",
         rc_vers: u32 => "rpcordma.version",
         rc_body: PrototypeBody<'a> => "rpcordma.prototype_body",
     }
 }
 
-impl<'a> PrototypeHeader<'a> {
+impl<'a> NfsRdmaPrototypeHeader<'a> {
     /// The header as one group of fields.
     pub const FIELD: &'static Field = &Field::group(
         "rpcordma",
@@ -49,7 +49,7 @@ impl<'a> PrototypeHeader<'a> {
     );
 
     /// Returns the chunks; none in an RDMA_DONE.
-    pub fn chunks(&self) -> Chain<'a, PrototypeListedChunk> {
+    pub fn chunks(&self) -> Chain<'a, RpcRdmaPrototypeChunk> {
         match &self.rc_body {
             PrototypeBody::Msg(list) => list.rc_clist,
             PrototypeBody::Done => Chain::default(),

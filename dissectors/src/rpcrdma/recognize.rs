@@ -1,7 +1,7 @@
 //! Recognition of RPC-over-RDMA and its dialect in the payload of a Send, by structure: other protocols over RDMA and
 //! test patterns contain words that look like a version and a procedure.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::rpc::{self, MsgType, RpcMsg, Xid};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
@@ -55,7 +55,7 @@ pub fn recognize_dialect(bytes: &[u8], length: usize, asked: Option<Dialect>) ->
 pub fn recognize(bytes: &[u8], length: usize) -> RpcRdmaEvidence {
     let start = Cursor::new(bytes).with_length(length);
     let mut cursor = start;
-    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullObserver) {
+    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return truncated_header_evidence(start),
         Err(_) => return RpcRdmaEvidence::None,
@@ -92,7 +92,7 @@ pub fn may_be_truncated_rpcrdma(bytes: &[u8], length: usize) -> bool {
 /// be sufficient.
 pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
     let mut cursor = Cursor::new(bytes).with_length(length);
-    let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver);
+    let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver);
     header.is_ok_and(|header| matches!(header.rdma_body, RdmaBody::Done)) && cursor.remaining() == 0
 }
 
@@ -100,10 +100,10 @@ pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
 /// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header = match prototype::PrototypeHeader::decode(
+    let header = match prototype::NfsRdmaPrototypeHeader::decode(
         &mut cursor,
-        prototype::PrototypeHeader::FIELD,
-        &mut NullObserver,
+        prototype::NfsRdmaPrototypeHeader::FIELD,
+        &mut NullFieldObserver,
     ) {
         Ok(header) => header,
         // So few words are no evidence if the header is truncated.
@@ -133,7 +133,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let header = match version2::RpcRdma2Header::decode(
         &mut cursor,
         version2::RpcRdma2Header::FIELD,
-        &mut NullObserver,
+        &mut NullFieldObserver,
     ) {
         Ok(header) => header,
         Err(error) if error.is_cut() => return truncated_version2_evidence(start),
@@ -221,7 +221,7 @@ fn truncated_header_evidence(mut cursor: Cursor<'_>) -> RpcRdmaEvidence {
 
 /// Evaluates the bytes after the header of an RDMA_MSG: an RPC message of the same XID. RFC 8166 section 4.2.1.
 fn message_evidence(cursor: Cursor<'_>, xid: Xid) -> RpcRdmaEvidence {
-    match RpcMsg::decode(&mut { cursor }, &mut NullObserver) {
+    match RpcMsg::decode(&mut { cursor }, &mut NullFieldObserver) {
         Ok(message) if message.xid == xid && is_valid_body(&message.body) => RpcRdmaEvidence::Strong,
         Err(error) if error.is_cut() => truncated_message_evidence(cursor, xid),
         _ => RpcRdmaEvidence::None,

@@ -5,7 +5,7 @@ use super::version2::{
     RpcRdma2HeaderType, RpcRdma2Property, RpcRdma2PropertyId,
 };
 use super::*;
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::rdma::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque};
@@ -17,7 +17,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 /// Decodes a header without following bytes, and asserts that it encodes to the same bytes.
 fn round_trip(dialect: Dialect, bytes: &[u8]) -> AnyDialectHeader<'_> {
     let mut cursor = Cursor::new(bytes);
-    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullObserver).unwrap();
+    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullFieldObserver).unwrap();
     assert_eq!(cursor.remaining(), 0, "{header:?}");
     let mut encoder = Encoder::new();
     header.encode(&mut encoder);
@@ -54,7 +54,7 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
-    let first = prototype::PrototypeListedChunk {
+    let first = prototype::RpcRdmaPrototypeChunk {
         c_xdroff: 44,
         c_len: 4096,
         c_shandle: Handle(0xd1),
@@ -189,7 +189,7 @@ fn errors_of_version_2_carry_what_their_code_asks_for() {
         (vec![8, 16], RpcRdma2Error::Segments(16)),
         (
             vec![9, 1, 4096],
-            RpcRdma2Error::WriteResource(version2::ShortWriteChunk {
+            RpcRdma2Error::WriteResource(version2::RpcRdma2ShortWriteError {
                 rdma_chunk_index: 1,
                 rdma_length_needed: 4096,
             }),
@@ -287,7 +287,7 @@ proptest::proptest! {
     fn small_words_never_panic(htype in 0u32..15, vers in 1u32..3, small in proptest::collection::vec(0u32..3, 0..80)) {
         let bytes = words(&[&[7, vers, 32, htype][..], &small].concat());
         for dialect in Dialect::ALL {
-            let _ = AnyDialectHeader::decode(dialect, &mut Cursor::new(&bytes), &mut NullObserver);
+            let _ = AnyDialectHeader::decode(dialect, &mut Cursor::new(&bytes), &mut NullFieldObserver);
         }
     }
 }

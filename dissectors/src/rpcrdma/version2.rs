@@ -3,7 +3,7 @@
 //! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end before
 //! `rdma_rpc_first_word` of the draft, which is the first word of the RPC message or of a part of it.
 
-use crate::field::{Field, Observer};
+use crate::field::{Field, FieldObserver};
 use crate::rdma::Handle;
 use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
 
@@ -87,7 +87,7 @@ crate::xdr! { "rpcordma";
 
     /// rpcrdma2_err_write: the first Write chunk that is too short, counted from 1, and its required length in bytes.
     /// draft-ietf-nfsv4-rpcrdma-version-two section 7.3.4.
-    struct ShortWriteChunk {
+    struct RpcRdma2ShortWriteError {
         rdma_chunk_index: u32 => "rpcordma.chunk_index",
         rdma_length_needed: u32 => "rpcordma.length_needed",
     }
@@ -98,7 +98,7 @@ crate::xdr! { "rpcordma";
         RDMA2_ERR_READ_CHUNKS => ReadChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
         RDMA2_ERR_WRITE_CHUNKS => WriteChunks(u32) as rdma_max_chunks => "rpcordma.max_chunks",
         RDMA2_ERR_SEGMENTS => Segments(u32) as rdma_max_segments => "rpcordma.max_segments",
-        RDMA2_ERR_WRITE_RESOURCE => WriteResource(ShortWriteChunk),
+        RDMA2_ERR_WRITE_RESOURCE => WriteResource(RpcRdma2ShortWriteError),
         RDMA2_ERR_REPLY_RESOURCE => ReplyResource(u32) as rdma_length_needed => "rpcordma.length_needed",
         /// An error code without further data.
         default => Plain,
@@ -271,7 +271,10 @@ impl<'a> RpcRdmaVersionBody<'a> for RpcRdma2Body<'a> {
         "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
     );
 
-    fn decode_unread<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    fn decode_unread<O: FieldObserver<'a>>(
+        cursor: &mut Cursor<'a>,
+        observer: &mut O,
+    ) -> Result<Self, XdrError> {
         let htype = RpcRdma2HeaderType::decode(cursor, RpcRdma2Body::TAG, observer)?;
         UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(htype, unread))

@@ -340,7 +340,7 @@ macro_rules! xdr {
 
         #[inline]
         #[allow(unused_variables)]
-        fn decode<O: $crate::field::Observer<$lt>>(
+        fn decode<O: $crate::field::FieldObserver<$lt>>(
             $cursor: &mut $crate::xdr::Cursor<$lt>,
             $field: &'static $crate::field::Field,
             $observer: &mut O,
@@ -353,7 +353,7 @@ macro_rules! xdr {
                 && is_structure
                 && !$observer.is_interested_in($field, <Self as $crate::xdr::Xdr>::describe)
             {
-                return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::NullObserver);
+                return <Self as $crate::xdr::Xdr>::decode($cursor, $field, &mut $crate::field::NullFieldObserver);
             }
             $decode
         }

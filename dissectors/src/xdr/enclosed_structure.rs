@@ -1,7 +1,7 @@
 //! Opaque data with the structure given by a preceding number: bodies of credentials, layouts and device addresses.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 
 use super::types::report_fill;
 use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
@@ -36,7 +36,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -52,7 +52,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUN
         }
         // Trial decode without the observer, so that it never receives fields of a structure that does not match.
         let mut trial = content;
-        match T::decode(&mut trial, field, &mut NullObserver) {
+        match T::decode(&mut trial, field, &mut NullFieldObserver) {
             Ok(known) if trial.remaining() == 0 => {
                 if O::ENABLED {
                     observer.structural_bytes(position..position + 4);
@@ -92,7 +92,7 @@ mod tests {
     static FIELD: Field = Field::group("test", "test", "");
 
     fn decode(cursor: &mut Cursor<'static>) -> Result<EnclosedStructure<'static, u64, 8>, XdrError> {
-        EnclosedStructure::decode(cursor, &FIELD, &mut NullObserver)
+        EnclosedStructure::decode(cursor, &FIELD, &mut NullFieldObserver)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FlagName, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FlagName, NullFieldObserver};
 
 use super::{Cursor, Encoder, Xdr, XdrError};
 
@@ -134,7 +134,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for List<'a, T, BOUND> {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -174,7 +174,7 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -236,7 +236,7 @@ impl<'a, T: Xdr<'a> + Clone> Iterator for ListItems<'a, T> {
                 if self.form == ListEncoding::Chained {
                     cursor.word().ok()?;
                 }
-                T::decode(cursor, &ITEM, &mut NullObserver).ok()
+                T::decode(cursor, &ITEM, &mut NullFieldObserver).ok()
             }
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     fn decode<'a, T: Xdr<'a>>(bytes: &'a [u8]) -> Result<T, XdrError> {
-        T::decode(&mut Cursor::new(bytes), &ITEM, &mut NullObserver)
+        T::decode(&mut Cursor::new(bytes), &ITEM, &mut NullFieldObserver)
     }
 
     #[test]
@@ -261,15 +261,17 @@ mod tests {
     fn a_list_that_was_decoded_before_is_the_same_again_without_a_look_at_its_items() {
         let bytes = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
         let mut cursor = Cursor::new(&bytes).assume_valid();
-        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullObserver).unwrap();
+        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullFieldObserver).unwrap();
         assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
         // Different content ends the list where decoding would have failed.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
         let list =
-            List::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullObserver).unwrap();
+            List::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullFieldObserver)
+                .unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
         assert!(decode::<List<bool>>(&other).is_err());
-        let short = List::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullObserver);
+        let short =
+            List::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullFieldObserver);
         assert!(short.is_err());
     }
 

@@ -22,7 +22,7 @@ pub use types::{Ddp, DdpText, DraftDdpEligibleData, Opaque, Text, UndecodedMessa
 pub use write_chunk_pairing::WriteChunkPairing;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FlagName, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FlagName};
 
 /// A type with an XDR encoding.
 pub trait Xdr<'a>: Sized {
@@ -42,7 +42,7 @@ pub trait Xdr<'a>: Sized {
     ///
     /// # Errors
     /// Returns an error if the message is truncated or the value is invalid.
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,

@@ -1,7 +1,9 @@
 //! Built-in XDR types (RFC 4506 section 4), and data items that may be sent in chunks.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{DataItemPlacement, DdpEligibleItem, Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::field::{
+    DataItemPlacement, DdpEligibleItem, Field, FieldKind, FieldObserver, FieldValue, FlagName,
+};
 
 use super::{Cursor, Encoder, Xdr, XdrError, roundup};
 
@@ -12,7 +14,7 @@ macro_rules! xdr_number {
             const LENGTH: Option<usize> = Some(size_of::<Self>());
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
@@ -41,7 +43,7 @@ impl<'a> Xdr<'a> for bool {
     const LENGTH: Option<usize> = Some(4);
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -69,7 +71,11 @@ impl<'a> Xdr<'a> for Void {
     const KIND: FieldKind = FieldKind::Group;
 
     #[inline]
-    fn decode<O: Observer<'a>>(_: &mut Cursor<'a>, _: &'static Field, _: &mut O) -> Result<Self, XdrError> {
+    fn decode<O: FieldObserver<'a>>(
+        _: &mut Cursor<'a>,
+        _: &'static Field,
+        _: &mut O,
+    ) -> Result<Self, XdrError> {
         Ok(Self)
     }
 
@@ -82,7 +88,7 @@ impl<'a, const N: usize> Xdr<'a> for [u8; N] {
     const LENGTH: Option<usize> = Some(N + roundup(N));
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -107,7 +113,7 @@ impl<'a, T: Xdr<'a> + Copy + Default, const N: usize> Xdr<'a> for [T; N] {
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -134,7 +140,7 @@ fn read_length(cursor: &mut Cursor<'_>, bound: u32) -> Result<u32, XdrError> {
 
 /// Reports the fill bytes from `end`, the end of the data, to the cursor (RFC 4506 section 4.10).
 #[inline(always)]
-pub(super) fn report_fill<'a, O: Observer<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
+pub(super) fn report_fill<'a, O: FieldObserver<'a>>(end: usize, cursor: &Cursor<'a>, observer: &mut O) {
     if end < cursor.position() {
         observer.structural_bytes(end..cursor.position());
     }
@@ -150,7 +156,7 @@ macro_rules! inline_data {
             const KIND: FieldKind = FieldKind::$kind;
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
@@ -234,7 +240,7 @@ macro_rules! ddp_data {
             const IS_DDP_ELIGIBLE: bool = true;
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
@@ -284,7 +290,7 @@ pub struct DraftDdpEligibleData<'a>(pub Ddp<'a>);
 impl<'a> Xdr<'a> for DraftDdpEligibleData<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -315,7 +321,7 @@ pub struct UndecodedMessageRest<'a>(pub &'a [u8]);
 impl<'a> Xdr<'a> for UndecodedMessageRest<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -344,7 +350,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Option<T> {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -378,7 +384,7 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
         T::describe(registry);
     }
 
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -395,12 +401,12 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
 mod tests {
     use super::super::{ChunkedDataItem, roundup};
     use super::*;
-    use crate::field::NullObserver;
+    use crate::field::NullFieldObserver;
 
     static FIELD: Field = Field::group("test", "test", "");
 
     fn decode<'a, T: Xdr<'a>>(cursor: &mut Cursor<'a>) -> Result<T, XdrError> {
-        T::decode(cursor, &FIELD, &mut NullObserver)
+        T::decode(cursor, &FIELD, &mut NullFieldObserver)
     }
 
     #[test]

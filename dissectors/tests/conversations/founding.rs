@@ -1,7 +1,7 @@
 //! Conversations that the founding documents describe, by their sections. 000 is nfs-direct-data-placement, 002
 //! draft-ietf-nfsv4-rfc5667bis-02, 004 draft-talpey-nfsv4-rdma-sess-01.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 
 use super::calls::{self, Deed, Item};
@@ -342,8 +342,9 @@ fn seed_004_2_8_pad_bytes_before_the_data_are_no_data() {
         exchange.expect(&[(&bytes, Way::Inline)], &[]);
         let transaction = exchange.inspect(Kind::Roce);
         assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(exchange.call.whole as u64));
-        let is_decoded = transaction
-            .with_messages(|reading| reading.observe_rpc(RpcMessageKind::Call, &mut NullObserver).is_ok());
+        let is_decoded = transaction.with_messages(|reading| {
+            reading.observe_rpc(RpcMessageKind::Call, &mut NullFieldObserver).is_ok()
+        });
         assert!(is_decoded);
     }
 }

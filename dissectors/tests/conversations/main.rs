@@ -25,7 +25,7 @@ mod writer;
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::chunk::{Chunk as Seen, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
@@ -51,7 +51,7 @@ struct Items {
     items: Vec<(Option<Vec<u8>>, Way)>,
 }
 
-impl<'a> Observer<'a> for Items {
+impl<'a> FieldObserver<'a> for Items {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -204,7 +204,7 @@ fn encoded_again(conversation: &Conversation, controls: &[Vec<u8>], said: &str) 
     let sends = conversation.call_sends.iter().chain(&conversation.reply_sends);
     for bytes in sends.chain(&conversation.done).chain(controls) {
         let mut cursor = Cursor::new(bytes);
-        let header = AnyDialectHeader::decode(named, &mut cursor, &mut NullObserver).expect(said);
+        let header = AnyDialectHeader::decode(named, &mut cursor, &mut NullFieldObserver).expect(said);
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         assert_eq!(encoder.bytes(), &bytes[..cursor.at()], "{said}: {header:?}");

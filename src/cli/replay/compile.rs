@@ -19,7 +19,7 @@ use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
-use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
@@ -101,9 +101,9 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     let mut source = CaptureSource::open_within(&args.files, memory.windows())?;
     let failed = |error: io::Error| OutputError::write_error(&args.output, error);
     let keeping = match args.data {
-        CompiledFileDataMode::Keep => ContentRetention::KEPT,
-        CompiledFileDataMode::Hash => ContentRetention::HASHED,
-        CompiledFileDataMode::Key => ContentRetention::KEYED,
+        CompiledFileDataMode::Keep => TraceFileDataRetention::KEPT,
+        CompiledFileDataMode::Hash => TraceFileDataRetention::HASHED,
+        CompiledFileDataMode::Key => TraceFileDataRetention::KEYED,
     };
     let to = outputs::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
     let mut compiler =
@@ -139,7 +139,8 @@ pub(super) fn compile_to_scratch(
     // A scratch file is private, because file data must not become readable for others.
     let (file, to) = ScratchFile::new(name.split('.').next().unwrap_or("capture"), ".trace")?;
     let failed = |error: io::Error| OutputError::write_error(file.path(), error);
-    let mut compiler = TraceCompiler::new(to, ContentRetention::KEPT, memory.view_bytes()).map_err(failed)?;
+    let mut compiler =
+        TraceCompiler::new(to, TraceFileDataRetention::KEPT, memory.view_bytes()).map_err(failed)?;
     let errors = read(&mut source, (None, dialect), memory, &mut compiler).map_err(failed)?;
     if let Some(error) = errors.first() {
         bail!("{error}");

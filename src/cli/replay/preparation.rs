@@ -10,7 +10,9 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_rpc::gss::GssError;
 use nfsrdma_rpc::rpc_client::RpcClient;
 use nfsrdma_rpc::url::NfsVersion;
-use nfsrdma_rpc::{ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportBlame, open};
+use nfsrdma_rpc::{
+    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportErrorResponsibility, open,
+};
 
 use super::directory_markers;
 use super::server::{ReplayServerArgs, TraceFile};
@@ -29,7 +31,7 @@ use nfsrdma_replay::trace::TraceError;
 #[derive(Debug)]
 pub(super) enum ReplayStartRefusal {
     /// Failure of the server or the transport.
-    Unreachable(String, TransportBlame),
+    Unreachable(String, TransportErrorResponsibility),
     /// Invalid arguments or trace.
     Usage(anyhow::Error),
 }
@@ -53,7 +55,7 @@ impl From<GssError> for ReplayStartRefusal {
                 "--sec krb5: {error}; get a ticket with kinit, or name a keytab in KRB5_CLIENT_KTNAME (docs/replay.md)"
             )),
             GssError::Call(call) => Self::Unreachable(error.to_string(), call.blame()),
-            _ => Self::Unreachable(error.to_string(), TransportBlame::Unreachable),
+            _ => Self::Unreachable(error.to_string(), TransportErrorResponsibility::Unreachable),
         }
     }
 }
@@ -96,7 +98,7 @@ pub(super) fn unique_tag() -> String {
 }
 
 /// One of several copies of the captured clients.
-pub(super) struct ReplayClientCopySpec {
+pub(super) struct ReplayClientCopyIdentity {
     /// Tag of the replay.
     pub(super) tag: String,
     /// Number of the copy, from 1.
@@ -105,7 +107,7 @@ pub(super) struct ReplayClientCopySpec {
     pub(super) is_replay: bool,
 }
 
-impl ReplayClientCopySpec {
+impl ReplayClientCopyIdentity {
     /// Returns the only copy.
     pub(super) fn only() -> Self {
         Self { tag: unique_tag(), number: 1, is_replay: false }
@@ -113,7 +115,7 @@ impl ReplayClientCopySpec {
 }
 
 /// Access to the files of a replay.
-struct ReplayDirectoryAccess<'a> {
+struct ReplayFileServerAccess<'a> {
     connection: ConnectionId,
     address: SocketAddr,
     is_v3: bool,
@@ -139,7 +141,7 @@ impl ReplayServerArgs {
         path: &Path,
         trace: &mut TraceFile,
         how: SeedMode,
-        copy: &ReplayClientCopySpec,
+        copy: &ReplayClientCopyIdentity,
     ) -> Result<PreparedReplay, ReplayStartRefusal> {
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
@@ -149,7 +151,7 @@ impl ReplayServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayDirectoryAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayFileServerAccess { connection, address, is_v3, directory: &directory };
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
             let was_run = copy.is_replay
@@ -166,9 +168,9 @@ impl ReplayServerArgs {
     fn with_file_client<T>(
         &self,
         transport: &mut dyn RpcTransport,
-        at: &ReplayDirectoryAccess<'_>,
+        at: &ReplayFileServerAccess<'_>,
         mut containment: Containment,
-        copy: &ReplayClientCopySpec,
+        copy: &ReplayClientCopyIdentity,
         act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
     ) -> Result<T, ReplayStartRefusal> {
         let xid = Xid(hash(at.directory.as_bytes()) as u32);
@@ -201,16 +203,16 @@ impl ReplayServerArgs {
         &self,
         path: &Path,
         trace: &mut TraceFile,
-        copy: &ReplayClientCopySpec,
+        copy: &ReplayClientCopyIdentity,
     ) -> Result<u64, ReplayStartRefusal> {
         let mut transport = open(self.server.transport)?;
         let (connection, address) = connect(&mut *transport, &self.server, &self.connect_options())?;
         let directory = self.directory(path, copy);
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayDirectoryAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayFileServerAccess { connection, address, is_v3, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
-        let copy = ReplayClientCopySpec { tag: format!("{} removal", copy.tag), ..*copy };
+        let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = directory_markers::trace_marker(trace);
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark)
@@ -219,8 +221,8 @@ impl ReplayServerArgs {
     }
 
     /// Returns the name of the replay's directory.
-    fn directory(&self, trace: &Path, copy: &ReplayClientCopySpec) -> String {
-        let ReplayClientCopySpec { tag, number, .. } = copy;
+    fn directory(&self, trace: &Path, copy: &ReplayClientCopyIdentity) -> String {
+        let ReplayClientCopyIdentity { tag, number, .. } = copy;
         let name = trace.file_name().map_or_else(|| "trace".into(), |name| name.to_string_lossy());
         let name = name.split('.').next().filter(|name| !name.is_empty()).unwrap_or("trace");
         let plain: String = name
@@ -253,7 +255,7 @@ impl ReplayServerArgs {
             MountError::Refused(..) => ReplayStartRefusal::Usage(anyhow!("{}: {error}", self.server)),
             MountError::Unreachable(_) => ReplayStartRefusal::Unreachable(
                 format!("{}: {error}", self.server),
-                TransportBlame::Unreachable,
+                TransportErrorResponsibility::Unreachable,
             ),
         })
     }
@@ -262,7 +264,7 @@ impl ReplayServerArgs {
     fn open_nfs4_client<'l>(
         &self,
         line: ContainedRpcClient<'l>,
-        copy: &ReplayClientCopySpec,
+        copy: &ReplayClientCopyIdentity,
     ) -> Result<Nfs4Client<'l>, ReplayStartRefusal> {
         let minors: &[u32] = match self.server.version {
             Some(NfsVersion::V4(0)) => &[0],
@@ -313,7 +315,7 @@ impl ReplayServerArgs {
         match problem {
             FileServerError::Busy(..) => ReplayStartRefusal::Unreachable(
                 format!("{}: {problem}", self.server.host),
-                TransportBlame::Unreachable,
+                TransportErrorResponsibility::Unreachable,
             ),
             FileServerError::Call(error) => {
                 ReplayStartRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())

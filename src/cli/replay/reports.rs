@@ -10,7 +10,7 @@ use crate::cli::outputs;
 use crate::output::replay::ReplayOutcomeView;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
 use nfsrdma_replay::run::recording::TraceRecorder;
-use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 /// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -60,8 +60,8 @@ impl ReplayReportArgs {
     ) -> Result<Option<TraceRecorder<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
         let keeping = match self.record_data {
-            RecordedFileDataMode::Keep => ContentRetention::KEPT,
-            RecordedFileDataMode::Hash => ContentRetention::HASHED,
+            RecordedFileDataMode::Keep => TraceFileDataRetention::KEPT,
+            RecordedFileDataMode::Hash => TraceFileDataRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
         let recording = TraceRecorder::new(outputs::create_seekable(path, inputs)?, keeping, &name)

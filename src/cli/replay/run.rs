@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
-use super::preparation::{PreparedReplay, ReplayClientCopySpec, ReplayStartRefusal, unique_tag};
+use super::preparation::{PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag};
 use super::reports::ReplayReportArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
@@ -316,7 +316,7 @@ pub(super) fn seed_and_run(
             path,
             &mut contents,
             seeding,
-            &ReplayClientCopySpec { tag, number, is_replay: true },
+            &ReplayClientCopyIdentity { tag, number, is_replay: true },
         )?;
         if of_this.was_run {
             report_error(format!(
@@ -350,7 +350,7 @@ pub(super) fn seed_and_run(
     let mut not_removed = Vec::new();
     if how.remove {
         for number in 1..=how.clients {
-            let copy = ReplayClientCopySpec { tag: ready.tag.clone(), number, is_replay: true };
+            let copy = ReplayClientCopyIdentity { tag: ready.tag.clone(), number, is_replay: true };
             let removed = server.remove(path, &mut open_trace(path)?, &copy);
             not_removed.extend(removed.err().map(|refused| refused.to_string()));
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::preparation::ReplayClientCopySpec;
+use super::preparation::ReplayClientCopyIdentity;
 use super::server::{ReplayServerArgs, open_trace};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::units::{HumanSize, PluralCount};
@@ -42,7 +42,7 @@ pub(super) struct FileTreeSeedArgs {
 pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     let mut trace = open_trace(&args.trace)?;
     let how = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
-    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ReplayClientCopySpec::only()) {
+    let ready = match args.server.prepare(&args.trace, &mut trace, how, &ReplayClientCopyIdentity::only()) {
         Ok(ready) => ready,
         Err(refused) => return refused.report(),
     };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
 use nfsrdma_dissectors::nfs::v3::Dirlist3;
 use nfsrdma_dissectors::nfs::v4::{ClientOwner4, Dirlist4, NfsClientId4};
 
@@ -87,7 +87,7 @@ impl InfoFieldCollector {
     }
 }
 
-impl<'a> Observer<'a> for InfoFieldCollector {
+impl<'a> FieldObserver<'a> for InfoFieldCollector {
     #[inline]
     fn is_interested_in(&mut self, group: &'static Field, _: fn(&mut FieldRegistry)) -> bool {
         self.is_collecting() || self.is_beginning(group)

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
 
 /// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
@@ -44,7 +44,7 @@ pub(super) enum BufferedFieldContent<'a> {
 
 /// One operation of a COMPOUND, in its Call or in its Reply.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BufferedOperation {
+pub(super) struct BufferedCompoundOperation {
     pub(super) number: u64,
     pub(super) name: Option<&'static str>,
     /// Number and name of the status.
@@ -71,7 +71,7 @@ enum EnteredStructure {
 #[derive(Debug, Default)]
 pub(super) struct MessageFieldBuffer<'a> {
     pub(super) items: Vec<BufferedField<'a>>,
-    pub(super) parts: Vec<BufferedOperation>,
+    pub(super) parts: Vec<BufferedCompoundOperation>,
     levels: Vec<EnteredStructure>,
     /// Name of the procedure; `None` in a COMPOUND.
     procedure: Option<&'static str>,
@@ -138,7 +138,10 @@ impl<'a> MessageFieldBuffer<'a> {
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
-                    self.parts.push(BufferedOperation { items: at..at, ..BufferedOperation::default() });
+                    self.parts.push(BufferedCompoundOperation {
+                        items: at..at,
+                        ..BufferedCompoundOperation::default()
+                    });
                     EnteredStructure::Operation
                 }
                 Some(procedure) if procedure == field.label => EnteredStructure::Flattened(field),
@@ -176,7 +179,7 @@ impl<'a> MessageFieldBuffer<'a> {
     }
 }
 
-impl<'a> Observer<'a> for MessageFieldBuffer<'a> {
+impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         let level = self.begin_level(field);
         self.levels.push(level);

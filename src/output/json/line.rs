@@ -9,9 +9,9 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
+use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListState, DeliveryEvidence, MissingPart, RpcMessageKind,
+    CallDirection, CapturedMessage, ChunkListCompleteness, DeliveryEvidence, MissingPart, RpcMessageKind,
     TransactionPhases,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
@@ -23,7 +23,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::SCHEMA;
-use super::field_buffer::{BufferedOperation, MessageFieldBuffer};
+use super::field_buffer::{BufferedCompoundOperation, MessageFieldBuffer};
 use super::members::{JsonMembers, object};
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
@@ -64,21 +64,21 @@ impl fmt::Display for JsonHexNumber {
 }
 
 /// Name, or the number if it has no name.
-pub(crate) enum NameOrNumber {
+pub(crate) enum NameOrNumberJson {
     Known(&'static str),
     Number(u32),
 }
 
-impl From<NameOrNumber> for Cow<'_, str> {
-    fn from(name: NameOrNumber) -> Self {
+impl From<NameOrNumberJson> for Cow<'_, str> {
+    fn from(name: NameOrNumberJson) -> Self {
         match name {
-            NameOrNumber::Known(name) => name.into(),
-            NameOrNumber::Number(number) => number.to_string().into(),
+            NameOrNumberJson::Known(name) => name.into(),
+            NameOrNumberJson::Number(number) => number.to_string().into(),
         }
     }
 }
 
-impl From<CallOperation> for NameOrNumber {
+impl From<CallOperation> for NameOrNumberJson {
     fn from(operation: CallOperation) -> Self {
         match operation {
             CallOperation::Named(name) => Self::Known(name),
@@ -87,7 +87,7 @@ impl From<CallOperation> for NameOrNumber {
     }
 }
 
-impl fmt::Display for NameOrNumber {
+impl fmt::Display for NameOrNumberJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(name) => f.write_str(name),
@@ -96,7 +96,7 @@ impl fmt::Display for NameOrNumber {
     }
 }
 
-impl Serialize for NameOrNumber {
+impl Serialize for NameOrNumberJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Known(name) => serializer.serialize_str(name),
@@ -128,8 +128,8 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     program_name: Option<&'static str>,
     version: Option<u32>,
     minor_version: Option<u32>,
-    procedure: Option<NameOrNumber>,
-    operation: Option<NameOrNumber>,
+    procedure: Option<NameOrNumberJson>,
+    operation: Option<NameOrNumberJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<FilePathText<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,7 +139,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     arguments: ProcedureBodyJson<'t, 'a>,
     #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
     results: ProcedureBodyJson<'t, 'a>,
-    status: Option<NameOrNumber>,
+    status: Option<NameOrNumberJson>,
     rpc_status: Option<&'static str>,
     call: Option<MessageJson<'t>>,
     reply: Option<MessageJson<'t>>,
@@ -155,7 +155,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     latency_ns: Option<u64>,
     phases_ns: Option<TransactionPhasesJson>,
     complete: bool,
-    missing: MissingPartArray,
+    missing: MissingPartCodes,
     findings: Vec<FindingJson<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     age_ns: Option<u64>,
@@ -243,7 +243,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             version: facts.version,
             minor_version: facts.minor_version,
             procedure: procedure(facts),
-            operation: facts.operation.map(NameOrNumber::from),
+            operation: facts.operation.map(NameOrNumberJson::from),
             path: path.map(FilePathText),
             new_path: new_path.map(FilePathText),
             operations: OperationArray { tape, names: Some(names), call_parts },
@@ -265,7 +265,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             latency_ns: transaction.latency_ns(),
             phases_ns: transaction.phases().map(TransactionPhasesJson::from),
             complete: missing.is_empty(),
-            missing: MissingPartArray(missing),
+            missing: MissingPartCodes(missing),
             findings: Vec::new(),
             age_ns: None,
             phase: None,
@@ -290,9 +290,9 @@ impl TransactionJsonLine<'_, '_> {
     /// Converts the line to that of a pending Call, which has no index yet.
     pub(super) fn into_pending(self, PendingCallState { age_ns, phase, slot }: PendingCallState) -> Self {
         let (phase, moved_bytes) = match phase {
-            PendingPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
-            PendingPhase::Server => ("server", 0),
-            PendingPhase::DataOut { moved_bytes } => ("data_out", moved_bytes),
+            PendingTransactionPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
+            PendingTransactionPhase::Server => ("server", 0),
+            PendingTransactionPhase::DataOut { moved_bytes } => ("data_out", moved_bytes),
         };
         Self {
             kind: "pending",
@@ -315,15 +315,15 @@ pub(crate) fn address(address: Address) -> Option<JsonText<Address>> {
 }
 
 /// Returns the procedure.
-pub(crate) fn procedure(facts: &RpcSummary) -> Option<NameOrNumber> {
+pub(crate) fn procedure(facts: &RpcSummary) -> Option<NameOrNumberJson> {
     let number = facts.procedure?;
-    Some(facts.procedure_name.map_or(NameOrNumber::Number(number), NameOrNumber::Known))
+    Some(facts.procedure_name.map_or(NameOrNumberJson::Number(number), NameOrNumberJson::Known))
 }
 
 /// Returns the status of the procedure.
-pub(crate) fn status(facts: &RpcSummary) -> Option<NameOrNumber> {
+pub(crate) fn status(facts: &RpcSummary) -> Option<NameOrNumberJson> {
     let status = facts.status?;
-    Some(status.name.map_or(NameOrNumber::Number(status.number), NameOrNumber::Known))
+    Some(status.name.map_or(NameOrNumberJson::Number(status.number), NameOrNumberJson::Known))
 }
 
 /// Returns the status of RPC.
@@ -374,7 +374,7 @@ impl DecodedValuesJson<'_, '_> {
 
 /// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
 /// an unknown number is ILLEGAL (RFC 8881 section 18.52).
-fn is_result_of(call: &BufferedOperation, reply: &BufferedOperation) -> bool {
+fn is_result_of(call: &BufferedCompoundOperation, reply: &BufferedCompoundOperation) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
 }
@@ -403,13 +403,13 @@ impl Serialize for OperationArray<'_, '_> {
 struct CompoundOperationJson<'t, 'a> {
     tape: &'t MessageFieldBuffer<'a>,
     about: OperationPaths<'t>,
-    call: Option<&'t BufferedOperation>,
-    reply: Option<&'t BufferedOperation>,
+    call: Option<&'t BufferedCompoundOperation>,
+    reply: Option<&'t BufferedCompoundOperation>,
 }
 
 impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = |part: Option<&BufferedOperation>| {
+        let members = |part: Option<&BufferedCompoundOperation>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
             JsonMembers::new(&self.tape.items, at, end)
         };
@@ -500,12 +500,12 @@ struct MessageJson<'t> {
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_copy: Option<LostCallCopyJson>,
+    lost_copy: Option<LostCallEvidenceJson>,
 }
 
 /// Evidence that an earlier copy of a Call was lost before the capture point.
 #[derive(Serialize)]
-struct LostCallCopyJson {
+struct LostCallEvidenceJson {
     evidence: &'static str,
     ns: u64,
 }
@@ -544,7 +544,7 @@ impl<'t> MessageJson<'t> {
             copies: record.copies,
             resent: record.retransmissions,
             sends: record.sends,
-            lists: record.chunk_lists().map(ChunkListState::key),
+            lists: record.chunk_lists().map(ChunkListCompleteness::key),
             rpcrdma: record.rpcrdma.map(|words| RpcRdmaJson {
                 proc: JsonText(words.message_type),
                 version: words.version,
@@ -557,7 +557,7 @@ impl<'t> MessageJson<'t> {
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
-                .map(|lost| LostCallCopyJson { evidence: lost.key(), ns: lost.ns() }),
+                .map(|lost| LostCallEvidenceJson { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }
@@ -675,9 +675,9 @@ impl From<TransactionPhases> for TransactionPhasesJson {
 }
 
 /// Missing parts by code.
-struct MissingPartArray(Vec<MissingPart>);
+struct MissingPartCodes(Vec<MissingPart>);
 
-impl Serialize for MissingPartArray {
+impl Serialize for MissingPartCodes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(JsonText))
     }

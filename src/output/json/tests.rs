@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 

@@ -9,13 +9,13 @@ use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::lint::SeverityCount;
-use super::super::settings::LineUnit;
+use super::super::settings::OutputRecordKind;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
-    ChunkTally, OperationKey, OperationTally, RetransmissionTally, Statistics,
+    CaptureStatistics, ChunkTally, OperationKey, OperationTally, RetransmissionTally,
 };
 
 /// Maximum number of connections shown; of many, only the largest matter.
@@ -26,12 +26,12 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
     for line in wrap_words(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
-    if summary.shown != Some(LineUnit::Operations) {
+    if summary.shown != Some(OutputRecordKind::Operations) {
         for table in operation_tables(statistics, summary.glyphs) {
             table.write(to, width)?;
         }
     }
-    if statistics.connections().count() > 1 && summary.shown != Some(LineUnit::Connections) {
+    if statistics.connections().count() > 1 && summary.shown != Some(OutputRecordKind::Connections) {
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
@@ -61,7 +61,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
     let mut text = match summary.filtered.filter(|_| is_empty) {
         Some(view) => {
-            let unit = if view == LineUnit::Frames { "frame" } else { "Transaction" };
+            let unit = if view == OutputRecordKind::Frames { "frame" } else { "Transaction" };
             format!("No {unit} matches the display filter.")
         }
         None => totals_of_frames(summary),
@@ -226,7 +226,7 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
 }
 
 /// Appends the number of Transactions and their missing parts.
-fn push_transactions(statistics: &Statistics, text: &mut String) {
+fn push_transactions(statistics: &CaptureStatistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
     let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
@@ -261,7 +261,7 @@ fn push_transactions(statistics: &Statistics, text: &mut String) {
 }
 
 /// Returns a table for each version of each program.
-fn operation_tables(statistics: &Statistics, glyphs: Glyphs) -> Vec<SummaryTable> {
+fn operation_tables(statistics: &CaptureStatistics, glyphs: Glyphs) -> Vec<SummaryTable> {
     let mut tables: Vec<SummaryTable> = Vec::new();
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
@@ -311,7 +311,7 @@ fn operation_cells(key: &OperationKey, tally: &OperationTally, glyphs: Glyphs) -
     ]
 }
 
-fn connection_table(statistics: &Statistics) -> SummaryTable {
+fn connection_table(statistics: &CaptureStatistics) -> SummaryTable {
     let connections = statistics.connections();
     let mut table = SummaryTable::new(
         "Connections".to_owned(),
@@ -335,7 +335,7 @@ fn connection_table(statistics: &Statistics) -> SummaryTable {
     table
 }
 
-fn chunk_table(statistics: &Statistics) -> SummaryTable {
+fn chunk_table(statistics: &CaptureStatistics) -> SummaryTable {
     let chunks = statistics.chunks();
     let mut table = SummaryTable::new(
         "Chunks".to_owned(),

@@ -1,4 +1,4 @@
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::output::frames::FrameListWriter;
@@ -17,7 +17,7 @@ fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
         if frame.number.0 > count {
             break;
         }
-        let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
+        let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
         names.infer_from_frame(&flow);
         list.frame(&mut out, &frame, &datagram, meaning, &flow, &mut names).unwrap();
         while flow.next_transaction().is_some() {}

@@ -6,7 +6,7 @@ use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::ChunkListState;
+use nfsrdma_dissectors::flow::transaction::ChunkListCompleteness;
 
 use super::{capture, transactions};
 
@@ -65,7 +65,7 @@ fn lists_that_were_cut_are_not_shown_as_empty() {
     use crate::output::transaction_list;
     let cut = transactions("rxe-v42-snap128.pcap");
     let is_cut = |transaction: &&Transaction| {
-        transaction.call.as_ref().is_some_and(|call| call.chunk_lists() == Some(ChunkListState::Cut))
+        transaction.call.as_ref().is_some_and(|call| call.chunk_lists() == Some(ChunkListCompleteness::Cut))
     };
     assert!(cut.iter().filter(is_cut).count() > 0);
     for transaction in &cut {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::Transaction;
 
@@ -12,19 +12,19 @@ use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 
 /// Transaction of the filehandles, and the known file names.
 #[derive(Clone, Copy)]
-pub(super) struct FilehandleContext<'k> {
+pub(super) struct FilehandleNamingContext<'k> {
     pub(super) names: &'k FileNames,
     pub(super) transaction: &'k Transaction,
     pub(super) facts: &'k RpcSummary,
 }
 
 /// Tree that adds names to filehandles.
-pub(super) struct FilehandleNameTree<'t, 'k> {
+pub(super) struct FilehandleNameAnnotator<'t, 'k> {
     pub(super) tree: &'t mut FieldTree,
-    pub(super) context: FilehandleContext<'k>,
+    pub(super) context: FilehandleNamingContext<'k>,
 }
 
-impl<'a> Observer<'a> for FilehandleNameTree<'_, '_> {
+impl<'a> FieldObserver<'a> for FilehandleNameAnnotator<'_, '_> {
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.tree.enter(field, at);
     }
@@ -39,7 +39,7 @@ impl<'a> Observer<'a> for FilehandleNameTree<'_, '_> {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
         self.tree.value(field, bytes, value);
-        let FilehandleContext { names, transaction, facts } = self.context;
+        let FilehandleNamingContext { names, transaction, facts } = self.context;
         let mut name = Vec::new();
         if field.name == FILEHANDLE
             && let FieldValue::Bytes(handle) = value

@@ -9,18 +9,18 @@ use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ConnectionIdentity, ConnectionTransport, DeliveryEvidence, Endpoint,
-    LostCallCopy, RpcMessageKind, Transaction,
+    LostCallTransmissionEvidence, RpcMessageKind, Transaction,
 };
-use nfsrdma_dissectors::flow::{Flow, FrameKind, HeaderOnlyMessage, MpaCounts, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
-use nfsrdma_dissectors::net::{self, DatagramPayload};
+use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
-use super::filehandle_names::{FilehandleContext, FilehandleNameTree};
-use super::{ByteRangeBuffer, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
+use super::filehandle_names::{FilehandleNameAnnotator, FilehandleNamingContext};
+use super::{ByteRangeSource, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::{Style, TerminalStyle};
 use crate::output::transaction_list;
@@ -86,7 +86,7 @@ impl FieldTreeWriter {
         frames: &impl FrameStore,
     ) -> &[TreeLine] {
         self.lines.clear();
-        let known = FilehandleContext { names, transaction, facts };
+        let known = FilehandleNamingContext { names, transaction, facts };
         self.summary_lines(transaction, reading, known);
         let summary_end = self.lines.len();
         let mut messages = Vec::new();
@@ -160,7 +160,7 @@ impl FieldTreeWriter {
         heading(depth, style, text)
     }
 
-    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeBuffer::Chunk`]
+    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeSource::Chunk`]
     /// refer to, or `None` for an inline message.
     pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
@@ -187,12 +187,13 @@ impl FieldTreeWriter {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
         for meaning in flow.frame_kinds() {
-            if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } = *meaning
+            if let FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which } =
+                *meaning
                 && let Some(transaction) = flow.transaction(key)
                 && let Some(message) = transaction.message(which)
             {
                 transaction.with_messages(|reading| {
-                    let known = FilehandleContext { names, transaction, facts: &reading.summary() };
+                    let known = FilehandleNamingContext { names, transaction, facts: &reading.summary() };
                     self.fields(reading, known, which, message, 1);
                 });
             }
@@ -204,13 +205,13 @@ impl FieldTreeWriter {
     }
 
     /// Adds the lines of a message that consists of a header only.
-    fn header_only_message(&mut self, lone: &HeaderOnlyMessage) {
+    fn header_only_message(&mut self, lone: &RpcRdmaControlMessage) {
         self.tree.clear();
         let result = lone.observe(&mut self.tree);
         self.tree.finish();
         let styles = self.screen.styles;
         // Positions count in the message, and not in the frame.
-        let origin = ByteRangeBuffer::Nothing;
+        let origin = ByteRangeSource::Nothing;
         self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
         let error =
             result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
@@ -221,7 +222,7 @@ impl FieldTreeWriter {
         &mut self,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
-        FilehandleContext { names, facts, .. }: FilehandleContext<'_>,
+        FilehandleNamingContext { names, facts, .. }: FilehandleNamingContext<'_>,
     ) {
         let TerminalStyle { styles, glyphs, .. } = self.screen;
         let glyphs = &glyphs;
@@ -237,7 +238,7 @@ impl FieldTreeWriter {
             CallDirection::Forward => ("forward", glyphs.to),
             CallDirection::Reverse => ("reverse", glyphs.reply_arrow),
         };
-        let (client, server) = (TreeEndpoint(name, &name.client), TreeEndpoint(name, &name.server));
+        let (client, server) = (EndpointDisplay(name, &name.client), EndpointDisplay(name, &name.server));
         let connection =
             format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
         self.lines.push(fact_line(&styles, 1, "connection", connection));
@@ -270,10 +271,10 @@ impl FieldTreeWriter {
         if let Some(lost) = transaction.lost_copy() {
             let time = HumanDuration(lost.ns(), *glyphs);
             let about = match lost {
-                LostCallCopy::Certain { .. } => format!(
+                LostCallTransmissionEvidence::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
                 ),
-                LostCallCopy::Possible { .. } => format!(
+                LostCallTransmissionEvidence::Possible { .. } => format!(
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };
@@ -336,7 +337,7 @@ impl FieldTreeWriter {
     fn message(
         &mut self,
         reading: &TransactionMessages<'_>,
-        known: FilehandleContext<'_>,
+        known: FilehandleNamingContext<'_>,
         which: RpcMessageKind,
         message: &CapturedMessage,
         frames: &impl FrameStore,
@@ -381,7 +382,7 @@ impl FieldTreeWriter {
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = DateTimeUtc(CalendarTime::from_timestamp(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
-        let origin = ByteRangeBuffer::Frame(frame.number);
+        let origin = ByteRangeSource::Frame(frame.number);
         let mut line = heading(depth, self.screen.styles.layer, text);
         line.origin = origin;
         self.lines.push(line);
@@ -389,7 +390,7 @@ impl FieldTreeWriter {
         let datagram = net::decode(frame, &mut self.tree);
         let mut trouble = None;
         match &datagram.payload {
-            DatagramPayload::Infiniband(packet) => {
+            NetworkLayerPayload::Infiniband(packet) => {
                 if let Some(mad) = Mad::from_packet(packet, &mut self.tree)
                     && let Some(message) = cm::CmMessage::decode(&mad, &mut self.tree)
                     && let Some(private) = message.private_data()
@@ -397,8 +398,8 @@ impl FieldTreeWriter {
                     PrivateData::find(private.bytes, private.at, &mut self.tree);
                 }
             }
-            DatagramPayload::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
-            DatagramPayload::Other(reason) => trouble = Some(reason.to_string()),
+            NetworkLayerPayload::Tcp(segment) if is_iwarp => observe_segment(segment.payload, &mut self.tree),
+            NetworkLayerPayload::Other(reason) => trouble = Some(reason.to_string()),
             _ => {}
         }
         self.tree.finish();
@@ -421,7 +422,7 @@ impl FieldTreeWriter {
     fn fields(
         &mut self,
         reading: &TransactionMessages<'_>,
-        known: FilehandleContext<'_>,
+        known: FilehandleNamingContext<'_>,
         which: RpcMessageKind,
         message: &CapturedMessage,
         depth: usize,
@@ -429,7 +430,8 @@ impl FieldTreeWriter {
         let transaction = known.transaction;
         self.tree.clear();
         self.tree.chunks = data_chunks(transaction, which);
-        let result = reading.observe(which, &mut FilehandleNameTree { tree: &mut self.tree, context: known });
+        let result =
+            reading.observe(which, &mut FilehandleNameAnnotator { tree: &mut self.tree, context: known });
         let in_rpc = self.tree.rpc_root().is_some();
         let whole = message_chunk(transaction, which, message).filter(|_| in_rpc);
         let (bytes, base) = match &whole {
@@ -445,8 +447,8 @@ impl FieldTreeWriter {
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        let inline = ByteRangeBuffer::Message(which);
-        let rpc = if whole.is_some() { ByteRangeBuffer::Chunk(which) } else { inline };
+        let inline = ByteRangeSource::Message(which);
+        let rpc = if whole.is_some() { ByteRangeSource::Chunk(which) } else { inline };
         let styles = self.screen.styles;
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
@@ -482,14 +484,14 @@ fn end_label(delivered: DeliveryEvidence) -> &'static str {
 /// Creates a line about the Transaction with a styled value.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
     let line =
-        TreeLine::new(1, ByteRangeBuffer::Nothing).with_text(label, name).with_text(Style::new(), ": ");
+        TreeLine::new(1, ByteRangeSource::Nothing).with_text(label, name).with_text(Style::new(), ": ");
     line.with_text(style, value)
 }
 
 /// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
-struct TreeEndpoint<'a>(&'a ConnectionIdentity, &'a Endpoint);
+struct EndpointDisplay<'a>(&'a ConnectionIdentity, &'a Endpoint);
 
-impl std::fmt::Display for TreeEndpoint<'_> {
+impl std::fmt::Display for EndpointDisplay<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(name, end) = self;
         write!(f, "{}", end.address)?;

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, FlagName, field_na
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
-use crate::output::units::{ExactSize, HexBytes, quote};
+use crate::output::units::{ExactByteSizeText, HexBytes, quote};
 use nfsrdma_analysis::filter;
 
 /// Maximum number of bytes of opaque data shown.
@@ -116,14 +116,14 @@ fn write_number(field: &Field, number: u64, text: &mut String) {
     if is_size && number == u64::MAX {
         text.push_str(" (to the end)");
     } else if is_size && number >= 10 << 10 && number.is_multiple_of(1 << 10) {
-        let _ = write!(text, " ({})", ExactSize(number));
+        let _ = write!(text, " ({})", ExactByteSizeText(number));
     }
 }
 
 /// Appends the names of the set bits; a name of several bits replaces the names of its single bits.
 fn flags(mask: u64, names: &[FlagName], text: &mut String) {
     if names.first().is_some_and(|(_, name)| name.starts_with("S_I") || name.starts_with("MODE4_")) {
-        let _ = write!(text, "{mask:04o} ({})", Permissions(mask));
+        let _ = write!(text, "{mask:04o} ({})", UnixPermissionsText(mask));
         return;
     }
     let mut left = mask;
@@ -149,9 +149,9 @@ fn flags(mask: u64, names: &[FlagName], text: &mut String) {
 }
 
 /// Permissions as shown by ls(1): `rwxr-xr-x`.
-struct Permissions(u64);
+struct UnixPermissionsText(u64);
 
-impl std::fmt::Display for Permissions {
+impl std::fmt::Display for UnixPermissionsText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self(mode) = *self;
         let special = [(0x800, 's', 'S'), (0x400, 's', 'S'), (0x200, 't', 'T')];

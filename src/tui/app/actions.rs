@@ -6,10 +6,10 @@ use ratatui::crossterm::event::KeyCode;
 use crate::output::units::TimeFormat;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
-use crate::tui::search::SearchTarget;
+use crate::tui::search::SearchCriterion;
 use crate::tui::shared_capture::SharedCapture;
 
-use super::{App, FilterOrigin, FocusPane, KeyMenu, TerminalRequest, TuiOptions, TuiView};
+use super::{App, FilterOriginView, FocusPane, KeyMenu, TerminalControlRequest, TuiOptions, TuiView};
 
 impl App {
     /// Performs an action.
@@ -20,9 +20,9 @@ impl App {
             return self.move_help(action, top);
         }
         match action {
-            KeyAction::Quit => self.requests.push(TerminalRequest::Quit),
-            KeyAction::Suspend => self.requests.push(TerminalRequest::Suspend),
-            KeyAction::Redraw => self.requests.push(TerminalRequest::Redraw),
+            KeyAction::Quit => self.requests.push(TerminalControlRequest::Quit),
+            KeyAction::Suspend => self.requests.push(TerminalControlRequest::Suspend),
+            KeyAction::Redraw => self.requests.push(TerminalControlRequest::Redraw),
             KeyAction::Reload => self.reload(),
             KeyAction::Help => self.help = Some(0),
             KeyAction::Show(view) => self.show(view),
@@ -55,12 +55,12 @@ impl App {
             KeyAction::SearchNext => self.repeat_search(true),
             KeyAction::SearchPrevious => self.repeat_search(false),
             KeyAction::GoTo => self.open_prompt(PromptPurpose::GoTo, ""),
-            KeyAction::NextIncomplete => self.start_search(SearchTarget::Incomplete, true),
-            KeyAction::PreviousIncomplete => self.start_search(SearchTarget::Incomplete, false),
-            KeyAction::NextError => self.start_search(SearchTarget::Failed, true),
-            KeyAction::PreviousError => self.start_search(SearchTarget::Failed, false),
-            KeyAction::NextSlow => self.start_search(SearchTarget::Slow, true),
-            KeyAction::PreviousSlow => self.start_search(SearchTarget::Slow, false),
+            KeyAction::NextIncomplete => self.start_search(SearchCriterion::Incomplete, true),
+            KeyAction::PreviousIncomplete => self.start_search(SearchCriterion::Incomplete, false),
+            KeyAction::NextError => self.start_search(SearchCriterion::Failed, true),
+            KeyAction::PreviousError => self.start_search(SearchCriterion::Failed, false),
+            KeyAction::NextSlow => self.start_search(SearchCriterion::Slow, true),
+            KeyAction::PreviousSlow => self.start_search(SearchCriterion::Slow, false),
             KeyAction::Mark => self.mark_row(),
             KeyAction::NextMark => self.next_mark(),
             KeyAction::Unmark => self.marks.clear(),
@@ -238,7 +238,7 @@ impl App {
     }
 
     /// Returns to the view in which a row was opened, with its former filter.
-    fn go_back(&mut self, FilterOrigin { view, filter, tables }: FilterOrigin) {
+    fn go_back(&mut self, FilterOriginView { view, filter, tables }: FilterOriginView) {
         match filter {
             Some(filter) => self.set_filter(&filter),
             None => self.remove_filter(),

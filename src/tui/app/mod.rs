@@ -17,7 +17,7 @@ mod view_rows;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::LinkState;
+use nfsrdma_capture_file::CaptureInterfaceState;
 use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::FrameNumber;
 use ratatui::crossterm::event::{Event, KeyEventKind};
@@ -178,7 +178,7 @@ pub(super) struct TableViewState {
 
 /// The view in which a filter was made from a row; closing the list returns to it.
 #[derive(Clone, Debug)]
-pub(super) struct FilterOrigin {
+pub(super) struct FilterOriginView {
     view: TuiView,
     /// The previous filter.
     filter: Option<String>,
@@ -222,7 +222,7 @@ pub struct App {
     pub(super) frame_list: FrameListPane,
     is_searching_forward: bool,
     row_rates: ChosenRowRates,
-    filter_origins: Vec<FilterOrigin>,
+    filter_origins: Vec<FilterOriginView>,
     /// Number of columns of the current view that do not fit.
     pub(super) hidden_columns: usize,
     /// States of the tables: operations, connections, files, charts.
@@ -247,12 +247,12 @@ pub struct App {
     pub(super) areas: ScreenAreas,
     /// Control sequences to send to the terminal.
     control_sequences: Vec<Vec<u8>>,
-    requests: Vec<TerminalRequest>,
+    requests: Vec<TerminalControlRequest>,
 }
 
 /// Requests that only the owner of the terminal can fulfil.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TerminalRequest {
+pub(super) enum TerminalControlRequest {
     Quit,
     Suspend,
     Redraw,
@@ -575,11 +575,11 @@ impl App {
     }
 
     /// Returns the state of the interface if it delivers nothing at present.
-    pub(super) fn link_problem(&self) -> Option<LinkState> {
+    pub(super) fn link_problem(&self) -> Option<CaptureInterfaceState> {
         self.unfiltered
             .progress
             .link
-            .filter(|state| *state != LinkState::Up && !self.unfiltered.progress.is_over)
+            .filter(|state| *state != CaptureInterfaceState::Up && !self.unfiltered.progress.is_over)
     }
 
     pub(super) fn show_message(&mut self, text: impl Into<String>) {
@@ -596,7 +596,7 @@ impl App {
     }
 
     /// Takes the requests to the owner of the terminal.
-    pub(super) fn take_requests(&mut self) -> Vec<TerminalRequest> {
+    pub(super) fn take_requests(&mut self) -> Vec<TerminalControlRequest> {
         std::mem::take(&mut self.requests)
     }
 

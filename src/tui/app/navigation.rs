@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::tui::model::RowEntry;
-use crate::tui::search::{self, RunningSearch, SearchTarget};
+use crate::tui::search::{self, RunningSearch, SearchCriterion};
 
 use super::view_rows::ViewRowKind;
 use super::{App, FocusPane, TableViewState, TuiView};
@@ -104,7 +104,7 @@ impl App {
             self.focus = FocusPane::Tree;
             self.has_waterfall = false;
             if !self.tree.find(&text, is_forward) {
-                self.show_error(SearchTarget::Text(text).not_found_message());
+                self.show_error(SearchCriterion::Text(text).not_found_message());
             }
         } else {
             self.search_rows(text, is_forward);
@@ -121,7 +121,7 @@ impl App {
     }
 
     /// Starts a search for the next matching row.
-    pub(super) fn start_search(&mut self, target: SearchTarget, is_forward: bool) {
+    pub(super) fn start_search(&mut self, target: SearchCriterion, is_forward: bool) {
         self.view = TuiView::Transactions;
         let count = self.list.len(self.rows());
         self.search = Some(RunningSearch::new(target, is_forward, self.list.at, count));
@@ -191,18 +191,18 @@ impl App {
         true
     }
 
-    fn is_target(&self, target: &SearchTarget, entry: &RowEntry<'_>) -> bool {
+    fn is_target(&self, target: &SearchCriterion, entry: &RowEntry<'_>) -> bool {
         let row = entry.row;
         match target {
-            SearchTarget::Text(text) => search::has_text(entry, text),
-            SearchTarget::Incomplete => row.is_incomplete,
-            SearchTarget::Failed => row.has_failed,
-            SearchTarget::Slow => self.is_slow(entry),
-            SearchTarget::Marked => self.is_marked(entry),
-            SearchTarget::Frame(frame) => (row.first..=row.last).contains(frame),
-            SearchTarget::Xid(xid) => row.xid == *xid,
-            SearchTarget::Index(index) => row.index == *index,
-            SearchTarget::Time(time) => row.time >= *time,
+            SearchCriterion::Text(text) => search::has_text(entry, text),
+            SearchCriterion::Incomplete => row.is_incomplete,
+            SearchCriterion::Failed => row.has_failed,
+            SearchCriterion::Slow => self.is_slow(entry),
+            SearchCriterion::Marked => self.is_marked(entry),
+            SearchCriterion::Frame(frame) => (row.first..=row.last).contains(frame),
+            SearchCriterion::Xid(xid) => row.xid == *xid,
+            SearchCriterion::Index(index) => row.index == *index,
+            SearchCriterion::Time(time) => row.time >= *time,
         }
     }
 

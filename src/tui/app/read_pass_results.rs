@@ -4,7 +4,7 @@ use nfsrdma_capture_file::CaptureResumePoint;
 
 use crate::tui::model::TransactionRows;
 use crate::tui::model::activity::LiveActivity;
-use crate::tui::model::tables::ViewTables;
+use crate::tui::model::tables::DisplayedStatistics;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
 use crate::tui::shared_capture::SharedCapture;
@@ -15,7 +15,7 @@ use nfsrdma_analysis::filter::Filter;
 pub(in crate::tui) struct ReadPassResults {
     pub(in crate::tui) pass: ReadPass,
     pub(in crate::tui) rows: TransactionRows,
-    pub(in crate::tui) tables: ViewTables,
+    pub(in crate::tui) tables: DisplayedStatistics,
     pub(in crate::tui) activity: LiveActivity,
     pub(in crate::tui) progress: ReadPassProgress,
     pub(in crate::tui) errors: Vec<String>,
@@ -36,7 +36,7 @@ impl ReadPassResults {
         Self {
             pass: ReadPass::start(capture.clone(), condition, manner.clone(), names),
             rows: TransactionRows::new(0),
-            tables: ViewTables::default(),
+            tables: DisplayedStatistics::default(),
             activity: LiveActivity::default(),
             progress: ReadPassProgress::default(),
             errors: Vec::new(),

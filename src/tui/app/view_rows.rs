@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use crate::tui::frame_reload::{DetailSubject, TransactionReloadKey};
 use crate::tui::model::RowEntry;
 use crate::tui::save::SaveSelection;
-use crate::tui::search::{RunningSearch, SearchTarget};
+use crate::tui::search::{RunningSearch, SearchCriterion};
 use crate::tui::views::charts::ChartsView;
 use crate::tui::views::connections::ConnectionsView;
 use crate::tui::views::files::FilesView;
@@ -18,7 +18,7 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::statistics::OperationKey;
 
 use super::frame_order::FrameLineList;
-use super::{App, FilterOrigin, FocusPane, FrameColumn, FrameSort, TuiView};
+use super::{App, FilterOriginView, FocusPane, FrameColumn, FrameSort, TuiView};
 
 const NOTHING_CHOSEN: &str = "nothing is chosen";
 
@@ -143,9 +143,9 @@ impl App {
     }
 
     /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
-    pub(super) fn go_to_target(&mut self, target: SearchTarget) {
+    pub(super) fn go_to_target(&mut self, target: SearchCriterion) {
         match (self.view.rows(), target) {
-            (ViewRowKind::Frames, SearchTarget::Frame(FrameNumber(frame))) => {
+            (ViewRowKind::Frames, SearchCriterion::Frame(FrameNumber(frame))) => {
                 let last = self.unfiltered.progress.frames.max(1);
                 self.go_to_frame(frame.clamp(1, last));
                 self.move_frame_cursor(0);
@@ -233,7 +233,7 @@ impl App {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
                     let origin =
-                        FilterOrigin { view: self.view, filter: self.filter_text(), tables: self.tables };
+                        FilterOriginView { view: self.view, filter: self.filter_text(), tables: self.tables };
                     self.show(TuiView::Transactions);
                     self.set_filter(&filter);
                     self.filter_origins.push(origin);
@@ -245,7 +245,7 @@ impl App {
     /// Searches for the next row that contains a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
-            ViewRowKind::Transactions => self.start_search(SearchTarget::Text(text), is_forward),
+            ViewRowKind::Transactions => self.start_search(SearchCriterion::Text(text), is_forward),
             ViewRowKind::Frames => self.search_frames(&text, is_forward),
             ViewRowKind::Table(view, _) => {
                 let has_text =
@@ -259,7 +259,7 @@ impl App {
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
-            ViewRowKind::Transactions => self.start_search(SearchTarget::Marked, true),
+            ViewRowKind::Transactions => self.start_search(SearchCriterion::Marked, true),
             ViewRowKind::Frames => {
                 let frames: Vec<u64> = self
                     .marks
@@ -288,7 +288,7 @@ impl App {
         missing: &str,
     ) {
         let order = view.order(self);
-        let mut hunt = RunningSearch::new(SearchTarget::Marked, is_forward, self.table().at, order.len());
+        let mut hunt = RunningSearch::new(SearchCriterion::Marked, is_forward, self.table().at, order.len());
         while hunt.remaining > 0 {
             if order.get(hunt.next_position).is_some_and(|row| is_it(self, *row)) {
                 if let Some(table) = self.table_mut() {

@@ -1,6 +1,6 @@
 //! A part of the packet list.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::output::frames::FrameListWriter;
@@ -34,7 +34,7 @@ impl ReloadWorker {
         let mut read = 0;
         while let Some(frame) = again.next() {
             list.start(start.unwrap_or(frame.time));
-            let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullObserver);
+            let (datagram, meaning) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
             names.infer_from_frame(&flow);
             if frame.number >= first {
                 if stretch.lines.is_empty() {

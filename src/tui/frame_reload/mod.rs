@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 use crate::output::style::TerminalStyle;
 use crate::output::transaction_list::wire_bytes;
-use crate::output::tree::{ByteRangeBuffer, TreeLine};
+use crate::output::tree::{ByteRangeSource, TreeLine};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
@@ -102,7 +102,7 @@ pub struct DetailPaneContent {
     /// Lines of the tree.
     pub lines: Vec<TreeLine>,
     /// The bytes that the lines were decoded from.
-    pub bytes: FxHashMap<ByteRangeBuffer, Vec<u8>>,
+    pub bytes: FxHashMap<ByteRangeSource, Vec<u8>>,
     /// Timeline of a Transaction.
     pub waterfall: Waterfall,
     /// Frames of the subject.

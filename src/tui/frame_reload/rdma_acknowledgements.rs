@@ -5,7 +5,7 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
-use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
 use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket};
@@ -23,7 +23,7 @@ pub(super) struct ReliablePacket {
 impl ReliablePacket {
     /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
     pub(super) fn from_datagram(datagram: &Datagram<'_>) -> Option<Self> {
-        let DatagramPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
+        let NetworkLayerPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
             return None;
         };
         Some(Self {

@@ -1,15 +1,15 @@
 //! A Transaction or a frame, read again with all its bytes.
 
 use nfsrdma_capture_file::CaptureResumePoint;
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionFrame, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, TransactionKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
-use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::{ByteRangeBuffer, FieldTreeWriter, FrameStore};
-use crate::tui::shared_capture::FrameCopy;
+use crate::output::tree::{ByteRangeSource, FieldTreeWriter, FrameStore};
+use crate::tui::shared_capture::OwnedFrame;
 
 use super::rdma_acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
@@ -28,7 +28,7 @@ const MAX_PACKETS: usize = 1 << 20;
 /// Kept frames, by number.
 #[derive(Debug, Default)]
 struct ReloadedFrames {
-    frames: FxHashMap<FrameNumber, FrameCopy>,
+    frames: FxHashMap<FrameNumber, OwnedFrame>,
     bytes: usize,
 }
 
@@ -36,19 +36,19 @@ impl ReloadedFrames {
     fn keep(&mut self, frame: &Frame<'_>) {
         if self.bytes + frame.bytes.len() <= MAX_KEPT_BYTES {
             self.bytes += frame.bytes.len();
-            self.frames.insert(frame.number, FrameCopy::from_frame(frame));
+            self.frames.insert(frame.number, OwnedFrame::from_frame(frame));
         }
     }
 }
 
 impl FrameStore for ReloadedFrames {
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
-        self.frames.get(&number).map(FrameCopy::frame)
+        self.frames.get(&number).map(OwnedFrame::frame)
     }
 }
 
 /// The result of a search for a Transaction.
-enum ReloadOutcome {
+enum TransactionReloadOutcome {
     Found(Box<ReloadedTransaction>),
     /// No Transaction matches the row.
     NotFound,
@@ -71,21 +71,23 @@ impl ReloadWorker {
             DetailSubject::Frame(number) => return self.frame_detail(number),
         };
         let near = self.resume_point_before(wanted.first, CONTEXT_FRAMES);
-        let mut outcome = ReloadOutcome::NotFound;
+        let mut outcome = TransactionReloadOutcome::NotFound;
         for place in near.map(Some).into_iter().chain([None]) {
             outcome = self.find_transaction(wanted, place);
-            if !matches!(outcome, ReloadOutcome::NotFound) {
+            if !matches!(outcome, TransactionReloadOutcome::NotFound) {
                 break;
             }
         }
         match outcome {
-            ReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
-            ReloadOutcome::Superseded => None,
-            ReloadOutcome::NotFound if self.capture.is_received_once() => Some(DetailPaneContent::missing(
-                subject,
-                "its frames are gone: they came once, and later ones took their room",
-            )),
-            ReloadOutcome::NotFound => {
+            TransactionReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
+            TransactionReloadOutcome::Superseded => None,
+            TransactionReloadOutcome::NotFound if self.capture.is_received_once() => {
+                Some(DetailPaneContent::missing(
+                    subject,
+                    "its frames are gone: they came once, and later ones took their room",
+                ))
+            }
+            TransactionReloadOutcome::NotFound => {
                 Some(DetailPaneContent::missing(subject, "the capture changed while it was looked at"))
             }
         }
@@ -97,8 +99,8 @@ impl ReloadWorker {
         &mut self,
         wanted: TransactionReloadKey,
         place: Option<CaptureResumePoint>,
-    ) -> ReloadOutcome {
-        let Ok(mut again) = self.capture.reread(place) else { return ReloadOutcome::NotFound };
+    ) -> TransactionReloadOutcome {
+        let Ok(mut again) = self.capture.reread(place) else { return TransactionReloadOutcome::NotFound };
         let from_start = place.is_none() && !self.capture.is_received_once();
         let mut flow = Flow::new(self.limits.clone());
         let mut steps: FxHashMap<TransactionKey, Vec<TransactionFrame>> = FxHashMap::default();
@@ -112,7 +114,7 @@ impl ReloadWorker {
                     count += 1;
                     let number = frame.number;
                     let is_near = number >= wanted.first && number <= wanted.last;
-                    let (datagram, _) = flow.process_frame_observed(&frame, &mut NullObserver);
+                    let (datagram, _) = flow.process_frame_observed(&frame, &mut NullFieldObserver);
                     if is_near {
                         held.keep(&frame);
                     }
@@ -133,7 +135,7 @@ impl ReloadWorker {
             while let Some((key, transaction)) = flow.next_with_key() {
                 if wanted.matches(&transaction) {
                     let steps = steps.remove(&key).unwrap_or_default();
-                    return ReloadOutcome::Found(Box::new(ReloadedTransaction {
+                    return TransactionReloadOutcome::Found(Box::new(ReloadedTransaction {
                         transaction,
                         steps,
                         packets,
@@ -143,10 +145,10 @@ impl ReloadWorker {
                 steps.remove(&key);
             }
             if is_over {
-                return ReloadOutcome::NotFound;
+                return TransactionReloadOutcome::NotFound;
             }
             if count % STALE_CHECK_FRAMES == 0 && self.is_superseded() {
-                return ReloadOutcome::Superseded;
+                return TransactionReloadOutcome::Superseded;
             }
         }
     }
@@ -171,18 +173,18 @@ impl ReloadWorker {
                 view.transaction_lines(transaction, reading, &facts, names, &findings, &held).to_vec()
             })
         });
-        let mut bytes: FxHashMap<ByteRangeBuffer, Vec<u8>> = FxHashMap::default();
+        let mut bytes: FxHashMap<ByteRangeSource, Vec<u8>> = FxHashMap::default();
         for line in &lines {
             if bytes.contains_key(&line.origin) {
                 continue;
             }
             let of = match line.origin {
-                ByteRangeBuffer::Nothing => continue,
-                ByteRangeBuffer::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
-                ByteRangeBuffer::Message(which) => {
+                ByteRangeSource::Nothing => continue,
+                ByteRangeSource::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
+                ByteRangeSource::Message(which) => {
                     transaction.message(which).map(|message| message.bytes.clone())
                 }
-                ByteRangeBuffer::Chunk(which) => FieldTreeWriter::message_chunk_content(transaction, which),
+                ByteRangeSource::Chunk(which) => FieldTreeWriter::message_chunk_content(transaction, which),
             };
             bytes.insert(line.origin, of.unwrap_or_default());
         }
@@ -216,19 +218,19 @@ impl ReloadWorker {
             if frame.number == wanted {
                 let mut view = FieldTreeWriter::new(self.screen).with_literals();
                 let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
-                let mut bytes: FxHashMap<ByteRangeBuffer, Vec<u8>> = FxHashMap::default();
-                bytes.insert(ByteRangeBuffer::Frame(wanted), frame.bytes.to_vec());
+                let mut bytes: FxHashMap<ByteRangeSource, Vec<u8>> = FxHashMap::default();
+                bytes.insert(ByteRangeSource::Frame(wanted), frame.bytes.to_vec());
                 for meaning in flow.frame_kinds() {
-                    if let FrameKind::Message { key, which } | FrameKind::Retransmission { key, which } =
-                        *meaning
+                    if let FrameContentKind::Message { key, which }
+                    | FrameContentKind::Retransmission { key, which } = *meaning
                         && let Some(transaction) = flow.transaction(key)
                     {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
-                        bytes.entry(ByteRangeBuffer::Message(which)).or_insert(inline);
+                        bytes.entry(ByteRangeSource::Message(which)).or_insert(inline);
                         let whole =
                             FieldTreeWriter::message_chunk_content(transaction, which).unwrap_or_default();
-                        bytes.entry(ByteRangeBuffer::Chunk(which)).or_insert(whole);
+                        bytes.entry(ByteRangeSource::Chunk(which)).or_insert(whole);
                     }
                 }
                 let frames = vec![wanted];
@@ -250,7 +252,7 @@ impl ReloadWorker {
 /// Returns the data of a frame for the waterfall.
 fn waterfall_packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
     let (begins, bytes) = match &datagram.payload {
-        DatagramPayload::Infiniband(packet) => {
+        NetworkLayerPayload::Infiniband(packet) => {
             (Some(packet.properties.position.begins()), packet.payload.length as u64)
         }
         _ => (None, 0),

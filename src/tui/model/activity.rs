@@ -1,7 +1,7 @@
 //! Current activity of a capture whose frames are received once: pending Calls and rates.
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
+use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -35,7 +35,7 @@ pub struct PendingCallRow {
     /// Session slot, since NFSv4.1.
     pub slot: Option<SessionSlot>,
     /// Phase that the Call has reached.
-    pub phase: PendingPhase,
+    pub phase: PendingTransactionPhase,
     /// Number of times the Call was sent.
     pub copies: u32,
     /// `true` if the server sent the Call.

@@ -13,7 +13,7 @@ pub use row::{PAGE_ROWS, RowEntry, RowPage, TransactionListRow};
 
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]
-enum RowPageSlot {
+enum EvictableRowPage {
     Loaded(Arc<RowPage>),
     Evicted { rows: usize, first: FrameNumber },
 }
@@ -21,7 +21,7 @@ enum RowPageSlot {
 /// The rows of a pass, in the order in which Transactions were completed.
 #[derive(Debug)]
 pub struct TransactionRows {
-    slots: Vec<RowPageSlot>,
+    slots: Vec<EvictableRowPage>,
     len: usize,
     bytes: usize,
     limit: usize,
@@ -56,14 +56,14 @@ impl TransactionRows {
 
     /// Returns the memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes + self.slots.capacity() * size_of::<RowPageSlot>()
+        self.bytes + self.slots.capacity() * size_of::<EvictableRowPage>()
     }
 
     /// Adds rows. `near` is the row in view, whose page and neighbouring pages are not evicted.
     pub fn push(&mut self, page: RowPage, near: usize) {
         self.len += page.len();
         let mut left = Some(page);
-        if let Some(RowPageSlot::Loaded(last)) = self.slots.last_mut()
+        if let Some(EvictableRowPage::Loaded(last)) = self.slots.last_mut()
             && last.len() < PAGE_ROWS
             && let Some(page) = left.take()
         {
@@ -74,7 +74,7 @@ impl TransactionRows {
         }
         if let Some(page) = left {
             self.bytes += page.memory_bytes();
-            self.slots.push(RowPageSlot::Loaded(Arc::new(page)));
+            self.slots.push(EvictableRowPage::Loaded(Arc::new(page)));
         }
         self.evict_pages(near / PAGE_ROWS);
     }
@@ -83,7 +83,7 @@ impl TransactionRows {
     fn evict_pages(&mut self, near: usize) {
         while self.bytes > self.limit {
             let last = self.slots.len().saturating_sub(1);
-            let here = |slot: &RowPageSlot| matches!(slot, RowPageSlot::Loaded(_));
+            let here = |slot: &EvictableRowPage| matches!(slot, EvictableRowPage::Loaded(_));
             let start = self.slots.iter().position(here).filter(|at| *at < last);
             let end = self.slots.get(..last).and_then(|slots| slots.iter().rposition(here));
             let Some((start, end)) = start.zip(end) else { return };
@@ -92,36 +92,36 @@ impl TransactionRows {
                 return;
             }
             let Some(slot) = self.slots.get_mut(farthest) else { return };
-            let RowPageSlot::Loaded(page) = &slot else { return };
+            let EvictableRowPage::Loaded(page) = &slot else { return };
             self.bytes -= page.memory_bytes();
             self.evicted_count += page.len();
             let first = page.get(0).map_or(FrameNumber(0), |entry| entry.row.first);
-            *slot = RowPageSlot::Evicted { rows: page.len(), first };
+            *slot = EvictableRowPage::Evicted { rows: page.len(), first };
         }
     }
 
     /// Returns a row; `None` if it is evicted, and beyond the end.
     pub fn get(&self, at: usize) -> Option<RowEntry<'_>> {
         match self.slots.get(at / PAGE_ROWS)? {
-            RowPageSlot::Loaded(page) => page.get(at % PAGE_ROWS),
-            RowPageSlot::Evicted { .. } => None,
+            EvictableRowPage::Loaded(page) => page.get(at % PAGE_ROWS),
+            EvictableRowPage::Evicted { .. } => None,
         }
     }
 
     /// Returns `true` if a row was evicted.
     pub fn is_evicted(&self, at: usize) -> bool {
-        matches!(self.slots.get(at / PAGE_ROWS), Some(RowPageSlot::Evicted { .. }))
+        matches!(self.slots.get(at / PAGE_ROWS), Some(EvictableRowPage::Evicted { .. }))
     }
 
     /// Restores an evicted page that was read again, if it matches.
     pub fn restore_page(&mut self, number: usize, page: RowPage, near: usize) {
-        let Some(slot @ RowPageSlot::Evicted { .. }) = self.slots.get_mut(number) else { return };
-        let RowPageSlot::Evicted { rows, first } = *slot else { return };
+        let Some(slot @ EvictableRowPage::Evicted { .. }) = self.slots.get_mut(number) else { return };
+        let EvictableRowPage::Evicted { rows, first } = *slot else { return };
         let is_same = page.len() == rows && page.get(0).is_none_or(|entry| entry.row.first == first);
         if is_same {
             self.bytes += page.memory_bytes();
             self.evicted_count -= rows;
-            *slot = RowPageSlot::Loaded(Arc::new(page));
+            *slot = EvictableRowPage::Loaded(Arc::new(page));
             self.evict_pages(near / PAGE_ROWS);
         }
     }
@@ -134,8 +134,8 @@ impl TransactionRows {
     /// Returns the pages in memory, each with the number of its first row.
     pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<RowPage>)> {
         self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
-            RowPageSlot::Loaded(page) => Some((number * PAGE_ROWS, page)),
-            RowPageSlot::Evicted { .. } => None,
+            EvictableRowPage::Loaded(page) => Some((number * PAGE_ROWS, page)),
+            EvictableRowPage::Evicted { .. } => None,
         })
     }
 }

@@ -246,13 +246,13 @@ impl<'p> RowEntry<'p> {
 
 /// Creates rows from Transactions.
 #[derive(Debug)]
-pub struct RowWriter {
+pub struct TransactionRowBuilder {
     glyphs: Glyphs,
     labels: InfoColumnFormatter,
     cell: String,
 }
 
-impl RowWriter {
+impl TransactionRowBuilder {
     /// Returns a writer for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
         Self { glyphs, labels: InfoColumnFormatter::default(), cell: String::new() }

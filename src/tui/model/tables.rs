@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use nfsrdma_analysis::connection_lifetimes::{ConnectionLifetimes, ConnectionStats};
+use nfsrdma_analysis::connection_lifetimes::{ConnectionStatesAndCredits, ConnectionStats};
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;
@@ -15,7 +15,7 @@ use nfsrdma_analysis::load_over_time::{self, LoadSample};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::session_slots;
-use nfsrdma_analysis::statistics::{OperationKey, Statistics, has_failed};
+use nfsrdma_analysis::statistics::{CaptureStatistics, OperationKey, has_failed};
 use nfsrdma_analysis::time_series::TimeSeries;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
@@ -34,7 +34,7 @@ pub struct FileRow {
 
 /// The statistics.
 #[derive(Clone, Debug)]
-pub struct ViewTables {
+pub struct DisplayedStatistics {
     /// Number of frames and of their bytes on the wire; with a filter, of the selected frames.
     pub frames: (u64, u64),
     /// First and last frame time.
@@ -61,7 +61,7 @@ pub struct ViewTables {
     pub evicted_count: u64,
 }
 
-impl Default for ViewTables {
+impl Default for DisplayedStatistics {
     fn default() -> Self {
         Self {
             frames: (0, 0),
@@ -80,7 +80,7 @@ impl Default for ViewTables {
     }
 }
 
-impl ViewTables {
+impl DisplayedStatistics {
     /// Returns the median latency of an operation in nanoseconds, in the first listed version.
     pub fn median_latency_ns(&self, name: &str) -> Option<u64> {
         self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
@@ -102,15 +102,15 @@ impl ViewTables {
     }
 }
 
-/// Counts for [`ViewTables`].
+/// Counts for [`DisplayedStatistics`].
 #[derive(Debug)]
 pub struct ViewTablesBuilder {
-    statistics: Statistics,
+    statistics: CaptureStatistics,
     histograms: BTreeMap<OperationKey, LatencyHistogram>,
     histogram: LatencyHistogram,
     files: FileTallies,
     load: TimeSeries<LoadSample>,
-    lifetimes: ConnectionLifetimes,
+    lifetimes: ConnectionStatesAndCredits,
     is_unused: bool,
 }
 
@@ -119,13 +119,13 @@ impl ViewTablesBuilder {
     pub fn new(room_bytes: usize) -> Self {
         let eighth = room_bytes / 8;
         Self {
-            statistics: Statistics::new(3 * eighth),
+            statistics: CaptureStatistics::new(3 * eighth),
             histograms: BTreeMap::new(),
             histogram: LatencyHistogram::default(),
             files: FileTallies::new(2 * eighth),
             load: load_over_time::load(),
             // They are cloned for the tables, and old tables may still exist when new ones are made.
-            lifetimes: ConnectionLifetimes::new(eighth),
+            lifetimes: ConnectionStatesAndCredits::new(eighth),
             is_unused: true,
         }
     }
@@ -180,7 +180,7 @@ impl ViewTablesBuilder {
     }
 
     /// Makes the tables.
-    pub fn tables(&mut self, flow: &Flow) -> ViewTables {
+    pub fn tables(&mut self, flow: &Flow) -> DisplayedStatistics {
         self.is_unused = false;
         let Self { statistics, histograms, histogram: all, files, load, lifetimes: lives, .. } = self;
         lives.update_states(flow);
@@ -189,7 +189,7 @@ impl ViewTablesBuilder {
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
         let connections = statistics.connections();
-        ViewTables {
+        DisplayedStatistics {
             frames: (statistics.frames(), statistics.bytes()),
             times: statistics.times(),
             transactions: (statistics.transactions(), statistics.incomplete()),

@@ -5,7 +5,7 @@ use ratatui::crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-use crate::tui::app::{FocusPane, MarkedRow, TerminalRequest, TuiView};
+use crate::tui::app::{FocusPane, MarkedRow, TerminalControlRequest, TuiView};
 
 use super::{Screen, SharedCapture, TuiOptions, path};
 
@@ -345,7 +345,7 @@ fn the_mouse_chooses_views_lines_and_columns() {
 fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
     let mut screen = Screen::open(CAPTURE, 80, 24);
     screen.keys("q");
-    assert_eq!(screen.app.take_requests(), [TerminalRequest::Quit]);
+    assert_eq!(screen.app.take_requests(), [TerminalControlRequest::Quit]);
 }
 
 #[test]
@@ -460,8 +460,9 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) = flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullObserver);
-        if let nfsrdma_dissectors::net::DatagramPayload::Infiniband(packet) = &datagram.payload
+        let (datagram, _) =
+            flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullFieldObserver);
+        if let nfsrdma_dissectors::net::NetworkLayerPayload::Infiniband(packet) = &datagram.payload
             && let Some(aeth) = packet.aeth
             && matches!(aeth.syndrome, nfsrdma_dissectors::infiniband::Syndrome::Nak { .. })
         {

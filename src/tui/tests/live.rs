@@ -1,7 +1,7 @@
 //! Screens of an interface: the first line and the pending Calls, at each width.
 
-use nfsrdma_capture_file::{CaptureSource, Counters, LinkState, ReadProgress};
-use nfsrdma_dissectors::flow::pending_calls::PendingPhase;
+use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters, ReadProgress};
+use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -27,7 +27,7 @@ impl LiveReadStopCondition for Endless {
 }
 
 /// Changes the state of the interface.
-fn set(app: &mut App, link: LinkState, waiting: usize) {
+fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
     let progress = &mut app.unfiltered.progress;
     progress.is_over = false;
     progress.bytes = ReadProgress { read_bytes: 5_578_424, total_bytes: None };
@@ -46,8 +46,8 @@ fn set(app: &mut App, link: LinkState, waiting: usize) {
         xid: entry.row.xid,
         slot: Some(nfsrdma_analysis::session_slots::SessionSlot { session: Default::default(), slot: 17 }),
         phase: match number {
-            0 => PendingPhase::Server,
-            _ => PendingPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },
+            0 => PendingTransactionPhase::Server,
+            _ => PendingTransactionPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },
         },
         copies: 1,
         is_reverse: false,
@@ -80,13 +80,13 @@ impl Screen {
 #[test]
 fn the_first_line_and_the_pending_calls_of_an_interface() {
     let mut screen = interface();
-    set(&mut screen.app, LinkState::Up, 4);
+    set(&mut screen.app, CaptureInterfaceState::Up, 4);
     for width in WIDTHS {
         let text = screen.at_width(width);
         let list = text.lines().take(8).collect::<Vec<_>>().join("\n");
         insta::assert_snapshot!(format!("live_{width}"), list);
     }
-    set(&mut screen.app, LinkState::NoCarrier, 4);
+    set(&mut screen.app, CaptureInterfaceState::NoCarrier, 4);
     let lines: Vec<String> =
         WIDTHS.map(|width| screen.at_width(width).lines().next().unwrap_or_default().to_owned()).into();
     insta::assert_snapshot!("live_without_link", lines.join("\n"));
@@ -99,7 +99,11 @@ fn no_part_of_the_first_line_is_cut() {
     let views =
         ["Transactions", "Operations", "Connections", "Files", "Frames", "Charts", "Trans", "Ops", "Conn"];
     let parts = ["enp65s0f0", "5.32 MiB", "NO LINK", "DOWN", "4 waiting", "4.07 s", "0 dropped"];
-    for (link, word) in [(LinkState::Up, ""), (LinkState::NoCarrier, "NO LINK"), (LinkState::Down, "DOWN")] {
+    for (link, word) in [
+        (CaptureInterfaceState::Up, ""),
+        (CaptureInterfaceState::NoCarrier, "NO LINK"),
+        (CaptureInterfaceState::Down, "DOWN"),
+    ] {
         for waiting in [0, 4] {
             set(&mut screen.app, link, waiting);
             for (key, width) in "123456".chars().flat_map(|key| (40..=200).map(move |width| (key, width))) {
@@ -138,7 +142,7 @@ fn no_part_of_the_first_line_is_cut() {
 #[test]
 fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
     let mut screen = interface();
-    set(&mut screen.app, LinkState::Up, 1);
+    set(&mut screen.app, CaptureInterfaceState::Up, 1);
     for width in 40..=200 {
         let text = screen.at_width(width);
         let line = text.lines().nth(2).unwrap();
@@ -156,7 +160,7 @@ fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
 #[test]
 fn drops_are_told_whole_at_any_width() {
     let mut screen = interface();
-    set(&mut screen.app, LinkState::Up, 0);
+    set(&mut screen.app, CaptureInterfaceState::Up, 0);
     screen.app.view = crate::tui::app::TuiView::Operations;
     for width in [40, 60, 80, 120] {
         let text = screen.at_width(width);

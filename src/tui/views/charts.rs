@@ -9,7 +9,7 @@ use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::histogram::LatencyHistogram;
-use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesStep};
+use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesBucket};
 
 use super::operations::OperationsView;
 use super::table::{TableCell, TableView, TableViewColumn};
@@ -103,7 +103,7 @@ pub(super) struct ChartTimeAxis {
 
 impl ChartTimeAxis {
     /// Returns the time span of a series.
-    pub(super) fn for_series<S: TimeSeriesStep>(app: &App, series: &TimeSeries<S>) -> Self {
+    pub(super) fn for_series<S: TimeSeriesBucket>(app: &App, series: &TimeSeries<S>) -> Self {
         let first = app.displayed_pass().tables.times.map(|(first, _)| first);
         let from =
             series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);

@@ -10,7 +10,7 @@ use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
 use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
-use nfsrdma_analysis::rates::Rates;
+use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped;
 use super::operations::rate_key;
@@ -48,7 +48,7 @@ fn short_state(state: String) -> String {
 #[derive(Debug)]
 pub(in crate::tui) struct ConnectionsView;
 
-fn rates(app: &App, row: &ConnectionStats) -> Rates {
+fn rates(app: &App, row: &ConnectionStats) -> RatesByWindow {
     app.rates().connections.get(&row.tally.name.number).copied().unwrap_or_default()
 }
 

@@ -9,7 +9,7 @@ use crate::output::units::{self, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use nfsrdma_analysis::files::FileTally;
 use nfsrdma_analysis::filter::quoted;
-use nfsrdma_analysis::rates::Rates;
+use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::operations::rate_key;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
@@ -41,7 +41,7 @@ impl FilesView {
     }
 
     /// Returns the rates, which are keyed by the path as captured or as displayed.
-    fn rates(app: &App, row: usize) -> Rates {
+    fn rates(app: &App, row: usize) -> RatesByWindow {
         let files = &app.rates().files;
         let shown = || files.get(Self::path(app, row)?.as_bytes());
         let captured =

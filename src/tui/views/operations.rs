@@ -10,9 +10,9 @@ use crate::output::operation_statistics::recovery_text;
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
-use crate::tui::model::tables::ViewTables;
+use crate::tui::model::tables::DisplayedStatistics;
 use nfsrdma_analysis::operations::{LatencySpread, OperationStats};
-use nfsrdma_analysis::rates::Rates;
+use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped_parts;
 use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
@@ -42,7 +42,7 @@ pub(in crate::tui) const COLUMNS: &[TableViewColumn] = &[
 #[derive(Debug)]
 pub(in crate::tui) struct OperationsView;
 
-fn rates(app: &App, row: &OperationStats) -> Rates {
+fn rates(app: &App, row: &OperationStats) -> RatesByWindow {
     app.rates().operations.get(&row.key).copied().unwrap_or_default()
 }
 
@@ -155,7 +155,7 @@ pub(super) fn rate_key(rate: f64) -> u64 {
 }
 
 /// Returns a one-line summary of the capture.
-pub(super) fn summary(tables: &ViewTables, app: &App) -> String {
+pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
     let (frames, bytes) = tables.frames;
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();

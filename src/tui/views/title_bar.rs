@@ -1,6 +1,6 @@
 //! The first line: the names of the views, the name of the capture and its state.
 
-use nfsrdma_capture_file::LinkState;
+use nfsrdma_capture_file::CaptureInterfaceState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -190,10 +190,10 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
     }
     if let Some(state) = app.link_problem() {
         let word = match state {
-            LinkState::Up => "UP",
-            LinkState::NoCarrier => "NO LINK",
-            LinkState::Down => "DOWN",
-            LinkState::Gone => "GONE",
+            CaptureInterfaceState::Up => "UP",
+            CaptureInterfaceState::NoCarrier => "NO LINK",
+            CaptureInterfaceState::Down => "DOWN",
+            CaptureInterfaceState::Gone => "GONE",
         };
         add(TitleBarPartPriority::Link, word.to_owned());
     }

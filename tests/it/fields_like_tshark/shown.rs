@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use nfsrdma_analysis::filter::catalog::{FieldOrigin, FilterFieldCatalog, FilterType};
+use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldSource, FilterType};
 
 use crate::{captures, field_coverage};
 
@@ -120,7 +120,7 @@ fn ours(capture: &str) -> BTreeMap<u64, Row> {
     let heard = field_coverage::heard(capture).names();
     let may_be_there = |name: &str| {
         let origin = FilterFieldCatalog::shared().get(name).map(|entry| &entry.origin);
-        heard.contains(name) || !matches!(origin, Some(FieldOrigin::Structure(_)))
+        heard.contains(name) || !matches!(origin, Some(FilterFieldSource::Structure(_)))
     };
     let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));

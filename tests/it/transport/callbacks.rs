@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Aceflag4, Acemask4, Acetype4, Args, CbArgs, CbCompoundCall, CbCompoundCallHead, CbRecall4Args,
@@ -112,8 +112,8 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
         server.lock().unwrap().call(Cursor::new(&call), &mut answer);
         let whole = answer.complete_message();
         let mut cursor = Cursor::new(&call);
-        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
-        let asked = CompoundCall::decode(&mut cursor, &mut NullObserver).ok();
+        rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+        let asked = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok();
         let mut reply = None;
         for operation in asked.iter().flat_map(CompoundCall::operations).map_while(Result::ok) {
             match operation {
@@ -146,10 +146,10 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
 /// Returns a Reply whose OPEN grants a delegation, if it succeeded.
 fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(whole);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let mut encoder = Encoder::new();
     encoder.raw(&whole[..cursor.at()]);
-    let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+    let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let mut results: Vec<_> = reply.operations().map(Result::unwrap).collect();
     let open = results.iter_mut().find_map(|results| match results {
         Results::OPEN(StatusUnion::Ok(open)) => Some(open),

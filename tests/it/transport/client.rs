@@ -14,8 +14,8 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, PayloadSource, RequestedCallForm, RpcTransport, SubmitError,
-    TransportCall, TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadSource, RequestedCallForm, RpcTransport,
+    SubmitError, TransportCall, TransportEvent,
 };
 
 /// Lengths around padding, thresholds, segments and records.
@@ -193,7 +193,7 @@ impl<'t> Client<'t> {
             stable: StableHow4::FILE_SYNC4,
             data: Ddp::Chunk { length, bytes: None },
         };
-        let more = ProcedureCall { data: &[PayloadSource::Copied(data)], ..more() };
+        let more = ProcedureCall { data: &[OutgoingPayloadSource::Copied(data)], ..more() };
         self.on(&open.1, Args::WRITE(write), &more, |results| {
             if let Results::WRITE(outcome) = results {
                 assert_eq!(outcome.ok().unwrap().count, length);

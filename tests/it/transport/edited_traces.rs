@@ -35,14 +35,14 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientHandover};
 use nfsrdma_replay::trace::file_format::{
-    ContentRetention, TraceBlockKind, TraceProvenance, TraceUndefinedVariable,
+    TraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceUndefinedVariable,
 };
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
-    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms,
-    TraceWriter, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
+    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep,
+    TraceStepOrigin, TraceWireForms, TraceWriter, VariableUse,
 };
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
@@ -208,7 +208,7 @@ const NAMES: [&[u8]; 26] = [
 struct Unchecked<'s>(&'s SeededTree);
 
 impl MessageSlotValueSource for Unchecked<'_> {
-    fn value(&mut self, slot: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
+    fn value(&mut self, slot: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         self.0
             .handles
             .get(&slot.variable)

@@ -14,12 +14,12 @@ use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
-use nfsrdma_replay::trace::file_format::{ContentRetention, TraceProvenance};
+use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
-    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms,
-    TraceWriter, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
+    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep,
+    TraceStepOrigin, TraceWireForms, TraceWriter, VariableUse,
 };
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
@@ -134,7 +134,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             known.push(Known { kind, call, reply, data });
         }
         let Known { call, reply, data, .. } = known.iter().find(|known| known.kind == kind).unwrap();
-        let slots = [MessageSlot {
+        let slots = [SubstitutableMessageSlot {
             at: 40,
             length: 4 + handle.len() as u32,
             holds: MessageSlotKind::FILEHANDLE,
@@ -213,8 +213,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 reply: none(),
             },
             carried: TraceWireForms {
-                call: TraceMessageForm::MESSAGE,
-                reply: TraceMessageForm::MESSAGE,
+                call: TraceMessageWireForm::MESSAGE,
+                reply: TraceMessageWireForm::MESSAGE,
                 credits: [128; 2],
                 rdma_error: 0,
                 returned: List::default(),
@@ -228,7 +228,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     let about = TraceProvenance {
         program: Text(b"test"),
         captures: List::from(&captures[..]),
-        keeping: ContentRetention::HASHED,
+        keeping: TraceFileDataRetention::HASHED,
         key: 0,
     };
     let (bytes, _) = writer.begin_tables(&about).unwrap().finish().unwrap();

@@ -13,7 +13,7 @@ use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayRepor
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
 use nfsrdma_replay::trace::TraceReader;
-use nfsrdma_replay::trace::file_format::ContentRetention;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
 use serde_json::Value as Json;
@@ -148,7 +148,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     files.close();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
-    let tape = TraceRecorder::new(to, ContentRetention::KEPT, "a run").unwrap();
+    let tape = TraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
     let options = ReplayOptions {
         order,
         captured_chunks: true,

@@ -8,7 +8,7 @@ use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
@@ -29,7 +29,7 @@ struct Places<'m> {
     found: Vec<Place>,
 }
 
-impl<'a> Observer<'a> for Places<'_> {
+impl<'a> FieldObserver<'a> for Places<'_> {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -132,7 +132,7 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
             let mut places = Places { message, found: Vec::new() };
             let chunks = items(&contents);
             let mut cursor = Cursor::new(message).with_chunks(&chunks);
-            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
             if procedure.results(&mut cursor, &mut places).is_err() {
                 continue;
             }

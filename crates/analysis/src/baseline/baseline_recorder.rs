@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
-use super::header_texts::{BaselineHeaderTexts, MessageHeaderTexts, header_text};
+use super::header_texts::{NamedMessageHeaderTexts, NumberedHeaderTexts, header_text};
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
@@ -16,8 +16,8 @@ use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
 use super::{BaselineCounts, BaselineFields, BaselineSettings};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
-use crate::comparison::difference::DifferenceLocation;
-use crate::comparison::record::{ComparedMessage, ComparisonRecord};
+use crate::comparison::difference::TransactionCaptureLocation;
+use crate::comparison::record::{ComparableMessage, ComparisonRecord};
 use crate::memory::BaselineCheckMemoryShares;
 use nfsrdma_output_file::OutputError;
 
@@ -26,7 +26,7 @@ const PLACEHOLDER: &str = "\0";
 /// A Transaction whose text is stored.
 #[derive(Clone, Copy, Debug)]
 struct BaselineTransactionText {
-    location: DifferenceLocation,
+    location: TransactionCaptureLocation,
     /// Offset and length of its text.
     offset: u64,
     length: usize,
@@ -42,7 +42,7 @@ pub struct BaselineRecorder {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: MessageHeaderTexts,
+    headers: NumberedHeaderTexts,
     transactions: Vec<BaselineTransactionText>,
     text: SpooledText,
     /// Buffer for the text of a Transaction or a header.
@@ -56,7 +56,7 @@ pub struct BaselineRecorder {
 
 /// The error for a baseline that cannot be recorded.
 #[derive(Debug)]
-pub enum BaselineRecordError {
+pub enum BaselineRecordingError {
     /// It does not fit into its share of the memory.
     TooLarge {
         /// The share in bytes into which it fits.
@@ -74,7 +74,7 @@ impl BaselineRecorder {
             settings,
             counts: BaselineCounts::default(),
             fields: BaselineFields::default(),
-            headers: MessageHeaderTexts::default(),
+            headers: NumberedHeaderTexts::default(),
             transactions: Vec::new(),
             text: SpooledText::new(memory.text_bytes),
             buffer: String::new(),
@@ -126,7 +126,7 @@ impl BaselineRecorder {
     }
 
     /// Returns the number of the header of a message. A new one is added if there is memory.
-    fn header(&mut self, message: Option<&ComparedMessage>) -> Option<u32> {
+    fn header(&mut self, message: Option<&ComparableMessage>) -> Option<u32> {
         header_text(message?, &mut self.buffer);
         if let Some(number) = self.headers.number(&self.buffer) {
             return Some(number);
@@ -138,21 +138,21 @@ impl BaselineRecorder {
     /// Returns the baseline at the end of the capture, which had these totals.
     ///
     /// # Errors
-    /// Returns [`BaselineRecordError::TooLarge`] if the baseline did not fit into its memory, or an error if the
+    /// Returns [`BaselineRecordingError::TooLarge`] if the baseline did not fit into its memory, or an error if the
     /// temporary file cannot be written.
     pub fn finish(
         mut self,
         totals: &ComparedCaptureSummary,
-    ) -> Result<RecordedBaseline, BaselineRecordError> {
+    ) -> Result<CaptureBaseline, BaselineRecordingError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
-            return Err(BaselineRecordError::TooLarge { needed_bytes });
+            return Err(BaselineRecordingError::TooLarge { needed_bytes });
         }
-        self.text.finish().map_err(BaselineRecordError::Scratch)?;
+        self.text.finish().map_err(BaselineRecordingError::Scratch)?;
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
         let headers = self.headers.into_texts();
-        let mut names = BaselineHeaderTexts::default();
+        let mut names = NamedMessageHeaderTexts::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
             let number = number as usize;
@@ -160,7 +160,7 @@ impl BaselineRecorder {
                 *name = Some(names.add(text));
             }
         }
-        Ok(RecordedBaseline {
+        Ok(CaptureBaseline {
             settings: self.settings,
             counts: self.counts,
             fields: self.fields,
@@ -174,11 +174,11 @@ impl BaselineRecorder {
 
 /// The baseline of a capture.
 #[derive(Debug)]
-pub struct RecordedBaseline {
+pub struct CaptureBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    names: BaselineHeaderTexts,
+    names: NamedMessageHeaderTexts,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,
     /// In the order of their Calls.
@@ -186,7 +186,7 @@ pub struct RecordedBaseline {
     text: SpooledText,
 }
 
-impl RecordedBaseline {
+impl CaptureBaseline {
     /// Returns the counts of the capture.
     pub fn counts(&self) -> &BaselineCounts {
         &self.counts
@@ -246,7 +246,7 @@ impl RecordedBaseline {
 
 /// The records of a recorded baseline.
 pub(super) struct RecordedBaselineRecords<'b> {
-    baseline: &'b RecordedBaseline,
+    baseline: &'b CaptureBaseline,
     at: usize,
     parser: BaselineRecordParser<'b>,
     text: String,

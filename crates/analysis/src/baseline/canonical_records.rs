@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::compare_class::{CompareClass, IdentityType};
+use crate::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::record::{
-    ComparedChunkKind, ComparedField, ComparedSection, ComparedValue, ComparisonRecord, hash,
+    ComparableValue, ComparedChunkKind, ComparedField, ComparedMessageSection, ComparisonRecord, hash,
 };
 use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
@@ -43,12 +43,12 @@ pub(super) fn canonicalize(record: &mut ComparisonRecord) {
 }
 
 /// Replaces identity bytes by the beginning of their hash. All zeros and all ones are well known and stay.
-fn shorten(identity: IdentityType, datum: &mut ComparedValue) {
-    if let ComparedValue::Bytes(bytes) = datum
+fn shorten(identity: MappedIdentifierType, datum: &mut ComparableValue) {
+    if let ComparableValue::Bytes(bytes) = datum
         && bytes.iter().any(|byte| *byte != 0)
         && bytes.iter().any(|byte| *byte != 0xff)
     {
-        *datum = ComparedValue::Name(identity, (hash(bytes) >> 96) as u32);
+        *datum = ComparableValue::Name(identity, (hash(bytes) >> 96) as u32);
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool
 }
 
 /// Folds each frequent field into one, at the position of its first value: the count, and the hash of all values.
-fn fold(section: &mut ComparedSection) {
+fn fold(section: &mut ComparedMessageSection) {
     if section.entries.len() < MIN_FOLDED_FIELDS {
         return;
     }
@@ -97,12 +97,12 @@ fn fold(section: &mut ComparedSection) {
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            kept.push(ComparedField { path: Rc::clone(&entry.path), datum: ComparedValue::Fold(0, 0) });
+            kept.push(ComparedField { path: Rc::clone(&entry.path), datum: ComparableValue::Fold(0, 0) });
         }
     }
     for entry in &mut kept {
         if let (Some(count), Some(text)) = (counts.get(&key(entry)), texts.get(&key(entry))) {
-            entry.datum = ComparedValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
+            entry.datum = ComparableValue::Fold(*count as u64, hash(text.as_bytes()) as u64);
         }
     }
     section.entries = kept;

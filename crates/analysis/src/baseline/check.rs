@@ -1,6 +1,6 @@
 //! Comparison of a capture with its baseline, as of two captures.
 
-use super::{Baseline, BaselineReadError, RecordedBaseline};
+use super::{Baseline, BaselineReadError, CaptureBaseline};
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::options::ComparisonOptions;
 use crate::comparison::{Comparison, ComparisonSide};
@@ -10,12 +10,12 @@ use crate::comparison::{Comparison, ComparisonSide};
 pub struct BaselineCheck<'b> {
     comparison: Comparison,
     baseline: &'b Baseline,
-    recorded: &'b RecordedBaseline,
+    recorded: &'b CaptureBaseline,
 }
 
 impl<'b> BaselineCheck<'b> {
     /// Creates a check. Records that wait for their partners, and differences, use at most `memory_bytes` bytes.
-    pub fn new(baseline: &'b Baseline, recorded: &'b RecordedBaseline, memory_bytes: usize) -> Self {
+    pub fn new(baseline: &'b Baseline, recorded: &'b CaptureBaseline, memory_bytes: usize) -> Self {
         let selection = ComparisonOptions { exact: true, ..baseline.settings().options().clone() };
         Self { comparison: Comparison::new(selection, usize::MAX, memory_bytes), baseline, recorded }
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::comparison::class;
 use crate::comparison::compare_class::class_of_field;
-use crate::comparison::record::{AMBIGUOUS_FIELD, ComparedMessage, ComparisonRecord, FieldPath};
+use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparisonRecord, FieldPath};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Word for the headers, in place of an operation.
@@ -58,7 +58,7 @@ impl BaselineFields {
             + self.message(&program, false, record.reply.as_ref())
     }
 
-    fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparedMessage>) -> usize {
+    fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparableMessage>) -> usize {
         let mut added = 0;
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);

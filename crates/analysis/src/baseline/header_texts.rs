@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use crate::comparison::record::{ComparedMessage, ComparedSection, hash};
+use crate::comparison::record::{ComparableMessage, ComparedMessageSection, hash};
 
 /// Minimum number of hash digits in a name; more are used on a collision.
 const MIN_HASH_DIGITS: usize = 8;
 
 /// Texts of headers, numbered in the order of their addition.
 #[derive(Debug, Default)]
-pub(super) struct MessageHeaderTexts {
+pub(super) struct NumberedHeaderTexts {
     numbers: HashMap<Rc<str>, u32>,
     texts: Vec<Rc<str>>,
 }
 
-impl MessageHeaderTexts {
+impl NumberedHeaderTexts {
     /// Returns the number of a text, if it was added.
     pub(super) fn number(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
@@ -39,9 +39,9 @@ impl MessageHeaderTexts {
 
 /// Names of headers: the text of each.
 #[derive(Debug, Default)]
-pub(super) struct BaselineHeaderTexts(BTreeMap<Rc<str>, Rc<str>>);
+pub(super) struct NamedMessageHeaderTexts(BTreeMap<Rc<str>, Rc<str>>);
 
-impl BaselineHeaderTexts {
+impl NamedMessageHeaderTexts {
     /// Adds a text that has no name, and returns its name: as many digits of its hash as the earlier ones leave free.
     pub(super) fn add(&mut self, text: &Rc<str>) -> Rc<str> {
         let whole = format!("{:032x}", hash(text.as_bytes()));
@@ -70,13 +70,13 @@ impl BaselineHeaderTexts {
 }
 
 /// Writes the headers of a message as text.
-pub(super) fn header_text(message: &ComparedMessage, text: &mut String) {
+pub(super) fn header_text(message: &ComparableMessage, text: &mut String) {
     text.clear();
     message.sections.first().iter().for_each(|section| entries_text(section, text));
 }
 
 /// Writes the fields of a section: ` offset=0 name="a b"`.
-pub(super) fn entries_text(section: &ComparedSection, text: &mut String) {
+pub(super) fn entries_text(section: &ComparedMessageSection, text: &mut String) {
     for entry in &section.entries {
         let _ = write!(text, " {}={}", entry.path.text, entry.datum);
     }
@@ -90,7 +90,7 @@ mod tests {
     fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
         let text: Rc<str> = "".into();
         let whole = format!("{:032x}", hash(b""));
-        let mut names = BaselineHeaderTexts::default();
+        let mut names = NamedMessageHeaderTexts::default();
         for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {
             names.0.insert(whole[..digits].into(), format!(" other={digits}").into());
         }

@@ -12,13 +12,13 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::header_texts::BaselineHeaderTexts;
+use super::header_texts::NamedMessageHeaderTexts;
 use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFields, RecordedBaseline, VERSION};
+use super::{BaselineCounts, BaselineFields, CaptureBaseline, VERSION};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::record::ComparisonRecord;
 
@@ -151,9 +151,9 @@ impl BaselineFile {
     ///
     /// # Errors
     /// Returns an error if the text of the recorded baseline cannot be read.
-    pub fn has_text(&self, baseline: &RecordedBaseline) -> io::Result<bool> {
+    pub fn has_text(&self, baseline: &CaptureBaseline) -> io::Result<bool> {
         let mut check =
-            BaselineTextVerifier { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
+            BaselineFileComparisonWriter { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {
             Ok(()) => Ok(check.input.fill_buf()?.is_empty()),
             Err(_) if check.differs => Ok(false),
@@ -215,7 +215,7 @@ impl BaselineFile {
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
             fields: BaselineFields::default(),
-            headers: BaselineHeaderTexts::default(),
+            headers: NamedMessageHeaderTexts::default(),
             parts: 0,
         };
         let first = lines.next_line().map_err(|error| match error.needed_bytes {
@@ -241,7 +241,7 @@ impl BaselineFile {
     fn check_head(
         &self,
         head: &ParsedBaselineHead,
-        names: &BaselineHeaderTexts,
+        names: &NamedMessageHeaderTexts,
         max_bytes: usize,
     ) -> Result<(), BaselineReadError> {
         let lines = || BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
@@ -327,7 +327,7 @@ struct ParsedBaselineHead {
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFields,
-    headers: BaselineHeaderTexts,
+    headers: NamedMessageHeaderTexts,
     /// Number of parts that have begun.
     parts: usize,
 }
@@ -384,7 +384,7 @@ struct BaselineTransactionVerifier<'h> {
     parser: BaselineRecordParser<'h>,
     titles: &'h BTreeSet<Box<str>>,
     /// Names of the headers so far, and the name of each text.
-    names: BaselineHeaderTexts,
+    names: NamedMessageHeaderTexts,
     name_by_text: HashMap<Rc<str>, Rc<str>>,
     counts: BaselineCounts,
     count: u64,
@@ -404,7 +404,7 @@ impl<'h> BaselineTransactionVerifier<'h> {
         Self {
             parser: BaselineRecordParser::new(&head.fields, &head.headers, &head.settings),
             titles: &head.titles,
-            names: BaselineHeaderTexts::default(),
+            names: NamedMessageHeaderTexts::default(),
             name_by_text: HashMap::new(),
             counts: BaselineCounts::default(),
             count: 0,
@@ -539,12 +539,12 @@ impl Write for BaselineRoundTripCheck<'_> {
 }
 
 /// Compares written bytes with those of a file.
-struct BaselineTextVerifier<R> {
+struct BaselineFileComparisonWriter<R> {
     input: R,
     differs: bool,
 }
 
-impl<R: BufRead> Write for BaselineTextVerifier<R> {
+impl<R: BufRead> Write for BaselineFileComparisonWriter<R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let found = self.input.fill_buf()?;
         let length = bytes.len().min(found.len());
@@ -568,7 +568,7 @@ pub struct Baseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: BaselineHeaderTexts,
+    headers: NamedMessageHeaderTexts,
     /// Place of the first Transaction.
     first: LinePlace,
     max_bytes: usize,

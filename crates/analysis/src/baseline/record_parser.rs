@@ -8,14 +8,14 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::fields::program;
-use super::header_texts::{BaselineHeaderTexts, header_text};
+use super::header_texts::{NamedMessageHeaderTexts, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};
-use crate::comparison::difference::DifferenceLocation;
+use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedField, ComparedFinding, ComparedMessage, ComparedSection,
-    ComparedSegment, ComparisonRecord, MessageCompleteness,
+    ComparableFinding, ComparableMessage, ComparedChunk, ComparedChunkKind, ComparedField,
+    ComparedMessageSection, ComparedSegment, ComparisonRecord, MessageCompleteness,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientDirectionKey, class};
@@ -44,7 +44,7 @@ type BaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<Compare
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFields,
-    headers: &'b BaselineHeaderTexts,
+    headers: &'b NamedMessageHeaderTexts,
     has_identities: bool,
     decoded_headers: BaselineHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
@@ -60,7 +60,7 @@ impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
         fields: &'b BaselineFields,
-        headers: &'b BaselineHeaderTexts,
+        headers: &'b NamedMessageHeaderTexts,
         settings: &BaselineSettings,
     ) -> Self {
         Self {
@@ -141,9 +141,9 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads relative frame numbers: `call +4, reply +5`.
-    fn place(&mut self, text: &str) -> Option<DifferenceLocation> {
+    fn place(&mut self, text: &str) -> Option<TransactionCaptureLocation> {
         let step = |from: u64, text: &str| from.checked_add_signed(text.parse().ok()?);
-        let (mut place, mut last) = (DifferenceLocation::default(), self.previous_frame);
+        let (mut place, mut last) = (TransactionCaptureLocation::default(), self.previous_frame);
         for part in text.split(", ").filter(|part| *part != "nowhere") {
             let (word, steps) = part.split_once(' ')?;
             last = step(last, steps)?;
@@ -188,7 +188,7 @@ impl<'b> BaselineRecordParser<'b> {
             }
             "missing" => record.missing = rest.split(' ').map(str::to_owned).collect(),
             "findings" => {
-                let finding = |rule: &str| ComparedFinding { rule: self.word(rule), is_call: false };
+                let finding = |rule: &str| ComparableFinding { rule: self.word(rule), is_call: false };
                 record.findings = rest.split(' ').map(finding).collect();
             }
             "->" => {
@@ -216,7 +216,7 @@ impl<'b> BaselineRecordParser<'b> {
     /// Adds an operation to a message.
     fn operation(
         &mut self,
-        message: Option<&mut ComparedMessage>,
+        message: Option<&mut ComparableMessage>,
         is_call: bool,
         name: &str,
         text: &str,
@@ -224,12 +224,12 @@ impl<'b> BaselineRecordParser<'b> {
         let Some(message) = message else { return Ok(None) };
         let entries = self.entries(is_call, name, text)?;
         let name = if name == UNKNOWN { self.word(&UNKNOWN.replace('_', " ")) } else { self.word(name) };
-        message.sections.push(ComparedSection { name, entries });
+        message.sections.push(ComparedMessageSection { name, entries });
         Ok(Some(()))
     }
 
     /// Reads a message, and returns it with the text of its header.
-    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<(ComparedMessage, Rc<str>)>, String> {
+    fn message(&mut self, text: &str, is_call: bool) -> Result<Option<(ComparableMessage, Rc<str>)>, String> {
         let mut words = text.split(' ');
         let (Some(proc), Some(length), Some(header)) = (words.next(), words.next(), words.next()) else {
             return Ok(None);
@@ -242,8 +242,8 @@ impl<'b> BaselineRecordParser<'b> {
         };
         let Ok(length) = length.parse() else { return Ok(None) };
         let (header, entries) = self.header(header, is_call)?;
-        let message = ComparedMessage {
-            sections: vec![ComparedSection { name: Rc::default(), entries }],
+        let message = ComparableMessage {
+            sections: vec![ComparedMessageSection { name: Rc::default(), entries }],
             completeness: end,
             proc: Some(proc).filter(|proc| *proc != "-").map(|proc| self.word(proc)),
             length,
@@ -261,8 +261,9 @@ impl<'b> BaselineRecordParser<'b> {
         let Some(text) = self.headers.text(name) else {
             return Err(format!("{name} is not under [headers]; {REWRITE_ADVICE}"));
         };
-        let section = ComparedSection { name: Rc::default(), entries: self.entries(is_call, "", text)? };
-        let message = ComparedMessage { sections: vec![section], ..ComparedMessage::default() };
+        let section =
+            ComparedMessageSection { name: Rc::default(), entries: self.entries(is_call, "", text)? };
+        let message = ComparableMessage { sections: vec![section], ..ComparableMessage::default() };
         let mut canonical = String::new();
         header_text(&message, &mut canonical);
         if canonical != **text {

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
 
 use crate::comparison::difference::DifferenceKind;
-use crate::comparison::options::{ComparisonOptions, IgnoreKey, Tolerance};
+use crate::comparison::options::{ComparisonOptions, IgnoreKey, NumericTolerance};
 
 /// The first line of the part.
 pub(super) const SETTINGS_HEAD: &str = "[settings]";
@@ -107,7 +107,7 @@ impl BaselineSettings {
                 if self.options.tolerances.iter().any(|known| known.fields == fields) {
                     return Err(format!("{fields} is tolerated twice; remove one of them"));
                 }
-                self.options.tolerances.push(Tolerance::new(fields, most.parse()?, &counts)?);
+                self.options.tolerances.push(NumericTolerance::new(fields, most.parse()?, &counts)?);
             }
             _ => {
                 return Err(format!(

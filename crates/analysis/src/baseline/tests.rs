@@ -13,7 +13,9 @@ use crate::comparison::ClientDirectionKey;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::compare_class::CompareClass;
 use crate::comparison::difference::{Difference, DifferenceKind};
-use crate::comparison::record::{ComparedField, ComparedMessage, ComparedSection, ComparedValue, FieldPath};
+use crate::comparison::record::{
+    ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection, FieldPath,
+};
 use crate::comparison::recorder::ComparisonRecorder;
 use crate::memory::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
@@ -22,7 +24,7 @@ use crate::testing::{drained, read_but, read_damaged, transactions};
 const MEMORY: BaselineCheckMemoryShares =
     BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
-fn written(baseline: &RecordedBaseline) -> String {
+fn written(baseline: &CaptureBaseline) -> String {
     let mut bytes = Vec::new();
     baseline.write(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -43,7 +45,7 @@ fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ClientDire
 fn recorded_in(
     memory: &BaselineCheckMemoryShares,
     mut next: impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)>,
-) -> Result<RecordedBaseline, BaselineRecordError> {
+) -> Result<CaptureBaseline, BaselineRecordingError> {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
     let mut totals = ComparedCaptureSummary::default();
     while let Some((client, record)) = next() {
@@ -54,11 +56,11 @@ fn recorded_in(
     recording.finish(&totals)
 }
 
-fn of(transactions: Vec<Transaction>) -> RecordedBaseline {
+fn of(transactions: Vec<Transaction>) -> CaptureBaseline {
     recorded_in(&MEMORY, records(transactions)).unwrap()
 }
 
-fn of_capture(name: &str) -> RecordedBaseline {
+fn of_capture(name: &str) -> CaptureBaseline {
     of(transactions(name))
 }
 
@@ -77,7 +79,7 @@ fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     file(text).read(MEMORY.baseline_bytes)
 }
 
-fn read_again(baseline: &RecordedBaseline) -> Baseline {
+fn read_again(baseline: &CaptureBaseline) -> Baseline {
     read(&written(baseline)).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -92,7 +94,7 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-fn differences(baseline: &Baseline, recorded: &RecordedBaseline) -> Vec<Difference> {
+fn differences(baseline: &Baseline, recorded: &CaptureBaseline) -> Vec<Difference> {
     let mut checking = BaselineCheck::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let run = checking.run(|difference| {
@@ -345,11 +347,16 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
     let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
-        .map(|name| ComparedField { path: Rc::clone(&path), datum: ComparedValue::Text(name.clone().into()) })
+        .map(|name| ComparedField {
+            path: Rc::clone(&path),
+            datum: ComparableValue::Text(name.clone().into()),
+        })
         .collect();
-    let section = ComparedSection { name: "LOOKUP".into(), entries };
-    let message =
-        ComparedMessage { sections: vec![ComparedSection::default(), section], ..ComparedMessage::default() };
+    let section = ComparedMessageSection { name: "LOOKUP".into(), entries };
+    let message = ComparableMessage {
+        sections: vec![ComparedMessageSection::default(), section],
+        ..ComparableMessage::default()
+    };
     ComparisonRecord {
         call: Some(message.clone()),
         reply: Some(message),
@@ -401,7 +408,7 @@ fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirect
         Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
-        let entry = ComparedField { path: Rc::clone(&path), datum: ComparedValue::Number(number) };
+        let entry = ComparedField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
         record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
         record.location.index = number;
         record.location.call = Some(FrameNumber(2 * number));
@@ -424,7 +431,7 @@ fn recorded_lookups(
     memory: &BaselineCheckMemoryShares,
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
-) -> Result<RecordedBaseline, BaselineRecordError> {
+) -> Result<CaptureBaseline, BaselineRecordingError> {
     let mut lookups = lookups(count, is_unanswered).into_iter();
     recorded_in(memory, || lookups.next())
 }
@@ -455,7 +462,7 @@ fn a_text_in_a_file_is_that_in_memory() {
 #[test]
 fn a_baseline_that_is_too_large_says_how_much_memory_it_needs() {
     let needed = match recorded_lookups(&shares(64 << 10), 5_000, |_| false) {
-        Err(BaselineRecordError::TooLarge { needed_bytes }) => needed_bytes as usize,
+        Err(BaselineRecordingError::TooLarge { needed_bytes }) => needed_bytes as usize,
         other => panic!("{:?}", other.map(|_| ())),
     };
     assert!(recorded_lookups(&shares(needed - 1), 5_000, |_| false).is_err());

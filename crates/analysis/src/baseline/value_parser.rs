@@ -1,13 +1,13 @@
-//! The parser of values that [`ComparedValue`] writes. The type of the field selects the form of the text.
+//! The parser of values that [`ComparableValue`] writes. The type of the field selects the form of the text.
 
-use crate::comparison::compare_class::IdentityType;
-use crate::comparison::record::{ComparedValue, MaskBitNames};
+use crate::comparison::compare_class::MappedIdentifierType;
+use crate::comparison::record::{ComparableValue, MaskBitNames};
 use crate::filter::catalog::{FilterFieldCatalogEntry, FilterType};
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
-pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
+pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
     let datum = match text.bytes().next()? {
-        b'"' => ComparedValue::Text(unquoted(text)?.into()),
+        b'"' => ComparableValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
         _ => word(text, entry)?,
     };
@@ -15,48 +15,48 @@ pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>)
     (datum.to_string() == text).then_some(datum)
 }
 
-fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
+fn number(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
     if let Some((length, hash)) = text.split_once(':') {
         let length = length.parse().ok()?;
         return match hash {
-            "?" => Some(ComparedValue::Unknown(length)),
-            _ => Some(ComparedValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
+            "?" => Some(ComparableValue::Unknown(length)),
+            _ => Some(ComparableValue::Digest(length, u128::from_str_radix(hash, 16).ok()?)),
         };
     }
     if let Some((count, hash)) = text.split_once('*') {
-        return Some(ComparedValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
+        return Some(ComparableValue::Fold(count.parse().ok()?, u64::from_str_radix(hash, 16).ok()?));
     }
     if let Some(mask) = text.strip_prefix("0x") {
         let names = entry.map_or(&[][..], |entry| &entry.names);
-        return Some(ComparedValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
+        return Some(ComparableValue::Flags(u64::from_str_radix(mask, 16).ok()?, MaskBitNames(names)));
     }
     match entry.map(|entry| entry.kind) {
-        Some(FilterType::Signed) => text.parse().ok().map(ComparedValue::Signed),
-        None if text.starts_with('-') => text.parse().ok().map(ComparedValue::Signed),
-        _ => text.parse().ok().map(ComparedValue::Number),
+        Some(FilterType::Signed) => text.parse().ok().map(ComparableValue::Signed),
+        None if text.starts_with('-') => text.parse().ok().map(ComparableValue::Signed),
+        _ => text.parse().ok().map(ComparableValue::Number),
     }
 }
 
-fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedValue> {
+fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparableValue> {
     if let Some(name) = entry.and_then(|entry| entry.names.iter().find(|(_, name)| *name == text)) {
-        return Some(ComparedValue::Named(name.1));
+        return Some(ComparableValue::Named(name.1));
     }
     if let Some((kind, hash)) = text.split_once(':') {
-        let identity = IdentityType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
-        return Some(ComparedValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
+        let identity = MappedIdentifierType::ALL.iter().copied().find(|identity| identity.name() == kind)?;
+        return Some(ComparableValue::Name(identity, u32::from_str_radix(hash, 16).ok()?));
     }
     match text {
-        "true" => return Some(ComparedValue::Bool(true)),
-        "false" => return Some(ComparedValue::Bool(false)),
+        "true" => return Some(ComparableValue::Bool(true)),
+        "false" => return Some(ComparableValue::Bool(false)),
         _ => {}
     }
     if let Some(bytes) = text.strip_prefix('x').and_then(hex) {
-        return Some(ComparedValue::Bytes(bytes.into()));
+        return Some(ComparableValue::Bytes(bytes.into()));
     }
     // The name of a number that this program does not know.
     let is_name = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"');
     (is_name && text.starts_with(|letter: char| letter.is_ascii_alphabetic()))
-        .then(|| ComparedValue::UnknownName(text.into()))
+        .then(|| ComparableValue::UnknownName(text.into()))
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -104,23 +104,23 @@ mod tests {
     use super::*;
     use crate::filter::catalog::FilterFieldCatalog;
 
-    fn of(field: &str, text: &str) -> Option<ComparedValue> {
+    fn of(field: &str, text: &str) -> Option<ComparableValue> {
         value(text, FilterFieldCatalog::shared().get(field))
     }
 
     #[test]
     fn a_value_is_what_its_field_has() {
-        assert_eq!(of("nfs.count4", "4096"), Some(ComparedValue::Number(4096)));
-        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparedValue::Named("NFS4_OK")));
+        assert_eq!(of("nfs.count4", "4096"), Some(ComparableValue::Number(4096)));
+        assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparableValue::Named("NFS4_OK")));
         assert_eq!(
             of("nfs.fhandle", "filehandle:62d40c52"),
-            Some(ComparedValue::Name(IdentityType::Filehandle, 0x62d4_0c52))
+            Some(ComparableValue::Name(MappedIdentifierType::Filehandle, 0x62d4_0c52))
         );
-        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparedValue::Bytes([0, 255].into())));
-        assert_eq!(of("nfs.data", "100:?"), Some(ComparedValue::Unknown(100)));
-        assert_eq!(of("nfs.eof", "true"), Some(ComparedValue::Bool(true)));
+        assert_eq!(of("nfs.fhandle", "x00ff"), Some(ComparableValue::Bytes([0, 255].into())));
+        assert_eq!(of("nfs.data", "100:?"), Some(ComparableValue::Unknown(100)));
+        assert_eq!(of("nfs.eof", "true"), Some(ComparableValue::Bool(true)));
         let shown = of("nfs.access_rights", "0x1").or_else(|| of("nfs.mode3", "0x1ed"));
-        assert!(matches!(shown, Some(ComparedValue::Flags(..))));
+        assert!(matches!(shown, Some(ComparableValue::Flags(..))));
     }
 
     #[test]
@@ -134,13 +134,13 @@ mod tests {
         #[test]
         fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
             for datum in [
-                ComparedValue::Text(text.clone().into()),
-                ComparedValue::Bytes(text.into()),
-                ComparedValue::Number(number),
-                ComparedValue::Signed(signed.min(-1)),
-                ComparedValue::Digest(number, hash),
-                ComparedValue::Fold(number, hash as u64),
-                ComparedValue::Name(IdentityType::Cookie, number as u32),
+                ComparableValue::Text(text.clone().into()),
+                ComparableValue::Bytes(text.into()),
+                ComparableValue::Number(number),
+                ComparableValue::Signed(signed.min(-1)),
+                ComparableValue::Digest(number, hash),
+                ComparableValue::Fold(number, hash as u64),
+                ComparableValue::Name(MappedIdentifierType::Cookie, number as u32),
             ] {
                 prop_assert_eq!(value(&datum.to_string(), None), Some(datum));
             }

@@ -37,13 +37,13 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::header_texts::{BaselineHeaderTexts, entries_text};
+use super::header_texts::{NamedMessageHeaderTexts, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;
-use crate::comparison::difference::DifferenceLocation;
+use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedSection, ComparisonRecord, MessageCompleteness,
+    ComparedChunk, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, MessageCompleteness,
 };
 
 /// The beginning of the first line.
@@ -55,7 +55,7 @@ pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
     pub(super) fields: &'b BaselineFields,
-    pub(super) headers: &'b BaselineHeaderTexts,
+    pub(super) headers: &'b NamedMessageHeaderTexts,
 }
 
 impl BaselineHead<'_> {
@@ -101,7 +101,7 @@ pub(super) fn write_end(to: &mut impl Write, transactions: u64) -> io::Result<()
 
 /// Returns the relative frames behind the first line of a Transaction: the first from that of the previous Transaction,
 /// which is updated, and the Reply from its Call.
-pub(super) fn frames_text(place: &DifferenceLocation, last: &mut u64) -> String {
+pub(super) fn frames_text(place: &TransactionCaptureLocation, last: &mut u64) -> String {
     let from = |frame: u64, last: u64| frame as i64 - last as i64;
     let first = place.frame().map_or(*last, |frame| frame.0);
     let step = from(first, std::mem::replace(last, first));
@@ -170,8 +170,12 @@ fn chunk_text(text: &mut String, chunk: &ComparedChunk) {
 }
 
 /// Writes the line of an operation: its arguments, an arrow and its results.
-fn operation_text(text: &mut String, call: Option<&ComparedSection>, reply: Option<&ComparedSection>) {
-    let name = |text: &mut String, section: &ComparedSection| {
+fn operation_text(
+    text: &mut String,
+    call: Option<&ComparedMessageSection>,
+    reply: Option<&ComparedMessageSection>,
+) {
+    let name = |text: &mut String, section: &ComparedMessageSection| {
         text.extend(section.name.chars().map(|letter| if letter == ' ' { '_' } else { letter }));
     };
     let is_one = call.zip(reply).is_some_and(|(call, reply)| call.name == reply.name);

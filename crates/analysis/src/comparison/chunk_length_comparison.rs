@@ -2,7 +2,7 @@
 
 use super::difference::DifferenceKind;
 use super::record::{
-    ComparedChunk, ComparedChunkKind, ComparedMessage, ComparisonRecord, MessageCompleteness,
+    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageCompleteness,
 };
 use super::record_comparison::{PairComparison, RecordComparer};
 
@@ -12,15 +12,15 @@ impl RecordComparer<'_> {
         &self,
         found: &mut PairComparison<'_>,
         is_call: bool,
-        a: &ComparedMessage,
-        b: &ComparedMessage,
+        a: &ComparableMessage,
+        b: &ComparableMessage,
     ) {
         if a.proc != b.proc {
-            let word = |message: &ComparedMessage| message.proc.as_deref().unwrap_or("-").to_owned();
+            let word = |message: &ComparableMessage| message.proc.as_deref().unwrap_or("-").to_owned();
             found.add_length_difference(DifferenceKind::ChunkKind, is_call, String::new(), word(a), word(b));
             return;
         }
-        let fixed = |message: &ComparedMessage| {
+        let fixed = |message: &ComparableMessage| {
             let is_inline = message.length >= message.varying;
             if found.policy.is_strict || !is_inline {
                 message.length

@@ -20,14 +20,14 @@ pub enum CompareClass {
     /// Must be equal unless only one side uses RDMA.
     TransportDependent(DifferenceKind),
     /// Names an object. Each side has its own names, which must map one to one.
-    Identity(IdentityType),
+    Identity(MappedIdentifierType),
     /// May differ, for this reason.
     Varies(&'static str),
 }
 
 /// Type of an identity. Each type has its own identity map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum IdentityType {
+pub enum MappedIdentifierType {
     /// A file system object.
     Filehandle,
     /// Opens, locks, delegations and layouts: the `other` of a stateid.
@@ -58,7 +58,7 @@ pub enum IdentityType {
     MinorVersion,
 }
 
-impl IdentityType {
+impl MappedIdentifierType {
     /// All identity types.
     pub const ALL: &'static [Self] = &[
         Self::Filehandle,
@@ -106,7 +106,7 @@ pub struct CompareRule {
     pub class: CompareClass,
 }
 
-const fn identity(identity: IdentityType, fields: &'static [&'static str]) -> CompareRule {
+const fn identity(identity: MappedIdentifierType, fields: &'static [&'static str]) -> CompareRule {
     CompareRule { fields, class: CompareClass::Identity(identity) }
 }
 
@@ -120,12 +120,12 @@ const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> Compare
 
 /// The table. The first rule that matches a field applies.
 pub const RULES: &[CompareRule] = &[
-    identity(IdentityType::Filehandle, &["nfs.fhandle"]),
-    identity(IdentityType::Stateid, &["nfs.stateid.other"]),
-    identity(IdentityType::Clientid, &["nfs.clientid"]),
-    identity(IdentityType::Session, &["nfs.session_id4"]),
+    identity(MappedIdentifierType::Filehandle, &["nfs.fhandle"]),
+    identity(MappedIdentifierType::Stateid, &["nfs.stateid.other"]),
+    identity(MappedIdentifierType::Clientid, &["nfs.clientid"]),
+    identity(MappedIdentifierType::Session, &["nfs.session_id4"]),
     identity(
-        IdentityType::Cookie,
+        MappedIdentifierType::Cookie,
         &[
             "nfs.cookie3",
             "nfs.cookie4",
@@ -136,15 +136,15 @@ pub const RULES: &[CompareRule] = &[
             "nfs.readdir.entry.cookie",
         ],
     ),
-    identity(IdentityType::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
+    identity(MappedIdentifierType::Verifier, &["nfs.verifier", "nfs.verifier4", "nfs.cookie_verf4"]),
     identity(
-        IdentityType::Owner,
+        MappedIdentifierType::Owner,
         &["nfs.open_owner4", "nfs.lock_owner4", "nlm.lock.owner", "nlm.lock.svid", "stat.priv"],
     ),
-    identity(IdentityType::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
-    identity(IdentityType::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
+    identity(MappedIdentifierType::ClientOwner, &["nfs.nfs_client_id4.id", "nfs.co_ownerid"]),
+    identity(MappedIdentifierType::ServerOwner, &["nfs.majorid4", "nfs.scope"]),
     identity(
-        IdentityType::Host,
+        MappedIdentifierType::Host,
         &[
             "rpc.auth.machinename",
             "nfs.machinename4",
@@ -159,12 +159,12 @@ pub const RULES: &[CompareRule] = &[
         ],
     ),
     identity(
-        IdentityType::Program,
+        MappedIdentifierType::Program,
         &["rpc.program", "nfs.cb_program", "nfs.callback.ident", "stat.my_id.prog"],
     ),
-    identity(IdentityType::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
-    identity(IdentityType::Device, &["nfs.deviceid"]),
-    identity(IdentityType::MinorVersion, &["nfs.minorversion"]),
+    identity(MappedIdentifierType::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
+    identity(MappedIdentifierType::Device, &["nfs.deviceid"]),
+    identity(MappedIdentifierType::MinorVersion, &["nfs.minorversion"]),
     varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
     varies("memory is registered for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
     varies("credits follow the load", &["rpcordma.flow_control"]),

@@ -1,13 +1,15 @@
 //! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
-use super::compare_class::{CompareClass, IdentityType, MinorVersionDependentField, follows_minor_version};
+use super::compare_class::{
+    CompareClass, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
+};
 use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
-use super::record::{ComparedValue, ComparisonRecord, FieldPath};
+use super::record::{ComparableValue, ComparisonRecord, FieldPath};
 
 /// Policy of the comparison of two records.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ComparePolicy {
+pub(super) struct RecordComparisonPolicy {
     /// `true` if every field must be equal (`--strict`).
     pub(super) is_strict: bool,
     /// `true` if both are one capture, decoded twice: no field may show the progress of another operation.
@@ -32,10 +34,10 @@ pub(super) enum FieldComparisonTreatment {
     /// The values must be equal in these bits.
     EqualBits(DifferenceKind, u64),
     /// The values are names of an identity.
-    IdentityNames(IdentityType),
+    IdentityNames(MappedIdentifierType),
 }
 
-impl ComparePolicy {
+impl RecordComparisonPolicy {
     pub(super) fn new(selection: &ComparisonOptions, a: &ComparisonRecord, b: &ComparisonRecord) -> Self {
         Self {
             is_strict: selection.strict,
@@ -63,8 +65,8 @@ impl ComparePolicy {
         &self,
         path: &FieldPath,
         is_call: bool,
-        a: &ComparedValue,
-        b: &ComparedValue,
+        a: &ComparableValue,
+        b: &ComparableValue,
     ) -> FieldComparisonTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.class {

@@ -96,7 +96,7 @@ impl fmt::Display for DifferenceKind {
 
 /// Location of a Transaction on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DifferenceLocation {
+pub struct TransactionCaptureLocation {
     /// Index of the Transaction.
     pub index: u64,
     /// First frame of the Call.
@@ -105,7 +105,7 @@ pub struct DifferenceLocation {
     pub reply: Option<FrameNumber>,
 }
 
-impl DifferenceLocation {
+impl TransactionCaptureLocation {
     /// Returns the first frame of the Call, or else of the Reply.
     pub fn frame(&self) -> Option<FrameNumber> {
         self.call.or(self.reply)
@@ -116,7 +116,7 @@ impl DifferenceLocation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DifferenceSideValue {
     /// Location; `None` if this side has nothing.
-    pub location: Option<DifferenceLocation>,
+    pub location: Option<TransactionCaptureLocation>,
     /// The frame of the Call or of the Reply that contains the value.
     pub frame: Option<FrameNumber>,
     /// The value on this side.

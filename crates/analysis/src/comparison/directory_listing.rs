@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::alignment::anchors;
 use super::compare_class::CompareClass;
 use super::difference::DifferenceKind;
-use super::record::{ComparedField, ComparedValue, hash};
+use super::record::{ComparableValue, ComparedField, hash};
 
 /// The directory entries among the fields of a Reply.
 pub(super) struct ComparedDirectoryListing<'e> {
@@ -15,7 +15,7 @@ pub(super) struct ComparedDirectoryListing<'e> {
     /// The range of the fields of each entry.
     elements: Vec<Range<usize>>,
     /// The names.
-    names: Vec<&'e ComparedValue>,
+    names: Vec<&'e ComparableValue>,
 }
 
 impl<'e> ComparedDirectoryListing<'e> {
@@ -111,11 +111,11 @@ pub(super) enum DirectoryEntryMatch<'e> {
     /// The fields of an entry of A and of its partner of B.
     Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
-    OnlyInA(&'e ComparedValue),
+    OnlyInA(&'e ComparableValue),
     /// An entry in B only.
-    OnlyInB(&'e ComparedValue),
+    OnlyInB(&'e ComparableValue),
     /// An entry at another index on B; indices count from 0.
-    Moved(&'e ComparedValue, usize, usize),
+    Moved(&'e ComparableValue, usize, usize),
 }
 
 #[cfg(test)]
@@ -125,7 +125,7 @@ mod tests {
     use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: ComparedValue) -> ComparedField {
+    fn field(text: &str, datum: ComparableValue) -> ComparedField {
         let is_name = text.ends_with("name");
         let role = CompareClass::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
         ComparedField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
@@ -135,12 +135,12 @@ mod tests {
     fn reply(names: &str) -> Vec<ComparedField> {
         let entries = names.chars().flat_map(|name| {
             [
-                field("reply.entries.cookie", ComparedValue::Number(name.into())),
-                field("reply.entries.name", ComparedValue::Text(name.to_string().into_bytes().into())),
+                field("reply.entries.cookie", ComparableValue::Number(name.into())),
+                field("reply.entries.name", ComparableValue::Text(name.to_string().into_bytes().into())),
             ]
         });
-        let status = [field("status", ComparedValue::Named("NFS4_OK"))];
-        status.into_iter().chain(entries).chain([field("reply.eof", ComparedValue::Bool(true))]).collect()
+        let status = [field("status", ComparableValue::Named("NFS4_OK"))];
+        status.into_iter().chain(entries).chain([field("reply.eof", ComparableValue::Bool(true))]).collect()
     }
 
     fn met(a: &str, b: &str) -> Vec<String> {
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_has_no_listing() {
-        let fields = [field("status", ComparedValue::Named("NFS4_OK"))];
+        let fields = [field("status", ComparableValue::Named("NFS4_OK"))];
         assert!(ComparedDirectoryListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use super::compare_class::IdentityType;
-use super::difference::{Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue};
-use super::record::{ComparedValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
+use super::compare_class::MappedIdentifierType;
+use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
+use super::record::{ComparableValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
 /// Default maximum number of pairs.
@@ -19,8 +19,8 @@ const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
 /// Memory of a pair of identities in bytes.
-const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityHash, IdentityPair>::ENTRY_BYTES
-    + SecondChanceMap::<IdentityHash, IdentityHash>::ENTRY_BYTES
+const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityValueHash, IdentityPair>::ENTRY_BYTES
+    + SecondChanceMap::<IdentityValueHash, IdentityValueHash>::ENTRY_BYTES
     + allocated::<FirstIdentityPairing>(1)
     + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
@@ -28,27 +28,31 @@ const DISPUTE_PART: usize = 8;
 
 /// A name of an identity on one side: a hash of its type and value, and of its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdentityHash([u64; 2]);
+pub struct IdentityValueHash([u64; 2]);
 
-impl IdentityHash {
+impl IdentityValueHash {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
-    pub fn from_value(identity: IdentityType, datum: &ComparedValue, scope: Option<Self>) -> Option<Self> {
+    pub fn from_value(
+        identity: MappedIdentifierType,
+        datum: &ComparableValue,
+        scope: Option<Self>,
+    ) -> Option<Self> {
         let is_constant = match datum {
-            ComparedValue::Number(0) => {
-                !matches!(identity, IdentityType::MinorVersion | IdentityType::Program)
+            ComparableValue::Number(0) => {
+                !matches!(identity, MappedIdentifierType::MinorVersion | MappedIdentifierType::Program)
             }
-            ComparedValue::Bytes(bytes) => {
+            ComparableValue::Bytes(bytes) => {
                 bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
             }
-            ComparedValue::Text(text) => text.is_empty(),
+            ComparableValue::Text(text) => text.is_empty(),
             _ => false,
         };
         if is_constant {
             return None;
         }
         let mut bytes = format!("{} {datum}", identity.name()).into_bytes();
-        if identity == IdentityType::Cookie
+        if identity == MappedIdentifierType::Cookie
             && let Some(Self(scope)) = scope
         {
             bytes.extend(scope.iter().flat_map(|word| word.to_be_bytes()));
@@ -68,18 +72,18 @@ pub struct FirstIdentityPairing {
     /// The field.
     pub path: Rc<FieldPath>,
     /// The type of the identity.
-    pub identity: IdentityType,
+    pub identity: MappedIdentifierType,
     /// Locations of the Transactions, on A and B.
-    pub places: [DifferenceLocation; 2],
+    pub places: [TransactionCaptureLocation; 2],
     /// The frames that contain the field, on A and B.
     pub frames: [Option<FrameNumber>; 2],
     /// The names as values of the field.
-    pub values: [ComparedValue; 2],
+    pub values: [ComparableValue; 2],
 }
 
 /// Two names at the same position, with their count.
 #[derive(Debug)]
-struct IdentityLink {
+struct IdentityPairOccurrences {
     count: u64,
     first: Box<FirstIdentityPairing>,
 }
@@ -87,32 +91,32 @@ struct IdentityLink {
 /// A name of A with its name of B.
 #[derive(Debug)]
 struct IdentityPair {
-    other: IdentityHash,
+    other: IdentityValueHash,
     number: u64,
-    link: IdentityLink,
+    link: IdentityPairOccurrences,
 }
 
 /// Mapping between the names of both sides.
 #[derive(Debug)]
-pub struct IdentityMap {
+pub struct CrossCaptureIdentityMap {
     /// By the name of A.
-    pairs: SecondChanceMap<IdentityHash, IdentityPair>,
+    pairs: SecondChanceMap<IdentityValueHash, IdentityPair>,
     /// The name of A, by the name of B.
-    a_by_b: SecondChanceMap<IdentityHash, IdentityHash>,
+    a_by_b: SecondChanceMap<IdentityValueHash, IdentityValueHash>,
     /// Pairs that contradict them.
-    disputes: HashMap<(IdentityHash, IdentityHash), IdentityLink>,
+    disputes: HashMap<(IdentityValueHash, IdentityValueHash), IdentityPairOccurrences>,
     max_disputes: usize,
     count: u64,
     differences: Vec<Difference>,
 }
 
-impl Default for IdentityMap {
+impl Default for CrossCaptureIdentityMap {
     fn default() -> Self {
         Self::with_limits(MAX_PAIRS, MAX_DISPUTES)
     }
 }
 
-impl IdentityMap {
+impl CrossCaptureIdentityMap {
     /// Creates a map for at most `memory_bytes` bytes.
     pub(super) fn for_memory(memory_bytes: usize) -> Self {
         let all = memory_bytes / IDENTITY_PAIR_BYTES;
@@ -142,7 +146,7 @@ impl IdentityMap {
     }
 
     /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
-    pub fn number(&mut self, side: usize, name: IdentityHash) -> u64 {
+    pub fn number(&mut self, side: usize, name: IdentityValueHash) -> u64 {
         let of_a = if side == 0 { Some(name) } else { self.a_by_b.get(name).copied() };
         of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
@@ -150,8 +154,8 @@ impl IdentityMap {
     /// Records two names at the same position.
     pub fn record_pair(
         &mut self,
-        a: IdentityHash,
-        b: IdentityHash,
+        a: IdentityValueHash,
+        b: IdentityValueHash,
         sighting: impl FnOnce() -> FirstIdentityPairing,
     ) {
         if let Some(pair) = self.pairs.get(a)
@@ -166,7 +170,7 @@ impl IdentityMap {
                 link.count
             }
             None => {
-                let link = IdentityLink { count: 1, first: Box::new(sighting()) };
+                let link = IdentityPairOccurrences { count: 1, first: Box::new(sighting()) };
                 if self.count_of(a, b) == 0 {
                     self.insert_pair(a, b, link);
                     return;
@@ -187,20 +191,20 @@ impl IdentityMap {
     }
 
     /// Returns the larger count of the pairs that contain one of these names.
-    fn count_of(&mut self, a: IdentityHash, b: IdentityHash) -> u64 {
+    fn count_of(&mut self, a: IdentityValueHash, b: IdentityValueHash) -> u64 {
         let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
         let other = self.a_by_b.get(b).copied();
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
-    fn insert_pair(&mut self, a: IdentityHash, b: IdentityHash, link: IdentityLink) {
+    fn insert_pair(&mut self, a: IdentityValueHash, b: IdentityValueHash, link: IdentityPairOccurrences) {
         self.count += 1;
         self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
         self.a_by_b.insert(b, a);
     }
 
     /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
-    fn dissolve_pairs(&mut self, a: IdentityHash, b: IdentityHash) {
+    fn dissolve_pairs(&mut self, a: IdentityValueHash, b: IdentityValueHash) {
         let other = self.a_by_b.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
             if let Some(pair) = self.pairs.remove(name) {
@@ -240,11 +244,11 @@ impl IdentityMap {
 }
 
 /// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
-fn difference(link: IdentityLink, since: [Option<FrameNumber>; 2]) -> Difference {
+fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) -> Difference {
     let FirstIdentityPairing { operation, section, path, identity, places, frames, values } = *link.first;
     let half = |at: usize| {
         let [value, since] = [
-            values.get(at).map(ComparedValue::display_text).unwrap_or_default(),
+            values.get(at).map(ComparableValue::display_text).unwrap_or_default(),
             match since.get(at) {
                 Some(Some(since)) => format!(", unlike in frame {since}"),
                 _ => String::new(),
@@ -273,14 +277,18 @@ mod tests {
     use super::super::compare_class::CompareClass;
     use super::*;
 
-    fn name(text: &str) -> IdentityHash {
-        IdentityHash::from_value(IdentityType::Filehandle, &ComparedValue::Text(text.as_bytes().into()), None)
-            .unwrap()
+    fn name(text: &str) -> IdentityValueHash {
+        IdentityValueHash::from_value(
+            MappedIdentifierType::Filehandle,
+            &ComparableValue::Text(text.as_bytes().into()),
+            None,
+        )
+        .unwrap()
     }
 
     /// Maps pairs of names in the order of their frames; returns the frames and texts of the differences.
     fn wrong(pairs: &[(&str, &str)]) -> Vec<(u64, String)> {
-        let mut renaming = IdentityMap::default();
+        let mut renaming = CrossCaptureIdentityMap::default();
         for (at, (a, b)) in (1..).zip(pairs) {
             see(&mut renaming, at, a, b);
         }
@@ -288,19 +296,19 @@ mod tests {
         wrong.into_iter().map(|wrong| (wrong.a.frame.unwrap().0, wrong.b.value.unwrap())).collect()
     }
 
-    fn see(renaming: &mut IdentityMap, at: u64, a: &str, b: &str) {
+    fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {
         renaming.record_pair(name(a), name(b), || FirstIdentityPairing {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
             path: Rc::new(FieldPath::new(
                 "object",
                 "nfs.fhandle",
-                CompareClass::Identity(IdentityType::Filehandle),
+                CompareClass::Identity(MappedIdentifierType::Filehandle),
             )),
-            identity: IdentityType::Filehandle,
-            places: [DifferenceLocation { index: at, ..DifferenceLocation::default() }; 2],
+            identity: MappedIdentifierType::Filehandle,
+            places: [TransactionCaptureLocation { index: at, ..TransactionCaptureLocation::default() }; 2],
             frames: [Some(FrameNumber(at)), Some(FrameNumber(at + 100))],
-            values: [a, b].map(|text| ComparedValue::Text(text.as_bytes().into())),
+            values: [a, b].map(|text| ComparableValue::Text(text.as_bytes().into())),
         });
     }
 
@@ -334,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_pair_has_one_number_on_both_sides() {
-        let mut renaming = IdentityMap::default();
+        let mut renaming = CrossCaptureIdentityMap::default();
         see(&mut renaming, 1, "a", "x");
         assert_eq!(renaming.number(0, name("a")), renaming.number(1, name("x")));
         assert_eq!((renaming.number(1, name("y")), renaming.number(0, name("x"))), (0, 0));
@@ -342,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_is_bounded() {
-        let mut renaming = IdentityMap::default();
+        let mut renaming = CrossCaptureIdentityMap::default();
         (0..3).for_each(|_| see(&mut renaming, 1, "a", "x"));
         for at in 0..3 * MAX_DISPUTES as u64 {
             see(&mut renaming, at, "a", &format!("y{at}"));
@@ -354,23 +362,43 @@ mod tests {
     #[test]
     fn what_is_the_same_everywhere_has_no_name_of_its_own() {
         assert_eq!(
-            IdentityHash::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0; 12].into()), None),
+            IdentityValueHash::from_value(
+                MappedIdentifierType::Stateid,
+                &ComparableValue::Bytes([0; 12].into()),
+                None
+            ),
             None
         );
         assert_eq!(
-            IdentityHash::from_value(IdentityType::Stateid, &ComparedValue::Bytes([0xff; 12].into()), None),
+            IdentityValueHash::from_value(
+                MappedIdentifierType::Stateid,
+                &ComparableValue::Bytes([0xff; 12].into()),
+                None
+            ),
             None
         );
-        assert_eq!(IdentityHash::from_value(IdentityType::Cookie, &ComparedValue::Number(0), None), None);
+        assert_eq!(
+            IdentityValueHash::from_value(MappedIdentifierType::Cookie, &ComparableValue::Number(0), None),
+            None
+        );
         assert!(
-            IdentityHash::from_value(IdentityType::MinorVersion, &ComparedValue::Number(0), None).is_some()
+            IdentityValueHash::from_value(
+                MappedIdentifierType::MinorVersion,
+                &ComparableValue::Number(0),
+                None
+            )
+            .is_some()
         );
     }
 
     #[test]
     fn a_cookie_is_a_place_in_one_directory() {
         let cookie = |directory| {
-            IdentityHash::from_value(IdentityType::Cookie, &ComparedValue::Number(7), Some(name(directory)))
+            IdentityValueHash::from_value(
+                MappedIdentifierType::Cookie,
+                &ComparableValue::Number(7),
+                Some(name(directory)),
+            )
         };
         assert_ne!(cookie("a"), cookie("b"));
     }

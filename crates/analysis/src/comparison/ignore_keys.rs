@@ -5,12 +5,14 @@ use nfsrdma_dissectors::field::field_name;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use nfsrdma_dissectors::field::registry::DecodeLayer;
+use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
 use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
 use super::compare_class::pattern_covers;
 use super::difference::DifferenceKind;
-use crate::filter::catalog::{FieldOrigin, FilterFieldCatalog, FilterFieldCatalogEntry, FilterType, nearest};
+use crate::filter::catalog::{
+    FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType, nearest,
+};
 use crate::filter::proposal;
 
 /// Number of procedure numbers to try; no program has more.
@@ -21,9 +23,9 @@ const OPERATIONS: [&str; 2] = [field_name::NFS_OPCODE, field_name::NFS_CB_OPERAT
 /// Returns `true` if records have the field: RPC-over-RDMA (with `--strict`), RPC and procedures.
 fn is_compared(entry: &FilterFieldCatalogEntry) -> bool {
     let is_heard = match &entry.origin {
-        FieldOrigin::Structure(layers) => layers
-            .iter()
-            .any(|layer| matches!(layer, DecodeLayer::RpcRdma | DecodeLayer::Rpc | DecodeLayer::Procedure)),
+        FilterFieldSource::Structure(layers) => layers.iter().any(|layer| {
+            matches!(layer, FieldDecodeLayer::RpcRdma | FieldDecodeLayer::Rpc | FieldDecodeLayer::Procedure)
+        }),
         _ => false,
     };
     is_heard && !matches!(entry.kind, FilterType::Structure | FilterType::Protocol)

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::pairing_queue::{ComparisonPairingQueue, NumberedComparisonKey, UnpairedTransaction};
+use super::pairing_queue::{ComparisonPairingQueue, FilehandleNumberedKey, UnpairedTransaction};
 use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
 
 /// Number of late records of a side from which they are paired.
@@ -15,9 +15,9 @@ const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;
 const MAX_CANDIDATES: usize = 64;
 
 /// A record that can be the partner of a late one.
-struct LateRecordCandidate<'q> {
+struct LateRecordPartnerCandidate<'q> {
     waiting: &'q UnpairedTransaction,
-    key: NumberedComparisonKey<'q>,
+    key: FilehandleNumberedKey<'q>,
     is_late: bool,
     is_taken: bool,
 }
@@ -93,7 +93,7 @@ impl Comparison {
             let mut candidates = Vec::with_capacity(row.late.len() + row.unpaired.len());
             for (is_late, waiting) in all {
                 let key = waiting.key.with_numbers(side, is_other_minor, &mut self.identities);
-                candidates.push(LateRecordCandidate { waiting, key, is_late, is_taken: false });
+                candidates.push(LateRecordPartnerCandidate { waiting, key, is_late, is_taken: false });
             }
             candidates
         };

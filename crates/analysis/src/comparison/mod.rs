@@ -50,7 +50,7 @@ pub use pairing_queue::ClientDirectionKey;
 use pairing_queue::{ComparisonPairingQueue, FilehandleOrigins, MAX_UNPAIRED, UnpairedTransaction};
 use record_comparison::{ComparisonCoverageCounts, RecordComparer, difference_side};
 
-use identity_map::IdentityMap;
+use identity_map::CrossCaptureIdentityMap;
 use options::ComparisonOptions;
 use record::ComparisonRecord;
 
@@ -118,7 +118,7 @@ type DifferenceReceiver<'r> = dyn FnMut(&mut Comparison) + 'r;
 #[derive(Debug)]
 pub struct Comparison {
     options: ComparisonOptions,
-    identities: IdentityMap,
+    identities: CrossCaptureIdentityMap,
     /// Origins of the filehandles of each side.
     origins: [FilehandleOrigins; 2],
     queues: Vec<ComparisonPairingQueue>,
@@ -153,7 +153,7 @@ impl Comparison {
         let memory = ComparisonMemoryShares::new(memory_bytes);
         Self {
             options: selection,
-            identities: IdentityMap::for_memory(memory.identity_bytes),
+            identities: CrossCaptureIdentityMap::for_memory(memory.identity_bytes),
             origins: [(); 2].map(|()| FilehandleOrigins::new(memory.filehandles)),
             queues: Vec::new(),
             clients: Default::default(),

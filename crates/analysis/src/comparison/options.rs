@@ -3,7 +3,7 @@
 use super::compare_class::{CompareClass, class_of_field, pattern_covers};
 use super::difference::{Difference, DifferenceKind};
 use super::ignore_keys;
-use super::record::ComparedValue;
+use super::record::ComparableValue;
 use crate::filter::catalog::nearest;
 use crate::filter::proposal;
 
@@ -74,14 +74,14 @@ const LENGTHS: [DifferenceKind; 3] =
 
 /// Maximum distance of numbers of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tolerance {
+pub struct NumericTolerance {
     /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
     pub fields: String,
     /// The maximum distance.
     pub max_difference: ToleranceBound,
 }
 
-impl Tolerance {
+impl NumericTolerance {
     /// Creates a tolerance for existing fields, for a length, or for one of these counts of a capture.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ pub struct ComparisonOptions {
     /// The only differences that count, unless empty.
     pub only: Vec<IgnoreKey>,
     /// Allowed distances of numbers.
-    pub tolerances: Vec<Tolerance>,
+    pub tolerances: Vec<NumericTolerance>,
     /// `true` if everything must be equal: names, times, order.
     pub strict: bool,
     /// `true` if both sides are one capture, decoded twice: no order or progress of operations may differ.
@@ -183,9 +183,9 @@ impl ComparisonOptions {
     }
 
     /// Returns `true` if two values of a field are within its tolerance.
-    pub(super) fn tolerates(&self, field: &str, a: &ComparedValue, b: &ComparedValue) -> bool {
-        let number = |datum: &ComparedValue| match datum {
-            ComparedValue::Number(number) => Some(*number),
+    pub(super) fn tolerates(&self, field: &str, a: &ComparableValue, b: &ComparableValue) -> bool {
+        let number = |datum: &ComparableValue| match datum {
+            ComparableValue::Number(number) => Some(*number),
             _ => None,
         };
         self.tolerances.iter().any(|tolerance| {
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_tolerance_is_for_a_field_a_length_or_a_count() {
         let new = |fields: &str| {
-            Tolerance::new(fields, ToleranceBound::Absolute(1), &["frames", "undecoded.malformed"])
+            NumericTolerance::new(fields, ToleranceBound::Absolute(1), &["frames", "undecoded.malformed"])
         };
         for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
             assert!(new(known).is_ok(), "{known}");

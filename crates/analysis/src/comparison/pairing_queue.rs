@@ -6,10 +6,10 @@ use std::rc::Rc;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::DifferenceKind;
-use super::compare_class::{CompareClass, IdentityType};
-use super::difference::DifferenceLocation;
-use super::identity_map::{IdentityHash, IdentityMap};
-use super::record::{ComparedMessage, ComparedValue, ComparisonRecord, allocated, hash};
+use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::difference::TransactionCaptureLocation;
+use super::identity_map::{CrossCaptureIdentityMap, IdentityValueHash};
+use super::record::{ComparableMessage, ComparableValue, ComparisonRecord, allocated, hash};
 use super::recorder::{CallHashScope, arguments};
 use crate::second_chance_map::SecondChanceMap;
 
@@ -70,7 +70,7 @@ pub(super) struct ComparisonPairingQueueSide {
     pub(super) late: Vec<UnpairedTransaction>,
     pub(super) records: u64,
     /// Location and title of the first record.
-    pub(super) first: Option<(DifferenceLocation, Rc<str>)>,
+    pub(super) first: Option<(TransactionCaptureLocation, Rc<str>)>,
     /// Number of records dropped because the other side did not have the client for long.
     pub(super) dropped: u64,
     /// Minor version of NFSv4 of the last record.
@@ -203,16 +203,16 @@ pub(super) struct ComparisonPairingKey {
 /// A filehandle by its name and its origin: names differ between runs, and origins do not.
 #[derive(Clone, Copy, Debug)]
 struct Filehandle {
-    name: IdentityHash,
+    name: IdentityValueHash,
     origin: u64,
 }
 
 /// Memory of the origin of a filehandle in bytes.
-pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityHash, u64>::ENTRY_BYTES;
+pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityValueHash, u64>::ENTRY_BYTES;
 
 /// Origins of the filehandles of one side.
 #[derive(Debug)]
-pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityHash, u64>);
+pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityValueHash, u64>);
 
 impl FilehandleOrigins {
     /// Creates origins of at most `capacity` filehandles.
@@ -239,19 +239,21 @@ impl FilehandleOrigins {
     }
 
     /// Returns the filehandles of a message. A new one originates from this operation, its scope and the name before.
-    fn filehandles_of(&mut self, message: &ComparedMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
+    fn filehandles_of(&mut self, message: &ComparableMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
             match entry.path.class {
-                CompareClass::Identity(IdentityType::Filehandle) => {}
+                CompareClass::Identity(MappedIdentifierType::Filehandle) => {}
                 CompareClass::Equal(DifferenceKind::Name) => {
                     beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
                     continue;
                 }
                 _ => continue,
             }
-            let Some(name) = IdentityHash::from_value(IdentityType::Filehandle, &entry.datum, None) else {
+            let Some(name) =
+                IdentityValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+            else {
                 continue;
             };
             let origin = match self.0.get(name) {
@@ -277,9 +279,9 @@ fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     }
 }
 
-fn datum_hash(datum: &ComparedValue) -> u64 {
+fn datum_hash(datum: &ComparableValue) -> u64 {
     match datum {
-        ComparedValue::Text(bytes) | ComparedValue::Bytes(bytes) => hash(bytes) as u64,
+        ComparableValue::Text(bytes) | ComparableValue::Bytes(bytes) => hash(bytes) as u64,
         other => hash(other.to_string().as_bytes()) as u64,
     }
 }
@@ -309,23 +311,23 @@ impl ComparisonPairingKey {
         &self,
         side: usize,
         is_other_minor: bool,
-        renaming: &mut IdentityMap,
-    ) -> NumberedComparisonKey<'_> {
+        renaming: &mut CrossCaptureIdentityMap,
+    ) -> FilehandleNumberedKey<'_> {
         let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        NumberedComparisonKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+        FilehandleNumberedKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
 
 /// A key with the numbers that its filehandles share with the other side.
-pub(super) struct NumberedComparisonKey<'k> {
+pub(super) struct FilehandleNumberedKey<'k> {
     key: &'k ComparisonPairingKey,
     /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
 
-impl NumberedComparisonKey<'_> {
+impl FilehandleNumberedKey<'_> {
     fn filehandle_relation(&self, other: &Self) -> FilehandleEquality {
         if self.numbers.len() != other.numbers.len() {
             return FilehandleEquality::Other;

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::compare_class::{CompareClass, IdentityType};
-use super::difference::{DifferenceKind, DifferenceLocation};
-use super::identity_map::IdentityHash;
+use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::difference::{DifferenceKind, TransactionCaptureLocation};
+use super::identity_map::IdentityValueHash;
 
 use nfsrdma_dissectors::escape;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -60,7 +60,7 @@ impl FieldPath {
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ComparedValue {
+pub enum ComparableValue {
     /// A number.
     Number(u64),
     /// A signed number.
@@ -80,7 +80,7 @@ pub enum ComparedValue {
     /// Number of bytes that are not in the capture.
     Unknown(u64),
     /// An identity with the first 32 bits of its hash, in baselines: `filehandle:62d40c52`.
-    Name(IdentityType, u32),
+    Name(MappedIdentifierType, u32),
     /// Count and hash of the values of a field in a long list.
     Fold(u64, u64),
     /// The name of an enum value in a baseline that this program does not know.
@@ -98,7 +98,7 @@ impl PartialEq for MaskBitNames {
 }
 impl Eq for MaskBitNames {}
 
-impl ComparedValue {
+impl ComparableValue {
     /// Creates a value of bytes, hashed if they are long.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         match bytes.len() > MAX_VALUE_BYTES {
@@ -167,7 +167,7 @@ impl ComparedValue {
 }
 
 /// Writes the text for baselines, without spaces outside quotes.
-impl fmt::Display for ComparedValue {
+impl fmt::Display for ComparableValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => write!(f, "{number}"),
@@ -221,19 +221,19 @@ pub struct ComparedField {
     /// Path of the field.
     pub path: Rc<FieldPath>,
     /// Value of the field.
-    pub datum: ComparedValue,
+    pub datum: ComparableValue,
 }
 
 /// An operation of a COMPOUND, or the procedure of a Call; or the headers.
 #[derive(Clone, Debug, Default)]
-pub struct ComparedSection {
+pub struct ComparedMessageSection {
     /// The name of the operation; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
     pub entries: Vec<ComparedField>,
 }
 
-impl ComparedSection {
+impl ComparedMessageSection {
     /// Returns whether this is the operation, or the procedure of NFSv3 with the same name.
     pub fn is_operation(&self, operation: Operation) -> bool {
         operation.name() == Some(&*self.name)
@@ -254,7 +254,7 @@ pub enum MessageCompleteness {
 
 /// A conformance finding.
 #[derive(Clone, Debug)]
-pub struct ComparedFinding {
+pub struct ComparableFinding {
     /// Rule.
     pub rule: Rc<str>,
     /// `true` if the Requester broke the rule, so that the Call shows it; unknown in a baseline.
@@ -263,9 +263,9 @@ pub struct ComparedFinding {
 
 /// A Call or a Reply.
 #[derive(Clone, Debug, Default)]
-pub struct ComparedMessage {
+pub struct ComparableMessage {
     /// The headers, then the operations.
-    pub sections: Vec<ComparedSection>,
+    pub sections: Vec<ComparedMessageSection>,
     /// Extent of the decoding.
     pub completeness: MessageCompleteness,
     /// RDMA_MSG, RDMA_NOMSG ...; `None` without RPC-over-RDMA.
@@ -276,15 +276,15 @@ pub struct ComparedMessage {
     pub varying: u64,
 }
 
-impl ComparedMessage {
+impl ComparableMessage {
     /// Returns the memory in bytes besides the message itself.
     fn heap_bytes(&self) -> usize {
         let entry = |entry: &ComparedField| allocated::<u8>(entry.datum.heap_bytes());
-        let section = |section: &ComparedSection| {
+        let section = |section: &ComparedMessageSection| {
             allocated::<ComparedField>(section.entries.capacity())
                 + section.entries.iter().map(entry).sum::<usize>()
         };
-        allocated::<ComparedSection>(self.sections.capacity())
+        allocated::<ComparedMessageSection>(self.sections.capacity())
             + self.sections.iter().map(section).sum::<usize>()
     }
 }
@@ -338,7 +338,7 @@ pub struct ComparedChunk {
 #[derive(Clone, Debug, Default)]
 pub struct ComparisonRecord {
     /// Location in the capture.
-    pub location: DifferenceLocation,
+    pub location: TransactionCaptureLocation,
     /// Last frame of the Reply, or of the Call if there is no Reply: the end of its time in flight.
     pub end_frame: u64,
     /// Title: `NFS 4.2 READ`. It differs between minor versions.
@@ -362,16 +362,16 @@ pub struct ComparisonRecord {
     /// `true` for connection setup: a NULL, or a Call of PORTMAP.
     pub is_connection_setup: bool,
     /// The Call.
-    pub call: Option<ComparedMessage>,
+    pub call: Option<ComparableMessage>,
     /// The Reply.
-    pub reply: Option<ComparedMessage>,
+    pub reply: Option<ComparableMessage>,
     /// Chunks of the Transaction.
     pub chunks: Vec<ComparedChunk>,
     /// Missing parts of the messages (`call:46-195`).
     pub missing: Vec<String>,
     /// Conformance findings of severity error or warning, in the alphabetical order of their rules.
     /// Only in records of `check`.
-    pub findings: Vec<ComparedFinding>,
+    pub findings: Vec<ComparableFinding>,
     /// The status as one word.
     pub status: Rc<str>,
 }
@@ -388,13 +388,14 @@ impl ComparisonRecord {
     }
 
     /// Returns the filehandle whose directory the cookies belong to.
-    pub fn scope(&self) -> Option<IdentityHash> {
+    pub fn scope(&self) -> Option<IdentityValueHash> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let is_filehandle =
-            |entry: &&ComparedField| entry.path.class == CompareClass::Identity(IdentityType::Filehandle);
-        entries
-            .filter(is_filehandle)
-            .find_map(|entry| IdentityHash::from_value(IdentityType::Filehandle, &entry.datum, None))
+        let is_filehandle = |entry: &&ComparedField| {
+            entry.path.class == CompareClass::Identity(MappedIdentifierType::Filehandle)
+        };
+        entries.filter(is_filehandle).find_map(|entry| {
+            IdentityValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+        })
     }
 
     /// Returns up to four names, offsets and counts of the Call, and the status.
@@ -418,7 +419,7 @@ impl ComparisonRecord {
 
     /// Returns the memory of the record in bytes, with that of the allocator.
     pub fn memory_bytes(&self) -> usize {
-        let messages = self.call.iter().chain(&self.reply).map(ComparedMessage::heap_bytes);
+        let messages = self.call.iter().chain(&self.reply).map(ComparableMessage::heap_bytes);
         let segments = |chunk: &ComparedChunk| allocated::<ComparedSegment>(chunk.segments.capacity());
         size_of::<Self>()
             + messages.sum::<usize>()
@@ -426,7 +427,7 @@ impl ComparisonRecord {
             + self.chunks.iter().map(segments).sum::<usize>()
             + allocated::<String>(self.missing.capacity())
             + self.missing.iter().map(|code| allocated::<u8>(code.capacity())).sum::<usize>()
-            + allocated::<ComparedFinding>(self.findings.capacity())
+            + allocated::<ComparableFinding>(self.findings.capacity())
     }
 }
 

@@ -6,15 +6,15 @@ use std::rc::Rc;
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::compare_class::{CompareClass, IdentityType};
-use super::compare_policy::{ComparePolicy, FieldComparisonTreatment};
+use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
-use super::identity_map::{FirstIdentityPairing, IdentityHash, IdentityMap};
+use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing, IdentityValueHash};
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord,
-    MessageCompleteness,
+    AMBIGUOUS_FIELD, ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection,
+    ComparisonRecord, MessageCompleteness,
 };
 use super::same_capture_comparison::{compare_exactly, compare_findings};
 
@@ -63,7 +63,7 @@ pub struct RecordComparer<'c> {
     /// Options of the comparison.
     pub options: &'c ComparisonOptions,
     /// Identity map of both sides.
-    pub identities: &'c mut IdentityMap,
+    pub identities: &'c mut CrossCaptureIdentityMap,
     /// Counts of the comparison.
     pub compared: &'c mut ComparisonCoverageCounts,
 }
@@ -72,9 +72,9 @@ pub struct RecordComparer<'c> {
 pub(super) struct PairComparison<'r> {
     pub(super) a: &'r ComparisonRecord,
     pub(super) b: &'r ComparisonRecord,
-    pub(super) policy: ComparePolicy,
+    pub(super) policy: RecordComparisonPolicy,
     /// Filehandles of the directories that the cookies belong to.
-    scopes: [Option<IdentityHash>; 2],
+    scopes: [Option<IdentityValueHash>; 2],
     /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
@@ -89,8 +89,8 @@ struct OperationPosition {
 /// Two paired operations.
 struct OperationPair<'s> {
     spot: OperationPosition,
-    a: &'s ComparedSection,
-    b: &'s ComparedSection,
+    a: &'s ComparedMessageSection,
+    b: &'s ComparedMessageSection,
     /// `true` if both messages are complete.
     is_whole: bool,
     /// `true` if one is a READ and the other a READ_PLUS.
@@ -120,12 +120,12 @@ impl OperationPair<'_> {
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
     fn umask(&self, a: &ComparedField, b: &ComparedField) -> u64 {
-        let of = |section: &ComparedSection, entry: &ComparedField| {
+        let of = |section: &ComparedMessageSection, entry: &ComparedField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
             let is_umask =
                 |other: &&ComparedField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
             match section.entries.iter().find(is_umask)?.datum {
-                ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(!mask),
+                ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(!mask),
                 _ => None,
             }
         };
@@ -271,10 +271,10 @@ fn is_missing_or_extra(kind: DifferenceKind) -> bool {
 }
 
 impl RecordComparer<'_> {
-    /// Compares two records. [`IdentityMap::differences`] reports identities that map to different objects when all
+    /// Compares two records. [`CrossCaptureIdentityMap::differences`] reports identities that map to different objects when all
     /// pairs are known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
-        let terms = ComparePolicy::new(self.options, a, b);
+        let terms = RecordComparisonPolicy::new(self.options, a, b);
         let mut found =
             PairComparison { a, b, policy: terms, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
@@ -329,8 +329,8 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         is_call: bool,
-        a: &ComparedMessage,
-        b: &ComparedMessage,
+        a: &ComparableMessage,
+        b: &ComparableMessage,
     ) {
         let is_whole = a.completeness == MessageCompleteness::Complete
             && b.completeness == MessageCompleteness::Complete;
@@ -339,7 +339,7 @@ impl RecordComparer<'_> {
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
             // After a failure no operation follows.
             if is_whole && (is_call || !found.has_status_difference()) {
-                let part = |sections: &'_ [ComparedSection], from, to| {
+                let part = |sections: &'_ [ComparedMessageSection], from, to| {
                     sections.get(from..to).unwrap_or_default().to_vec()
                 };
                 report_unpaired_sections(
@@ -378,7 +378,7 @@ impl RecordComparer<'_> {
             != (b.completeness == MessageCompleteness::Undecoded)
             && !found.has_status_difference()
         {
-            let word = |message: &ComparedMessage| {
+            let word = |message: &ComparableMessage| {
                 if message.completeness == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
             };
             found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
@@ -458,7 +458,7 @@ impl RecordComparer<'_> {
         b: &[&ComparedField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
-        let alike = OperationPairRelation {
+        let alike = FieldPathEquivalence {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
@@ -582,7 +582,7 @@ impl RecordComparer<'_> {
             return found.add(kind, sections.spot, sections.path(a), b.path.field, values);
         }
         self.compared.fields += 1;
-        if let (DifferenceKind::Data, ComparedValue::Digest(length, _)) = (kind, &a.datum) {
+        if let (DifferenceKind::Data, ComparableValue::Digest(length, _)) = (kind, &a.datum) {
             self.compared.data_bytes += length;
         }
         let is_same = is_same || a.datum.is_same_in(&b.datum, bits);
@@ -597,15 +597,15 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &OperationPair<'_>,
-        identity: IdentityType,
+        identity: MappedIdentifierType,
         a: &ComparedField,
         b: &ComparedField,
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
         let names = (
-            IdentityHash::from_value(identity, &a.datum, scope_a),
-            IdentityHash::from_value(identity, &b.datum, scope_b),
+            IdentityValueHash::from_value(identity, &a.datum, scope_a),
+            IdentityValueHash::from_value(identity, &b.datum, scope_b),
         );
         let path = &a.path;
         match names {
@@ -621,7 +621,7 @@ impl RecordComparer<'_> {
             }),
             _ => {
                 let shown =
-                    |datum: &ComparedValue| Some(format!("{} {}", identity.name(), datum.display_text()));
+                    |datum: &ComparableValue| Some(format!("{} {}", identity.name(), datum.display_text()));
                 let values = [shown(&a.datum), shown(&b.datum)];
                 found.add(DifferenceKind::Identity, sections.spot, sections.path(a), path.field, values);
             }
@@ -631,13 +631,13 @@ impl RecordComparer<'_> {
 
 /// Relation of two operations, on which the paths of their fields depend.
 #[derive(Clone, Copy)]
-struct OperationPairRelation {
+struct FieldPathEquivalence {
     is_plus: bool,
     is_other_minor: bool,
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn has_same_path(a: &ComparedField, b: &ComparedField, alike: OperationPairRelation) -> bool {
+fn has_same_path(a: &ComparedField, b: &ComparedField, alike: FieldPathEquivalence) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
@@ -658,14 +658,14 @@ fn report_unpaired_sections(
     found: &mut PairComparison<'_>,
     is_call: bool,
     at: (usize, usize),
-    a: &[ComparedSection],
-    b: &[ComparedSection],
+    a: &[ComparedMessageSection],
+    b: &[ComparedMessageSection],
 ) {
     // NFSv4.0 has no sessions (RFC 8881 section 2.10).
-    let is_version = |section: &ComparedSection| {
+    let is_version = |section: &ComparedMessageSection| {
         section.is_operation(Operation::SEQUENCE) && found.policy.differs_in_minor_version
     };
-    let alone = |sections: &'_ [ComparedSection], at: usize| -> Vec<(usize, Rc<str>)> {
+    let alone = |sections: &'_ [ComparedMessageSection], at: usize| -> Vec<(usize, Rc<str>)> {
         let sections = (at..).zip(sections);
         sections
             .filter(|(_, section)| !is_version(section))
@@ -684,9 +684,13 @@ fn report_unpaired_sections(
 }
 
 /// Pairs the operations of two COMPOUNDs: the longest common subsequence of names.
-fn pair_sections(a: &[ComparedSection], b: &[ComparedSection], is_across: bool) -> Vec<(usize, usize)> {
-    let is_same = |a: &ComparedSection, b: &ComparedSection| {
-        let is_read = |section: &ComparedSection| {
+fn pair_sections(
+    a: &[ComparedMessageSection],
+    b: &[ComparedMessageSection],
+    is_across: bool,
+) -> Vec<(usize, usize)> {
+    let is_same = |a: &ComparedMessageSection, b: &ComparedMessageSection| {
+        let is_read = |section: &ComparedMessageSection| {
             section.is_operation(Operation::READ) || section.is_operation(Operation::READ_PLUS)
         };
         a.name == b.name || is_across && is_read(a) && is_read(b)

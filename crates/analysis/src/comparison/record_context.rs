@@ -1,9 +1,9 @@
 //! Extra knowledge about Transactions that come from a trace instead of a capture: hashes of file data that was not
 //! kept, and filehandles that replace PUTROOTFH.
 
-use super::compare_class::{CompareClass, IdentityType};
+use super::compare_class::{CompareClass, MappedIdentifierType};
 use super::difference::DifferenceKind;
-use super::record::{ComparedChunkKind, ComparedMessage, ComparedValue, ComparisonRecord};
+use super::record::{ComparableMessage, ComparableValue, ComparedChunkKind, ComparisonRecord};
 use super::recorder::{ComparisonRecorder, signature};
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -20,14 +20,14 @@ pub enum KnownFileData {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct ComparisonRecordContext {
+pub struct TraceRecordAmendments {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, KnownFileData)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl ComparisonRecordContext {
+impl TraceRecordAmendments {
     /// Applies the amendments to a record.
     pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
         let [of_call, of_reply] = &self.data;
@@ -56,7 +56,7 @@ impl ComparisonRecordContext {
                 {
                     section.name = name.clone();
                     let before = section.entries.len();
-                    let is_handle = |role| role == CompareClass::Identity(IdentityType::Filehandle);
+                    let is_handle = |role| role == CompareClass::Identity(MappedIdentifierType::Filehandle);
                     section.entries.retain(|entry| !is_handle(entry.path.class));
                     // The filehandle is a varying field; its length is the word before it.
                     if section.entries.len() < before {
@@ -89,7 +89,7 @@ fn name_of(operation: Operation) -> &'static str {
 }
 
 /// Replaces the values of missing file data.
-fn replace_data(message: &mut ComparedMessage, data: &[(u64, KnownFileData)]) {
+fn replace_data(message: &mut ComparableMessage, data: &[(u64, KnownFileData)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
         let is_plus = section.is_operation(Operation::READ_PLUS);
@@ -98,16 +98,16 @@ fn replace_data(message: &mut ComparedMessage, data: &[(u64, KnownFileData)]) {
             .iter_mut()
             .filter(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Data))
         {
-            let (ComparedValue::Digest(length, _) | ComparedValue::Unknown(length)) = entry.datum else {
+            let (ComparableValue::Digest(length, _) | ComparableValue::Unknown(length)) = entry.datum else {
                 continue;
             };
             if is_plus {
-                entry.datum = ComparedValue::Unknown(length);
+                entry.datum = ComparableValue::Unknown(length);
                 continue;
             }
             match data.find(|(of, _)| *of == length) {
-                Some((_, KnownFileData::Hash(hash))) => entry.datum = ComparedValue::Digest(length, *hash),
-                Some((_, KnownFileData::Unknown)) => entry.datum = ComparedValue::Unknown(length),
+                Some((_, KnownFileData::Hash(hash))) => entry.datum = ComparableValue::Digest(length, *hash),
+                Some((_, KnownFileData::Unknown)) => entry.datum = ComparableValue::Unknown(length),
                 Some((_, KnownFileData::Bytes)) | None => {}
             }
         }

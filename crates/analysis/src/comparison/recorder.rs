@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{self, Field, FieldValue, Observer, field_name};
+use nfsrdma_dissectors::field::{self, Field, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
@@ -18,10 +18,11 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::compare_class::{self, CompareClass, class_of_field};
-use super::difference::{DifferenceKind, DifferenceLocation};
+use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::record::{
-    ComparedChunk, ComparedChunkKind, ComparedField, ComparedMessage, ComparedSection, ComparedSegment,
-    ComparedValue, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames, MessageCompleteness, hash,
+    ComparableMessage, ComparableValue, ComparedChunk, ComparedChunkKind, ComparedField,
+    ComparedMessageSection, ComparedSegment, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
+    MessageCompleteness, hash,
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
@@ -125,7 +126,7 @@ impl ComparisonRecorder {
                 record(RpcMessageKind::Reply).and_then(last).or(record(RpcMessageKind::Call).and_then(last));
             let (title, class) = (title(&facts, true), title(&facts, false));
             ComparisonRecord {
-                location: DifferenceLocation {
+                location: TransactionCaptureLocation {
                     index: transaction.index,
                     call: record(RpcMessageKind::Call).and_then(first),
                     reply: record(RpcMessageKind::Reply).and_then(first),
@@ -160,7 +161,7 @@ impl ComparisonRecorder {
         procedure: Option<Procedure>,
         mut cursor: Cursor<'a>,
         places: Option<&mut Vec<LocatedField<'a>>>,
-    ) -> ComparedMessage {
+    ) -> ComparableMessage {
         let length = cursor.length() as u64;
         let mut listener = ComparableFieldObserver::new(self, false, cursor.rest());
         listener.places = places;
@@ -178,7 +179,7 @@ impl ComparisonRecorder {
             Err(_) => MessageCompleteness::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
-        ComparedMessage { sections, completeness: end, proc: None, length, varying }
+        ComparableMessage { sections, completeness: end, proc: None, length, varying }
     }
 
     fn message(
@@ -187,7 +188,7 @@ impl ComparisonRecorder {
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
         facts: &RpcSummary,
-    ) -> (Option<ComparedMessage>, Vec<(usize, u64)>) {
+    ) -> (Option<ComparableMessage>, Vec<(usize, u64)>) {
         let Some(sent) = transaction.message(which) else { return (None, Vec::new()) };
         let rpc = reading.rpc_bytes(which).map_or(&[][..], |(bytes, _)| bytes);
         let mut listener = ComparableFieldObserver::new(self, which == RpcMessageKind::Call, rpc);
@@ -208,7 +209,7 @@ impl ComparisonRecorder {
         // Positions count from the start of the RPC message.
         let base = if sent.is_nomsg() { 0 } else { sent.rpc_offset.unwrap_or(0) };
         spans.iter_mut().for_each(|(at, _)| *at = at.saturating_sub(base));
-        let message = ComparedMessage {
+        let message = ComparableMessage {
             sections,
             completeness: end,
             proc,
@@ -268,7 +269,7 @@ pub(super) enum CallHashScope {
 }
 
 /// Returns the hash of the arguments of a Call.
-pub(super) fn arguments(call: &ComparedMessage, asked: CallHashScope) -> u64 {
+pub(super) fn arguments(call: &ComparableMessage, asked: CallHashScope) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.class {
@@ -295,8 +296,8 @@ pub(super) fn arguments(call: &ComparedMessage, asked: CallHashScope) -> u64 {
 
 fn chunks(
     transaction: &Transaction,
-    call: Option<&ComparedMessage>,
-    reply: Option<&ComparedMessage>,
+    call: Option<&ComparableMessage>,
+    reply: Option<&ComparableMessage>,
     call_spans: &[(usize, u64)],
 ) -> Vec<ComparedChunk> {
     let of = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
@@ -311,7 +312,7 @@ fn chunks(
             .collect(),
         varying,
     };
-    let whole = |record: Option<&CapturedMessage>, message: Option<&ComparedMessage>| {
+    let whole = |record: Option<&CapturedMessage>, message: Option<&ComparableMessage>| {
         message.filter(|_| record.is_some_and(CapturedMessage::is_nomsg)).map_or(0, |message| message.varying)
     };
     let mut chunks = Vec::new();
@@ -347,7 +348,7 @@ struct ComparableFieldObserver<'r, 'a> {
     /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
     recorder: &'r mut ComparisonRecorder,
-    sections: Vec<ComparedSection>,
+    sections: Vec<ComparedMessageSection>,
     /// Parent paths of the current path.
     stack: Vec<u32>,
     above: u32,
@@ -365,7 +366,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         Self {
             is_call,
             places: None,
-            sections: vec![ComparedSection::default()],
+            sections: vec![ComparedMessageSection::default()],
             stack: Vec::new(),
             above: ROOT_PATHS[usize::from(!is_call)],
             spans: Vec::new(),
@@ -376,7 +377,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         }
     }
 
-    fn finish(mut self) -> (Vec<ComparedSection>, Vec<(usize, u64)>) {
+    fn finish(mut self) -> (Vec<ComparedMessageSection>, Vec<(usize, u64)>) {
         self.finish_read_plus();
         (self.sections, self.spans)
     }
@@ -386,7 +387,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         let Some(plus) = self.plus.take() else { return };
         let entry = ComparedField {
             path: Rc::clone(&self.recorder.data),
-            datum: ComparedValue::Digest(plus.length, plus.hasher.finish_128()),
+            datum: ComparableValue::Digest(plus.length, plus.hasher.finish_128()),
         };
         if let Some(section) = self.sections.last_mut() {
             section.entries.push(entry);
@@ -426,40 +427,40 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
         }
     }
 
-    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> ComparedValue {
+    fn datum(path: &FieldPath, field: &'static Field, value: FieldValue<'_>) -> ComparableValue {
         match value {
-            FieldValue::Unsigned(number) => ComparedValue::Number(number),
-            FieldValue::Enum(_, Some(name)) => ComparedValue::Named(name),
-            FieldValue::Enum(number, None) => ComparedValue::Number(number),
-            FieldValue::Signed(number) => ComparedValue::Signed(number),
-            FieldValue::Bool(yes) => ComparedValue::Bool(yes),
-            FieldValue::Flags(mask, names) => ComparedValue::Flags(mask, MaskBitNames(names)),
+            FieldValue::Unsigned(number) => ComparableValue::Number(number),
+            FieldValue::Enum(_, Some(name)) => ComparableValue::Named(name),
+            FieldValue::Enum(number, None) => ComparableValue::Number(number),
+            FieldValue::Signed(number) => ComparableValue::Signed(number),
+            FieldValue::Bool(yes) => ComparableValue::Bool(yes),
+            FieldValue::Flags(mask, names) => ComparableValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
                 let is_data = path.class == CompareClass::Equal(DifferenceKind::Data);
                 if is_data {
-                    ComparedValue::Digest(bytes.len() as u64, hash(bytes))
+                    ComparableValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
-                    ComparedValue::Text(bytes.into())
+                    ComparableValue::Text(bytes.into())
                 } else {
-                    ComparedValue::from_bytes(bytes)
+                    ComparableValue::from_bytes(bytes)
                 }
             }
-            FieldValue::Chunk(length, None) => ComparedValue::Unknown(length.into()),
-            FieldValue::Ipv4(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ipv6(address) => ComparedValue::Text(address.to_string().into_bytes().into()),
-            FieldValue::Ethernet(address) => ComparedValue::Bytes(address.into()),
+            FieldValue::Chunk(length, None) => ComparableValue::Unknown(length.into()),
+            FieldValue::Ipv4(address) => ComparableValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ipv6(address) => ComparableValue::Text(address.to_string().into_bytes().into()),
+            FieldValue::Ethernet(address) => ComparableValue::Bytes(address.into()),
         }
     }
 }
 
-impl<'a> Observer<'a> for ComparableFieldObserver<'_, 'a> {
+impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
         if is_outermost && !field.name.starts_with("rpc") {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
-            self.sections.push(ComparedSection { name, entries: Vec::new() });
+            self.sections.push(ComparedMessageSection { name, entries: Vec::new() });
         } else if !is_outermost {
             self.above = self.recorder.child(self.above, field, self.is_call);
         }
@@ -495,13 +496,13 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
     }
 
     /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
-    fn fill(&self, content: &[u8]) -> Option<ComparedValue> {
+    fn fill(&self, content: &[u8]) -> Option<ComparableValue> {
         let length = content.len().next_multiple_of(4) - content.len();
         let at = (content.as_ptr() as usize)
             .checked_sub(self.rpc.as_ptr() as usize)?
             .checked_add(content.len())?;
         let fill = self.rpc.get(at..at.checked_add(length)?)?;
-        fill.iter().any(|byte| *byte != 0).then(|| ComparedValue::Bytes(fill.into()))
+        fill.iter().any(|byte| *byte != 0).then(|| ComparableValue::Bytes(fill.into()))
     }
 
     fn visit_rpc(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
@@ -548,7 +549,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
             section.entries.push(ComparedField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
-            let datum = ComparedValue::Named("differs-from-rpc-xid");
+            let datum = ComparableValue::Named("differs-from-rpc-xid");
             section.entries.push(ComparedField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }

@@ -1,7 +1,7 @@
 //! Comparison of two decodings of one capture: details that no field shows, and conformance findings.
 
 use super::difference::DifferenceKind;
-use super::record::{ComparedFinding, ComparedMessage, MessageCompleteness};
+use super::record::{ComparableFinding, ComparableMessage, MessageCompleteness};
 use super::record_comparison::PairComparison;
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
@@ -16,7 +16,7 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
     for (is_call, messages) in [(true, [&a.call, &b.call]), (false, [&a.reply, &b.reply])] {
         let [Some(one), Some(other)] = messages else { continue };
         if one.completeness != other.completeness && !found.has_difference() {
-            let word = |message: &ComparedMessage| match message.completeness {
+            let word = |message: &ComparableMessage| match message.completeness {
                 MessageCompleteness::Complete => "whole",
                 MessageCompleteness::Truncated => "cut",
                 MessageCompleteness::Undecoded => "not decoded",
@@ -35,17 +35,20 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
 /// Compares the conformance findings. Each new finding, and each that vanished, is a difference.
 pub(super) fn compare_findings(found: &mut PairComparison<'_>) {
     let (a, b) = (found.a, found.b);
-    for ComparedFinding { rule, is_call } in without(&a.findings, &b.findings) {
+    for ComparableFinding { rule, is_call } in without(&a.findings, &b.findings) {
         found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), rule, "none");
     }
-    for ComparedFinding { rule, is_call } in without(&b.findings, &a.findings) {
+    for ComparableFinding { rule, is_call } in without(&b.findings, &a.findings) {
         found.add_length_difference(DifferenceKind::Finding, *is_call, String::new(), "none", rule);
     }
 }
 
 /// Returns the findings of rules that `others` lack. If a rule occurs more often than there, each further occurrence is
 /// returned.
-fn without<'r>(findings: &'r [ComparedFinding], others: &[ComparedFinding]) -> Vec<&'r ComparedFinding> {
+fn without<'r>(
+    findings: &'r [ComparableFinding],
+    others: &[ComparableFinding],
+) -> Vec<&'r ComparableFinding> {
     let mut others: Vec<&str> = others.iter().map(|finding| &*finding.rule).collect();
     let mut lacking = Vec::new();
     for finding in findings {
@@ -63,11 +66,11 @@ mod tests {
 
     #[test]
     fn a_rule_counts_as_often_as_it_occurs() {
-        let findings = |rules: &[&str]| -> Vec<ComparedFinding> {
-            rules.iter().map(|rule| ComparedFinding { rule: (*rule).into(), is_call: false }).collect()
+        let findings = |rules: &[&str]| -> Vec<ComparableFinding> {
+            rules.iter().map(|rule| ComparableFinding { rule: (*rule).into(), is_call: false }).collect()
         };
         let (once, twice) = (findings(&["a/b"]), findings(&["a/a", "a/b", "a/b"]));
-        let rules = |lacking: Vec<&ComparedFinding>| -> Vec<String> {
+        let rules = |lacking: Vec<&ComparableFinding>| -> Vec<String> {
             lacking.iter().map(|finding| finding.rule.to_string()).collect()
         };
         assert_eq!(rules(without(&twice, &once)), ["a/a", "a/b"]);

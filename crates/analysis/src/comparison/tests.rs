@@ -40,14 +40,18 @@ fn a_capture_does_not_differ_from_itself() {
 fn operation(about: u64, from: u64, until: u64) -> ComparisonRecord {
     let frame = |frame| Some(nfsrdma_dissectors::frame::FrameNumber(frame));
     ComparisonRecord {
-        location: difference::DifferenceLocation { index: from, call: frame(from), reply: frame(until) },
+        location: difference::TransactionCaptureLocation {
+            index: from,
+            call: frame(from),
+            reply: frame(until),
+        },
         end_frame: until,
         title: "NFS 4.2 READ".into(),
         class: "NFS 4 READ".into(),
         arguments: about,
         subject_hash: about,
-        call: Some(record::ComparedMessage::default()),
-        reply: Some(record::ComparedMessage::default()),
+        call: Some(record::ComparableMessage::default()),
+        reply: Some(record::ComparableMessage::default()),
         status: "NFS4_OK".into(),
         ..ComparisonRecord::default()
     }
@@ -182,7 +186,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
     without[70] = ComparisonRecord {
         title: "Reply without its Call".into(),
         call: None,
-        location: difference::DifferenceLocation { call: None, ..all[70].location },
+        location: difference::TransactionCaptureLocation { call: None, ..all[70].location },
         signature: 7,
         arguments: 0,
         ..all[70].clone()
@@ -312,7 +316,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
 fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
-    use compare_class::{CompareClass, IdentityType};
+    use compare_class::{CompareClass, MappedIdentifierType};
     let field = |path: &str, field, class, datum| record::ComparedField {
         path: Rc::new(record::FieldPath::new(path, field, class)),
         datum,
@@ -321,14 +325,14 @@ fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
         number.to_be_bytes().iter().copied().cycle().take(bytes).collect::<Vec<_>>().into_boxed_slice()
     };
     let filehandle = |number| {
-        let class = CompareClass::Identity(IdentityType::Filehandle);
-        field("object", "nfs.fhandle", class, record::ComparedValue::Bytes(value(number)))
+        let class = CompareClass::Identity(MappedIdentifierType::Filehandle);
+        field("object", "nfs.fhandle", class, record::ComparableValue::Bytes(value(number)))
     };
     let class = CompareClass::Equal(DifferenceKind::Name);
-    let name = field("name", "nfs.name", class, record::ComparedValue::Text(value(number)));
+    let name = field("name", "nfs.name", class, record::ComparableValue::Text(value(number)));
     let message = |entries| {
-        let section = record::ComparedSection { name: "LOOKUP".into(), entries };
-        record::ComparedMessage { sections: vec![section], ..record::ComparedMessage::default() }
+        let section = record::ComparedMessageSection { name: "LOOKUP".into(), entries };
+        record::ComparableMessage { sections: vec![section], ..record::ComparableMessage::default() }
     };
     ComparisonRecord {
         call: Some(message(vec![filehandle(number), name])),

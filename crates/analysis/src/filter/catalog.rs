@@ -6,21 +6,21 @@ use std::sync::LazyLock;
 
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
-use nfsrdma_dissectors::field::registry::{DecodeLayer, RegisteredField};
+use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 
-use super::generated_fields::{ALIASES, FieldAlias, FieldAliasPart, GeneratedField};
+use super::generated_fields::{ALIASES, AliasedValuePart, FieldAlias, GeneratedField};
 use super::mask_bits::{self, MaskBit};
-use super::procedures::{self, ProcedureField};
+use super::procedures::{self, RpcProcedureField};
 
 pub use super::types::FilterType;
 
 /// Origin of the values of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum FieldOrigin {
+pub enum FilterFieldSource {
     /// A structure, in one of these layers.
-    Structure(Vec<DecodeLayer>),
+    Structure(Vec<FieldDecodeLayer>),
     /// A protocol without a header of its own, present if one of its fields is.
-    Protocol(Vec<DecodeLayer>),
+    Protocol(Vec<FieldDecodeLayer>),
     /// A generated field of a frame or a Transaction.
     Generated(GeneratedField),
     /// An alias for other fields.
@@ -28,7 +28,7 @@ pub enum FieldOrigin {
     /// A bit of a mask.
     Bit(&'static MaskBit),
     /// The procedure of a Call, also available for the Reply.
-    Procedure(&'static ProcedureField),
+    Procedure(&'static RpcProcedureField),
 }
 
 /// A field, by its name.
@@ -45,7 +45,7 @@ pub struct FilterFieldCatalogEntry {
     /// Names of the values, or of the bits of a mask, in the specification.
     pub names: Vec<FlagName>,
     /// Origin of the values.
-    pub origin: FieldOrigin,
+    pub origin: FilterFieldSource,
 }
 
 /// All fields, in the order of names.
@@ -65,7 +65,7 @@ impl FilterFieldCatalog {
             entries.insert(protocol.name, protocol);
         }
         let (name, _, text, source) = COMBINED_PROTOCOL;
-        let origin = FieldOrigin::Protocol(vec![DecodeLayer::Iwarp]);
+        let origin = FilterFieldSource::Protocol(vec![FieldDecodeLayer::Iwarp]);
         entries.insert(name, plain(name, FilterType::Protocol, text, source, origin));
         for fact in [
             GeneratedField::FRAME,
@@ -77,38 +77,39 @@ impl FilterFieldCatalog {
         .concat()
         {
             let (name, kind, text, source) = fact.description();
-            entries.insert(name, plain(name, kind, text, source, FieldOrigin::Generated(fact)));
+            entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(fact)));
         }
         for alias in ALIASES {
             let of: Vec<&FilterFieldCatalogEntry> =
                 alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                FieldAliasPart::Whole | FieldAliasPart::Bits(..) => {
+                AliasedValuePart::Whole | AliasedValuePart::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
                 }
-                FieldAliasPart::Length | FieldAliasPart::Crc32 | FieldAliasPart::Crc16From(_) => {
+                AliasedValuePart::Length | AliasedValuePart::Crc32 | AliasedValuePart::Crc16From(_) => {
                     FilterType::Unsigned
                 }
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                FieldAliasPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                FieldAliasPart::Whole => true,
+                AliasedValuePart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                AliasedValuePart::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
-            let entry = plain(alias.name, kind, alias.about, alias.source, FieldOrigin::Alias(alias));
+            let entry = plain(alias.name, kind, alias.about, alias.source, FilterFieldSource::Alias(alias));
             entries.insert(alias.name, FilterFieldCatalogEntry { names, ..entry });
         }
         for bit in mask_bits::all_bits() {
-            let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FieldOrigin::Bit(bit));
+            let entry =
+                plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
         for of in procedures::all() {
             let source =
                 TITLES.iter().find(|(name, ..)| *name == of.protocol).map_or("", |(.., source)| source);
             let entry =
-                plain(&of.name, FilterType::Enumeration, &of.about, source, FieldOrigin::Procedure(of));
+                plain(&of.name, FilterType::Enumeration, &of.about, source, FilterFieldSource::Procedure(of));
             entries.insert(&of.name, FilterFieldCatalogEntry { names: of.names.clone(), ..entry });
         }
         Self { entries }
@@ -155,7 +156,7 @@ fn plain(
     kind: FilterType,
     text: &str,
     source: &str,
-    origin: FieldOrigin,
+    origin: FilterFieldSource,
 ) -> FilterFieldCatalogEntry {
     FilterFieldCatalogEntry {
         name,
@@ -193,7 +194,7 @@ fn protocols(entries: &BTreeMap<&'static str, FilterFieldCatalogEntry>) -> Vec<F
     let mut found: BTreeMap<&'static str, FilterFieldCatalogEntry> = BTreeMap::new();
     for entry in entries.values() {
         let Some((protocol, _)) = entry.name.split_once('.') else { continue };
-        let FieldOrigin::Structure(layers) = &entry.origin else { continue };
+        let FilterFieldSource::Structure(layers) = &entry.origin else { continue };
         if entries.contains_key(protocol) {
             continue;
         }
@@ -202,9 +203,9 @@ fn protocols(entries: &BTreeMap<&'static str, FilterFieldCatalogEntry>) -> Vec<F
             None => (protocol, entry.sources.first().map_or("", String::as_str)),
         };
         let of = found.entry(protocol).or_insert_with(|| {
-            plain(protocol, FilterType::Protocol, text, source, FieldOrigin::Protocol(Vec::new()))
+            plain(protocol, FilterType::Protocol, text, source, FilterFieldSource::Protocol(Vec::new()))
         });
-        if let FieldOrigin::Protocol(known) = &mut of.origin {
+        if let FilterFieldSource::Protocol(known) = &mut of.origin {
             known.extend(layers);
         }
     }
@@ -220,7 +221,7 @@ fn described(name: &'static str, places: &[RegisteredField]) -> Option<FilterFie
         text: first.doc().text,
         sources: Vec::new(),
         names: Vec::new(),
-        origin: FieldOrigin::Structure(places.iter().map(|place| place.layer).collect()),
+        origin: FilterFieldSource::Structure(places.iter().map(|place| place.layer).collect()),
     };
     for place in places {
         let source = place.doc().source;

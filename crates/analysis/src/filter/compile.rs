@@ -8,23 +8,23 @@ use std::borrow::Cow;
 
 use regex::bytes::RegexBuilder;
 
-use super::catalog::{FieldOrigin, FilterFieldCatalog, FilterFieldCatalogEntry, FilterType};
+use super::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType};
 use super::compiled_program::{ComparisonOperator, CompiledExpression, CompiledFilterNode, FilterFunction};
 use super::error::{FilterError, proposal};
 use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
     Quantifier,
 };
-use super::value::{FilterConstant, FilterFieldIndex};
+use super::value::{FilterConstant, ReferencedFieldIndex};
 use super::{literal, possible_generated_values};
 use constant::OperandContext;
 use operand_type::OperandType;
 
 /// A field that a filter uses.
 #[derive(Clone, Debug)]
-pub(super) struct FilterField {
+pub(super) struct ReferencedFilterField {
     pub(super) name: &'static str,
-    pub(super) origin: FieldOrigin,
+    pub(super) origin: FilterFieldSource,
     /// `true` if its value is used; otherwise its presence is enough.
     pub(super) has_value: bool,
     /// `true` for a search in a protocol: the value is header and payload, not the header alone.
@@ -36,7 +36,7 @@ pub(super) struct FilterCompiler<'c> {
     text: &'c str,
     catalog: &'c FilterFieldCatalog,
     /// The fields used so far.
-    pub(super) fields: Vec<FilterField>,
+    pub(super) fields: Vec<ReferencedFilterField>,
 }
 
 type FilterCompileResult<T, E = FilterError> = std::result::Result<T, E>;
@@ -259,7 +259,7 @@ impl<'c> FilterCompiler<'c> {
     /// Returns `true` if the values of a field are words, which have no order.
     fn has_unordered_values(&self, field: &FilterFieldCatalogEntry) -> bool {
         match &field.origin {
-            FieldOrigin::Generated(fact) => {
+            FilterFieldSource::Generated(fact) => {
                 possible_generated_values::possible_values(*fact, self.catalog).is_some()
             }
             _ => false,
@@ -323,8 +323,8 @@ impl<'c> FilterCompiler<'c> {
         }
     }
 
-    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> FilterFieldIndex {
-        self.slot_of(FilterField {
+    fn slot(&mut self, entry: &FilterFieldCatalogEntry, has_value: bool) -> ReferencedFieldIndex {
+        self.slot_of(ReferencedFilterField {
             name: entry.name,
             origin: entry.origin.clone(),
             has_value,
@@ -332,8 +332,9 @@ impl<'c> FilterCompiler<'c> {
         })
     }
 
-    fn slot_of(&mut self, named: FilterField) -> FilterFieldIndex {
-        let is_it = |field: &FilterField| (field.name, field.is_search) == (named.name, named.is_search);
+    fn slot_of(&mut self, named: ReferencedFilterField) -> ReferencedFieldIndex {
+        let is_it =
+            |field: &ReferencedFilterField| (field.name, field.is_search) == (named.name, named.is_search);
         if let Some(slot) = self.fields.iter().position(is_it) {
             if let Some(field) = self.fields.get_mut(slot) {
                 field.has_value |= named.has_value;
@@ -353,9 +354,9 @@ impl<'c> FilterCompiler<'c> {
         match self.field_of(operand) {
             Some(entry)
                 if entry.kind == FilterType::Protocol
-                    && !matches!(entry.origin, FieldOrigin::Generated(_)) =>
+                    && !matches!(entry.origin, FilterFieldSource::Generated(_)) =>
             {
-                let named = FilterField {
+                let named = ReferencedFilterField {
                     name: entry.name,
                     origin: entry.origin.clone(),
                     has_value: true,

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use regex::bytes::Regex;
 
 use super::syntax::{ArithmeticOperator, SliceRange, SliceRangeEnd};
-use super::value::{FilterConstant, FilterFieldIndex, FilterValue, FilterValues};
+use super::value::{FilterConstant, FilterValue, FilterValues, ReferencedFieldIndex};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) enum CompiledFilterNode {
     And(Vec<CompiledFilterNode>),
     Not(Box<CompiledFilterNode>),
     /// The field is present.
-    Exists(FilterFieldIndex),
+    Exists(ReferencedFieldIndex),
     /// One of the values is not 0.
     True(CompiledExpression),
     /// Any two values, or every two, have this relation.
@@ -58,7 +58,7 @@ pub(super) enum ComparisonOperator {
 /// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledExpression {
-    Field(FilterFieldIndex),
+    Field(ReferencedFieldIndex),
     Constant(FilterConstant),
     Slice(Box<CompiledExpression>, Vec<SliceRange>),
     Function(FilterFunction, Vec<CompiledExpression>),
@@ -108,15 +108,15 @@ impl CompiledFilterNode {
             Self::And(nodes) => nodes.iter().all(|node| node.is_true(values)),
             Self::Not(node) => !node.is_true(values),
             Self::Exists(slot) => values.has(*slot),
-            Self::True(of) => QuantifiedResult::of(false, |verdict| {
+            Self::True(of) => QuantifierEvaluation::of(false, |verdict| {
                 of.for_each_value(values, &mut |value| verdict.take(value.is_true()))
             }),
-            Self::Compare { left, is, right, every } => QuantifiedResult::of(*every, |verdict| {
+            Self::Compare { left, is, right, every } => QuantifierEvaluation::of(*every, |verdict| {
                 left.for_each_value(values, &mut |left| {
                     right.for_each_value(values, &mut |right| verdict.take(is.compare(&left, &right)))
                 })
             }),
-            Self::Matches { of, regex, every } => QuantifiedResult::of(*every, |verdict| {
+            Self::Matches { of, regex, every } => QuantifierEvaluation::of(*every, |verdict| {
                 of.for_each_value(values, &mut |value| match value {
                     FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => {
                         verdict.take(regex.is_match(bytes))
@@ -124,7 +124,7 @@ impl CompiledFilterNode {
                     _ => verdict.take(false),
                 })
             }),
-            Self::Within { of, set, every } => QuantifiedResult::of(*every, |verdict| {
+            Self::Within { of, set, every } => QuantifierEvaluation::of(*every, |verdict| {
                 of.for_each_value(values, &mut |value| verdict.take(is_within(&value, set, values)))
             }),
         }
@@ -152,12 +152,12 @@ fn is_within(
 }
 
 /// Result of several comparisons: one must be true, or there must be some and all must be true.
-struct QuantifiedResult {
+struct QuantifierEvaluation {
     every: bool,
     result: bool,
 }
 
-impl QuantifiedResult {
+impl QuantifierEvaluation {
     fn of(every: bool, ask: impl FnOnce(&mut Self) -> ControlFlow<()>) -> bool {
         let mut verdict = Self { every, result: false };
         // The result of the last comparison decides, whether it ended early or not.

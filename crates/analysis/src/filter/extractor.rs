@@ -5,12 +5,12 @@ mod listener;
 use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
 
-use super::catalog::{COMBINED_PROTOCOL, FieldOrigin, FilterFieldCatalog};
-use super::compile::FilterField;
+use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
+use super::compile::ReferencedFilterField;
 use super::field_description_cache::FieldDescriptionCache;
-use super::generated_fields::{FieldAliasPart, GeneratedField};
+use super::generated_fields::{AliasedValuePart, GeneratedField};
 use super::required_layers::RequiredLayers;
-use super::value::{FilterFieldIndex, FilterValue, FilterValues};
+use super::value::{FilterValue, FilterValues, ReferencedFieldIndex};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,46 +38,46 @@ struct FilterSlotTraits {
 /// An extractor of field values.
 #[derive(Clone, Debug)]
 pub(super) struct FieldExtractor {
-    fields: Vec<FilterField>,
+    fields: Vec<ReferencedFilterField>,
     pub(super) layers: RequiredLayers,
     pub(super) values: FilterValues,
     traits: Vec<FilterSlotTraits>,
     /// The slots of each field.
     slot_cache: FieldDescriptionCache<FilterSlotSetIndex>,
     /// Sets of slots, at most one for each field seen.
-    sets: Vec<Box<[FilterFieldIndex]>>,
+    sets: Vec<Box<[ReferencedFieldIndex]>>,
     /// `true` for structures with a used field, by the function that describes them.
     structures: FieldDescriptionCache<bool>,
     /// Start offsets of searched protocols.
-    searched_starts: Vec<(FilterFieldIndex, usize)>,
+    searched_starts: Vec<(ReferencedFieldIndex, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<FilterFieldIndex>,
+    names: Option<ReferencedFieldIndex>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
     /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
-    open_slots: Vec<FilterFieldIndex>,
+    open_slots: Vec<ReferencedFieldIndex>,
     /// Buffer that a listener borrows for the slots of one field.
-    slot_buffer: Vec<FilterFieldIndex>,
+    slot_buffer: Vec<ReferencedFieldIndex>,
 }
 
 impl FieldExtractor {
-    pub(super) fn new(fields: Vec<FilterField>) -> Self {
+    pub(super) fn new(fields: Vec<ReferencedFilterField>) -> Self {
         let mut wants = RequiredLayers::default();
         let mut traits = vec![FilterSlotTraits::default(); fields.len()];
         let mut names = None;
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
             match &field.origin {
-                FieldOrigin::Alias(alias) if alias.part != FieldAliasPart::Whole => of.is_part = true,
-                FieldOrigin::Bit(_) => of.is_part = true,
-                FieldOrigin::Protocol(_) => of.has_no_header = true,
-                FieldOrigin::Generated(GeneratedField::Protocols) => names = Some(slot),
-                FieldOrigin::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
+                FilterFieldSource::Alias(alias) if alias.part != AliasedValuePart::Whole => of.is_part = true,
+                FilterFieldSource::Bit(_) => of.is_part = true,
+                FilterFieldSource::Protocol(_) => of.has_no_header = true,
+                FilterFieldSource::Generated(GeneratedField::Protocols) => names = Some(slot),
+                FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
                     of.reads_following_bytes = true
                 }
-                FieldOrigin::Structure(_) if matches!(field.name, "ip" | "tcp") => {
+                FilterFieldSource::Structure(_) if matches!(field.name, "ip" | "tcp") => {
                     of.reads_following_bytes = true
                 }
                 _ => {}
@@ -129,19 +129,19 @@ impl FieldExtractor {
     }
 
     /// Returns the slot of a generated field that the filter uses.
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldIndex> {
-        self.fields.iter().position(|field| field.origin == FieldOrigin::Generated(fact))
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<ReferencedFieldIndex> {
+        self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
     }
 
     /// Returns `true` if the filter uses the procedure field of a program version.
     pub(super) fn has_procedures(&self) -> bool {
-        self.fields.iter().any(|field| matches!(field.origin, FieldOrigin::Procedure(_)))
+        self.fields.iter().any(|field| matches!(field.origin, FilterFieldSource::Procedure(_)))
     }
 
     /// Adds the procedure of a Call to the field of its program and version.
     pub(super) fn procedure(&mut self, program: Option<u64>, version: Option<u64>, procedure: u64) {
         for (slot, field) in self.fields.iter().enumerate() {
-            if let FieldOrigin::Procedure(of) = field.origin
+            if let FilterFieldSource::Procedure(of) = field.origin
                 && of.matches_program(program, version)
             {
                 self.values.push(slot, FilterValue::Number(procedure.into()));
@@ -151,8 +151,8 @@ impl FieldExtractor {
 
     /// Marks a protocol without a header as present, even without any of its fields.
     pub(super) fn protocol(&mut self, name: &str) {
-        let is_it = |field: &FilterField| {
-            field.name == name && !field.is_search && matches!(field.origin, FieldOrigin::Protocol(_))
+        let is_it = |field: &ReferencedFilterField| {
+            field.name == name && !field.is_search && matches!(field.origin, FilterFieldSource::Protocol(_))
         };
         if let Some(slot) = self.fields.iter().position(is_it)
             && !self.values.has(slot)
@@ -184,29 +184,29 @@ impl FieldExtractor {
 
     #[cold]
     fn find_slots(&mut self, field: &'static Field, address: usize) -> FilterSlotSetIndex {
-        let is_of = |named: &FilterField| match &named.origin {
-            FieldOrigin::Structure(_) => named.name == field.name || is_header_length(named, field),
-            FieldOrigin::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
+        let is_of = |named: &ReferencedFilterField| match &named.origin {
+            FilterFieldSource::Structure(_) => named.name == field.name || is_header_length(named, field),
+            FilterFieldSource::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
                 let (name, together, ..) = COMBINED_PROTOCOL;
                 protocol == named.name || named.name == name && together.contains(&protocol)
             }),
-            FieldOrigin::Alias(alias) => alias.of.contains(&field.name),
-            FieldOrigin::Bit(of) => of.of.contains(&field.name),
-            FieldOrigin::Generated(GeneratedField::Protocols) => {
+            FilterFieldSource::Alias(alias) => alias.of.contains(&field.name),
+            FilterFieldSource::Bit(of) => of.of.contains(&field.name),
+            FilterFieldSource::Generated(GeneratedField::Protocols) => {
                 let layer =
                     field.name.split('.').next().and_then(|name| FilterFieldCatalog::shared().get(name));
                 match layer.map(|layer| &layer.origin) {
-                    Some(FieldOrigin::Protocol(_)) => true,
+                    Some(FilterFieldSource::Protocol(_)) => true,
                     _ => !field.name.contains('.') && field.kind == FieldKind::Group,
                 }
             }
             // The payload follows the header, which ends after the checksum.
-            FieldOrigin::Generated(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
-            FieldOrigin::Generated(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
-            FieldOrigin::Generated(_) | FieldOrigin::Procedure(_) => false,
+            FilterFieldSource::Generated(GeneratedField::UdpPayload) => field.name == UDP_LENGTH,
+            FilterFieldSource::Generated(GeneratedField::Arp) => ETHER_TYPES.contains(&field.name),
+            FilterFieldSource::Generated(_) | FilterFieldSource::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[FilterFieldIndex]> = named.map(|(slot, _)| slot).collect();
+        let slots: Box<[ReferencedFieldIndex]> = named.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
@@ -219,7 +219,7 @@ impl FieldExtractor {
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: FilterFieldIndex) -> FilterSlotTraits {
+    fn traits(&self, slot: ReferencedFieldIndex) -> FilterSlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -244,7 +244,7 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_current_protocol(&self, slot: FilterFieldIndex) -> bool {
+    fn is_current_protocol(&self, slot: ReferencedFieldIndex) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }
@@ -275,7 +275,7 @@ const UDP_LENGTH: &str = field_name::UDP_LENGTH;
 const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
 
 /// Returns `true` if a field is the header length of a used protocol, which has options after the described fields.
-fn is_header_length(protocol: &FilterField, field: &Field) -> bool {
+fn is_header_length(protocol: &ReferencedFilterField, field: &Field) -> bool {
     !protocol.is_search
         && protocol.has_value
         && field.name.strip_suffix(".hdr_len").is_some_and(|name| name == protocol.name)

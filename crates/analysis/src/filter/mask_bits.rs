@@ -28,7 +28,7 @@ pub struct MaskBit {
 }
 
 /// Wireshark's names for the bits of masks.
-struct Mask {
+struct WiresharkMaskBitNames {
     of: &'static [&'static str],
     /// Prefix of the names.
     prefix: &'static str,
@@ -50,11 +50,26 @@ const ACCESS: &[(u64, &str)] = &[
     (0x100, "xattr_list"),
 ];
 
-const MASKS: &[Mask] = &[
-    Mask { of: &["nfs.access_check"], prefix: "nfs.access_", suffixes: ACCESS, is_request: true },
-    Mask { of: &["nfs.access_supported"], prefix: "nfs.access_supp_", suffixes: ACCESS, is_request: true },
-    Mask { of: &["nfs.access_rights"], prefix: "nfs.access_", suffixes: ACCESS, is_request: false },
-    Mask {
+const MASKS: &[WiresharkMaskBitNames] = &[
+    WiresharkMaskBitNames {
+        of: &["nfs.access_check"],
+        prefix: "nfs.access_",
+        suffixes: ACCESS,
+        is_request: true,
+    },
+    WiresharkMaskBitNames {
+        of: &["nfs.access_supported"],
+        prefix: "nfs.access_supp_",
+        suffixes: ACCESS,
+        is_request: true,
+    },
+    WiresharkMaskBitNames {
+        of: &["nfs.access_rights"],
+        prefix: "nfs.access_",
+        suffixes: ACCESS,
+        is_request: false,
+    },
+    WiresharkMaskBitNames {
         of: &["nfs.mode"],
         prefix: "nfs.mode.",
         suffixes: &[
@@ -73,7 +88,7 @@ const MASKS: &[Mask] = &[
         ],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.mode3"],
         prefix: "nfs.mode3.",
         suffixes: &[
@@ -92,19 +107,19 @@ const MASKS: &[Mask] = &[
         ],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.fsinfo.properties"],
         prefix: "nfs.fsinfo.properties.",
         suffixes: &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.fattr4.fs_charset_cap"],
         prefix: "nfs.fattr4.fs_charset_cap.",
         suffixes: &[(0x1, "nonutf8"), (0x2, "utf8")],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.aceflags4"],
         prefix: "nfs.aceflag4.",
         suffixes: &[
@@ -119,7 +134,7 @@ const MASKS: &[Mask] = &[
         ],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
         prefix: "nfs.exchange_id.flags.",
         suffixes: &[
@@ -134,19 +149,19 @@ const MASKS: &[Mask] = &[
         is_request: false,
     },
     // These bits are described individually.
-    Mask {
+    WiresharkMaskBitNames {
         of: &["tcp.flags"],
         prefix: "tcp.flags.",
         suffixes: &[(0x04, "reset"), (0x08, "push")],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.create_session_flags"],
         prefix: "nfs.create_session.flags.",
         suffixes: &[],
         is_request: false,
     },
-    Mask {
+    WiresharkMaskBitNames {
         of: &["nfs.share_access"],
         prefix: "nfs.want_",
         suffixes: &[
@@ -263,7 +278,7 @@ mod tests {
 
     #[test]
     fn every_mask_with_names_of_wireshark_is_described_and_has_these_bits() {
-        for Mask { of: fields, prefix: begins, suffixes: ends, .. } in MASKS {
+        for WiresharkMaskBitNames { of: fields, prefix: begins, suffixes: ends, .. } in MASKS {
             for field in *fields {
                 for (mask, end) in *ends {
                     let name = format!("{begins}{end}");

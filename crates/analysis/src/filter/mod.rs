@@ -35,8 +35,8 @@ pub use literal::quoted;
 pub use runner::{FilterRunner, SelectedFrameTally};
 pub use shown_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 
-use catalog::{FieldOrigin, FilterFieldCatalog};
-use compile::{FilterCompiler, FilterField};
+use catalog::{FilterFieldCatalog, FilterFieldSource};
+use compile::{FilterCompiler, ReferencedFilterField};
 use compiled_program::CompiledFilterNode;
 use generated_fields::GeneratedField;
 
@@ -44,7 +44,7 @@ use generated_fields::GeneratedField;
 #[derive(Clone, Debug)]
 pub struct Filter {
     program: CompiledFilterNode,
-    fields: Vec<FilterField>,
+    fields: Vec<ReferencedFilterField>,
 }
 
 impl Filter {
@@ -61,10 +61,10 @@ impl Filter {
 
     /// Returns `true` if the filter uses conformance findings.
     pub fn uses_findings(&self) -> bool {
-        let is_finding = |field: &FilterField| {
+        let is_finding = |field: &ReferencedFilterField| {
             matches!(
                 field.origin,
-                FieldOrigin::Generated(
+                FilterFieldSource::Generated(
                     GeneratedField::Finding | GeneratedField::FindingSeverity | GeneratedField::FindingSide
                 )
             )

@@ -1,8 +1,8 @@
 //! Layers to decode for the fields that a filter uses.
 
-use nfsrdma_dissectors::field::registry::DecodeLayer;
+use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
 
-use super::catalog::{FieldOrigin, FilterFieldCatalog};
+use super::catalog::{FilterFieldCatalog, FilterFieldSource};
 use super::generated_fields::GeneratedField;
 
 /// Layers to decode for the fields that a filter uses.
@@ -50,44 +50,50 @@ impl RequiredLayers {
     }
 
     /// Adds the layers for a field of this origin.
-    pub(super) fn add(&mut self, origin: &FieldOrigin) {
+    pub(super) fn add(&mut self, origin: &FilterFieldSource) {
         match origin {
-            FieldOrigin::Structure(layers) | FieldOrigin::Protocol(layers) => {
-                self.bare_protocols |= matches!(origin, FieldOrigin::Protocol(_));
+            FilterFieldSource::Structure(layers) | FilterFieldSource::Protocol(layers) => {
+                self.bare_protocols |= matches!(origin, FilterFieldSource::Protocol(_));
                 for layer in layers {
                     match layer {
-                        DecodeLayer::Frame => self.headers = true,
-                        DecodeLayer::Management => (self.headers, self.management) = (true, true),
-                        DecodeLayer::Iwarp => (self.headers, self.iwarp) = (true, true),
-                        DecodeLayer::PrivateData => {
+                        FieldDecodeLayer::Frame => self.headers = true,
+                        FieldDecodeLayer::Management => (self.headers, self.management) = (true, true),
+                        FieldDecodeLayer::Iwarp => (self.headers, self.iwarp) = (true, true),
+                        FieldDecodeLayer::PrivateData => {
                             (self.headers, self.management, self.iwarp) = (true, true, true);
                         }
-                        DecodeLayer::RpcRdma => self.rpcrdma = true,
-                        DecodeLayer::Rpc => self.rpc = true,
-                        DecodeLayer::Procedure => self.procedure = true,
+                        FieldDecodeLayer::RpcRdma => self.rpcrdma = true,
+                        FieldDecodeLayer::Rpc => self.rpc = true,
+                        FieldDecodeLayer::Procedure => self.procedure = true,
                     }
                 }
             }
-            FieldOrigin::Generated(GeneratedField::Protocols) => {
+            FilterFieldSource::Generated(GeneratedField::Protocols) => {
                 self.frame = true;
                 (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
                 (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
-            FieldOrigin::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => self.headers = true,
-            FieldOrigin::Generated(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => self.rpcrdma = true,
-            FieldOrigin::Generated(fact)
+            FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
+                self.headers = true
+            }
+            FilterFieldSource::Generated(fact) if GeneratedField::CHUNK_LISTS.contains(fact) => {
+                self.rpcrdma = true
+            }
+            FilterFieldSource::Generated(fact)
                 if GeneratedField::FRAME.contains(fact) || GeneratedField::PAYLOAD.contains(fact) =>
             {
                 self.frame = true
             }
-            FieldOrigin::Generated(fact) if GeneratedField::MESSAGE.contains(fact) => self.message = true,
-            FieldOrigin::Generated(fact) => {
+            FilterFieldSource::Generated(fact) if GeneratedField::MESSAGE.contains(fact) => {
+                self.message = true
+            }
+            FilterFieldSource::Generated(fact) => {
                 self.transaction = true;
                 self.outcome |= GeneratedField::OUTCOME.contains(fact);
             }
-            FieldOrigin::Procedure(_) => self.message = true,
-            FieldOrigin::Alias(alias) => self.add_all(alias.of),
-            FieldOrigin::Bit(bit) => self.add_all(&bit.of),
+            FilterFieldSource::Procedure(_) => self.message = true,
+            FilterFieldSource::Alias(alias) => self.add_all(alias.of),
+            FilterFieldSource::Bit(bit) => self.add_all(&bit.of),
         }
     }
 }

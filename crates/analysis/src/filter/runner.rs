@@ -7,15 +7,15 @@
 use std::collections::VecDeque;
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
-use nfsrdma_dissectors::net::{Datagram, DatagramPayload};
+use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -146,7 +146,11 @@ impl FilterRunner {
     }
 
     /// Passes the next frame to the flow; the last value is `true` if the filter selects it.
-    pub fn frame<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind, bool) {
+    pub fn frame<'a>(
+        &mut self,
+        frame: &Frame<'a>,
+        flow: &mut Flow,
+    ) -> (Datagram<'a>, FrameContentKind, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
             names.infer_from_frame(flow);
@@ -195,9 +199,9 @@ impl FilterRunner {
     pub fn add_frame(&mut self, frame: &Frame<'_>, flow: &mut Flow) {
         let (datagram, _) = self.headers(frame, flow);
         let names_protocols = self.extractor.names_protocols();
-        let mut is_part = matches!(datagram.payload, DatagramPayload::Tcp(_));
+        let mut is_part = matches!(datagram.payload, NetworkLayerPayload::Tcp(_));
         for meaning in flow.frame_kinds() {
-            is_part |= matches!(meaning, FrameKind::PartialMessage);
+            is_part |= matches!(meaning, FrameContentKind::PartialMessage);
             if names_protocols {
                 self.name_protocols(frame, &datagram, *meaning, flow);
             }
@@ -218,7 +222,7 @@ impl FilterRunner {
             } else if self.extractor.layers.needs_frame() {
                 self.dropped_frames += 1;
             }
-            if let FrameKind::Message { key, which } = meaning
+            if let FrameContentKind::Message { key, which } = meaning
                 && let Some(message) =
                     flow.transaction(*key).and_then(|transaction| transaction.message(*which))
             {
@@ -360,7 +364,7 @@ impl FilterRunner {
     }
 
     /// Passes a frame to the flow, and extracts the values of the frame itself.
-    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameKind) {
+    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameContentKind) {
         self.extractor.clear();
         let wants = self.extractor.layers;
         let (datagram, meaning) = if wants.headers {
@@ -369,10 +373,10 @@ impl FilterRunner {
             listener.finish_at(taken.0.payload.end_offset().unwrap_or(frame.bytes.len()));
             taken
         } else {
-            flow.process_frame_observed(frame, &mut NullObserver)
+            flow.process_frame_observed(frame, &mut NullFieldObserver)
         };
         if wants.management
-            && let DatagramPayload::Infiniband(packet) = &datagram.payload
+            && let NetworkLayerPayload::Infiniband(packet) = &datagram.payload
         {
             let mut listener = self.extractor.listen(frame.bytes, 0);
             if let Some(mad) = Mad::from_packet(packet, &mut listener)
@@ -383,7 +387,7 @@ impl FilterRunner {
             }
             listener.finish();
         }
-        if let DatagramPayload::Tcp(segment) = &datagram.payload
+        if let NetworkLayerPayload::Tcp(segment) = &datagram.payload
             && wants.iwarp
             && flow.is_iwarp()
         {
@@ -416,7 +420,7 @@ impl FilterRunner {
         to.add_generated(GeneratedField::CapturedLength, || {
             Some(FilterValue::Number(frame.bytes.len() as i128))
         });
-        if let DatagramPayload::Tcp(segment) = &datagram.payload {
+        if let NetworkLayerPayload::Tcp(segment) = &datagram.payload {
             let places = [
                 GeneratedField::TcpStream,
                 GeneratedField::TcpSequence,
@@ -462,7 +466,7 @@ impl FilterRunner {
         &mut self,
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
         flow: &Flow,
     ) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
@@ -477,7 +481,7 @@ impl FilterRunner {
         transaction.with_messages(|reading| {
             match completed.filter(|_| wants.needs_message()) {
                 // The Send of a Long Call had its RPC-over-RDMA header.
-                Some(which) if matches!(meaning, FrameKind::ChunkData { .. }) => {
+                Some(which) if matches!(meaning, FrameContentKind::ChunkData { .. }) => {
                     transaction_fields::rpc_message(&mut self.extractor, transaction, reading, which);
                 }
                 Some(which) => transaction_fields::message(&mut self.extractor, transaction, reading, which),
@@ -499,7 +503,7 @@ impl FilterRunner {
         &mut self,
         frame: &Frame<'_>,
         datagram: &Datagram<'_>,
-        meaning: FrameKind,
+        meaning: FrameContentKind,
         flow: &Flow,
     ) {
         let Some(transaction) = key_of(meaning).and_then(|key| flow.transaction(key)) else { return };
@@ -514,13 +518,13 @@ impl FilterRunner {
 }
 
 /// Returns the Transaction of a frame.
-fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
+fn key_of(meaning: FrameContentKind) -> Option<TransactionKey> {
     match meaning {
-        FrameKind::Message { key, .. }
-        | FrameKind::Retransmission { key, .. }
-        | FrameKind::Done { key }
-        | FrameKind::ChunkData { key, .. }
-        | FrameKind::ReadRequest { key, .. } => Some(key),
+        FrameContentKind::Message { key, .. }
+        | FrameContentKind::Retransmission { key, .. }
+        | FrameContentKind::Done { key }
+        | FrameContentKind::ChunkData { key, .. }
+        | FrameContentKind::ReadRequest { key, .. } => Some(key),
         _ => None,
     }
 }
@@ -529,15 +533,15 @@ fn key_of(meaning: FrameKind) -> Option<TransactionKey> {
 fn completed(
     frame: &Frame<'_>,
     datagram: &Datagram<'_>,
-    meaning: FrameKind,
+    meaning: FrameContentKind,
     transaction: &Transaction,
 ) -> Option<RpcMessageKind> {
     let which = match meaning {
         // This frame may fill the gap before a message without carrying any of its bytes.
-        FrameKind::Message { which, .. } => return transaction.message(which).map(|_| which),
-        FrameKind::Retransmission { which, .. } => match &datagram.payload {
+        FrameContentKind::Message { which, .. } => return transaction.message(which).map(|_| which),
+        FrameContentKind::Retransmission { which, .. } => match &datagram.payload {
             // The last packet of a message completes it.
-            DatagramPayload::Infiniband(packet)
+            NetworkLayerPayload::Infiniband(packet)
                 if !matches!(
                     packet.properties.position,
                     PacketPositionInMessage::Only | PacketPositionInMessage::Last
@@ -547,7 +551,9 @@ fn completed(
             }
             _ => which,
         },
-        FrameKind::ChunkData { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
+        FrameContentKind::ChunkData { kind: ChunkKind::Read, .. }
+            if completes_long_call(frame, transaction) =>
+        {
             return Some(RpcMessageKind::Call);
         }
         _ => return None,

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Filter;
 use super::catalog::{FilterFieldCatalog, FilterType};
-use super::compile::FilterField;
+use super::compile::ReferencedFilterField;
 use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
-use super::value::{FilterFieldIndex, FilterValue};
+use super::value::{FilterValue, ReferencedFieldIndex};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct ShownField {
     pub name: &'static str,
     /// Type of the field.
     pub kind: FilterType,
-    pub(super) slot: FilterFieldIndex,
+    pub(super) slot: ReferencedFieldIndex,
 }
 
 /// A value of a column.
@@ -98,7 +98,7 @@ impl Filter {
             };
             // A field with other fields in it is shown by its name.
             let has_value = !matches!(entry.kind, FilterType::Protocol | FilterType::Structure);
-            let is_it = |field: &FilterField| field.name == entry.name && !field.is_search;
+            let is_it = |field: &ReferencedFilterField| field.name == entry.name && !field.is_search;
             let slot = match self.fields.iter().position(is_it) {
                 Some(slot) => {
                     if let Some(field) = self.fields.get_mut(slot) {
@@ -107,7 +107,7 @@ impl Filter {
                     slot
                 }
                 None => {
-                    self.fields.push(FilterField {
+                    self.fields.push(ReferencedFilterField {
                         name: entry.name,
                         origin: entry.origin.clone(),
                         has_value,

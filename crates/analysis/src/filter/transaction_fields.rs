@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::field::{self, Field, Observer, field_name};
+use nfsrdma_dissectors::field::{self, Field, FieldObserver, field_name};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
@@ -202,7 +202,7 @@ impl FilterCallProcedure {
     }
 }
 
-impl<'a> Observer<'a> for FilterCallProcedure {
+impl<'a> FieldObserver<'a> for FilterCallProcedure {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

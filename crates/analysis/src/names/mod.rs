@@ -20,12 +20,12 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameKind, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey};
 use rustc_hash::FxHashSet;
 
 use crate::memory::MemoryBudget;
 
-use path_inference_tokens::PathInferenceTokens;
+use path_inference_tokens::MessageFilenameTokens;
 use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
@@ -102,8 +102,8 @@ impl ResolvedPaths {
 pub struct FileNames {
     display: FilehandleDisplay,
     store: FileNameStore,
-    call: PathInferenceTokens,
-    reply: PathInferenceTokens,
+    call: MessageFilenameTokens,
+    reply: MessageFilenameTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionKey>,
@@ -121,8 +121,8 @@ impl FileNames {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
-            call: PathInferenceTokens::default(),
-            reply: PathInferenceTokens::default(),
+            call: MessageFilenameTokens::default(),
+            reply: MessageFilenameTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }
@@ -158,8 +158,8 @@ impl FileNames {
         }
         for meaning in flow.frame_kinds() {
             let key = match *meaning {
-                FrameKind::Message { key, which: RpcMessageKind::Reply } => key,
-                FrameKind::Retransmission { key, which: RpcMessageKind::Reply }
+                FrameContentKind::Message { key, which: RpcMessageKind::Reply } => key,
+                FrameContentKind::Retransmission { key, which: RpcMessageKind::Reply }
                     if self.partial_replies.remove(&key) =>
                 {
                     key

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::decode::{MainOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
-use super::path_inference_tokens::{HandleOrNameSpan, OperationInferenceTokens, PathInferenceTokens};
+use super::path_inference_tokens::{HandleOrNameSpan, MessageFilenameTokens, OperationFilenameTokens};
 use super::store::{FileNameStore, FileNodeId, Host};
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
@@ -103,8 +103,8 @@ impl DirectoryEntryEffect {
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n PathInferenceTokens,
-    pub(super) reply: &'n PathInferenceTokens,
+    pub(super) call: &'n MessageFilenameTokens,
+    pub(super) reply: &'n MessageFilenameTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
@@ -283,7 +283,7 @@ impl TransactionPathInference<'_> {
             }
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
-            let operation = OperationInferenceTokens { number: result.number, words: &[] };
+            let operation = OperationFilenameTokens { number: result.number, words: &[] };
             let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
@@ -440,7 +440,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationInferenceTokens<'_>) {
+    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationFilenameTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = InferredCurrentFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -449,7 +449,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: OperationInferenceTokens<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: OperationFilenameTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -529,8 +529,8 @@ impl TransactionPathInference<'_> {
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
     number: v4::Operation,
-    operation: OperationInferenceTokens<'h>,
-    result: Option<OperationInferenceTokens<'h>>,
+    operation: OperationFilenameTokens<'h>,
+    result: Option<OperationFilenameTokens<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -547,6 +547,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(heard: &PathInferenceTokens) -> OperationInferenceTokens<'_> {
-    OperationInferenceTokens { number: 0, words: heard.words() }
+fn words(heard: &MessageFilenameTokens) -> OperationFilenameTokens<'_> {
+    OperationFilenameTokens { number: 0, words: heard.words() }
 }

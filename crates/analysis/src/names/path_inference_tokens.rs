@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, Observer, field_name};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
@@ -12,7 +12,7 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`PathInferenceTokens`].
+/// Byte range of a handle or a name in [`MessageFilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HandleOrNameSpan {
     start: u32,
@@ -34,14 +34,14 @@ pub(super) enum PathInferenceToken {
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct PathInferenceTokens {
+pub(super) struct MessageFilenameTokens {
     words: Vec<PathInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl PathInferenceTokens {
+impl MessageFilenameTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
@@ -79,7 +79,7 @@ impl PathInferenceTokens {
     }
 }
 
-impl<'a> Observer<'a> for PathInferenceTokens {
+impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
@@ -123,9 +123,9 @@ pub(super) struct OperationTokensIterator<'h> {
 }
 
 impl<'h> Iterator for OperationTokensIterator<'h> {
-    type Item = OperationInferenceTokens<'h>;
+    type Item = OperationFilenameTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationInferenceTokens<'h>> {
+    fn next(&mut self) -> Option<OperationFilenameTokens<'h>> {
         let is_first = |word: &PathInferenceToken| matches!(word, PathInferenceToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
@@ -133,18 +133,18 @@ impl<'h> Iterator for OperationTokensIterator<'h> {
         let (words, rest) = rest.split_at(end);
         self.words = rest;
         let PathInferenceToken::Operation(number) = *first else { return None };
-        Some(OperationInferenceTokens { number, words })
+        Some(OperationFilenameTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationInferenceTokens<'h> {
+pub(super) struct OperationFilenameTokens<'h> {
     pub(super) number: u32,
     pub(super) words: &'h [PathInferenceToken],
 }
 
-impl OperationInferenceTokens<'_> {
+impl OperationFilenameTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
             PathInferenceToken::Status(status) => Some(*status),
@@ -169,7 +169,7 @@ impl OperationInferenceTokens<'_> {
     /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(&self) -> impl Iterator<Item = (HandleOrNameSpan, HandleOrNameSpan)> {
         self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
-            let entry = OperationInferenceTokens { number: 0, words };
+            let entry = OperationFilenameTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

@@ -24,20 +24,20 @@ pub(super) struct FileNodeId {
 
 /// Directory entry of a file: its directory and its name there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct FileDirEntry {
+struct FileNameInDirectory {
     parent: FileNodeId,
     name: Box<[u8]>,
 }
 
 /// Known location of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum KnownFileLocation {
+enum FileNamespaceLocation {
     /// Unknown: only the filehandle was seen.
     #[default]
     Unknown,
     /// The root of paths: that of NFSv4, or a MOUNT of this path.
     Root(Box<[u8]>),
-    DirEntry(FileDirEntry),
+    DirEntry(FileNameInDirectory),
 }
 
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ struct FileNode {
     older: Option<u32>,
     /// Value of [`FileNameStore::references`] at its last use.
     referenced_at: u64,
-    origin: KnownFileLocation,
+    origin: FileNamespaceLocation,
     /// Additional name from LINK.
-    link_entry: Option<FileDirEntry>,
+    link_entry: Option<FileNameInDirectory>,
     /// Key of its server and filehandle.
     key: Option<Arc<[u8]>>,
     /// Key of a server without a filehandle, for its root.
@@ -62,11 +62,11 @@ struct FileNode {
 
 impl FileNode {
     fn memory_bytes(&self) -> usize {
-        let entry = |entry: &FileDirEntry| 2 * entry.name.len();
+        let entry = |entry: &FileNameInDirectory| 2 * entry.name.len();
         let origin = match &self.origin {
-            KnownFileLocation::Unknown => 0,
-            KnownFileLocation::Root(path) => path.len(),
-            KnownFileLocation::DirEntry(place) => entry(place),
+            FileNamespaceLocation::Unknown => 0,
+            FileNamespaceLocation::Root(path) => path.len(),
+            FileNamespaceLocation::DirEntry(place) => entry(place),
         };
         let layouts: usize = self.layout_keys.iter().map(|key| NODE_BYTES / 2 + key.len()).sum();
         NODE_BYTES
@@ -269,8 +269,8 @@ impl FileNameStore {
             }
             node.referenced_at = now;
             next = match node.origin {
-                KnownFileLocation::DirEntry(FileDirEntry { parent, .. }) => Some(parent),
-                KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
+                FileNamespaceLocation::DirEntry(FileNameInDirectory { parent, .. }) => Some(parent),
+                FileNamespaceLocation::Unknown | FileNamespaceLocation::Root(_) => None,
             };
             self.unlink(id.index);
             self.link_newest(id.index);
@@ -372,7 +372,7 @@ impl FileNameStore {
         let id = self.find_or_insert(server, &[]);
         if self.get(id).is_some_and(|node| node.root_key.is_none()) {
             self.change(id, |node| {
-                node.origin = KnownFileLocation::Root((*b"/").into());
+                node.origin = FileNamespaceLocation::Root((*b"/").into());
                 node.root_key = node.key.take();
             });
         }
@@ -383,7 +383,7 @@ impl FileNameStore {
     pub(super) fn mount(&mut self, server: Host, handle: &[u8], path: &[u8]) {
         let id = self.find_or_insert(server, handle);
         self.remove_entry(id);
-        self.change(id, |node| node.origin = KnownFileLocation::Root(path.into()));
+        self.change(id, |node| node.origin = FileNamespaceLocation::Root(path.into()));
     }
 
     /// Returns the file of this name in a directory.
@@ -407,17 +407,17 @@ impl FileNameStore {
         }
         self.reference(parent);
         let id = self.insert();
-        self.move_to(id, FileDirEntry { parent, name: name.into() });
+        self.move_to(id, FileNameInDirectory { parent, name: name.into() });
         id
     }
 
     /// Returns the directory of a file.
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            KnownFileLocation::DirEntry(entry) => {
+            FileNamespaceLocation::DirEntry(entry) => {
                 Some(entry.parent).filter(|parent| self.get(*parent).is_some())
             }
-            KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
+            FileNamespaceLocation::Unknown | FileNamespaceLocation::Root(_) => None,
         }
     }
 
@@ -434,10 +434,10 @@ impl FileNameStore {
         match (known, origin) {
             (Some(known), _) if known == id => id,
             // The handle of the root is the root; files below that handle stay there.
-            (_, KnownFileLocation::Root(path)) if !has_handle => match known {
+            (_, FileNamespaceLocation::Root(path)) if !has_handle => match known {
                 Some(known) => {
                     self.remove_entry(known);
-                    self.change(known, |node| node.origin = KnownFileLocation::Root(path));
+                    self.change(known, |node| node.origin = FileNamespaceLocation::Root(path));
                     known
                 }
                 None => {
@@ -445,15 +445,15 @@ impl FileNameStore {
                     id
                 }
             },
-            (Some(known), KnownFileLocation::DirEntry(entry)) => {
+            (Some(known), FileNamespaceLocation::DirEntry(entry)) => {
                 self.move_to(known, entry);
                 if !has_handle {
                     self.remove_node(id);
                 }
                 known
             }
-            (Some(known), KnownFileLocation::Root(_) | KnownFileLocation::Unknown) => known,
-            (None, KnownFileLocation::DirEntry(entry)) if has_handle => {
+            (Some(known), FileNamespaceLocation::Root(_) | FileNamespaceLocation::Unknown) => known,
+            (None, FileNamespaceLocation::DirEntry(entry)) if has_handle => {
                 // The name now refers to another file.
                 let new = self.find_or_insert(server, handle);
                 self.move_to(new, entry);
@@ -468,8 +468,8 @@ impl FileNameStore {
     }
 
     /// Moves a node to a directory entry, and replaces the node there.
-    fn move_to(&mut self, id: FileNodeId, entry: FileDirEntry) {
-        if matches!(self.get(id), Some(FileNode { origin: KnownFileLocation::Root(_), .. }))
+    fn move_to(&mut self, id: FileNodeId, entry: FileNameInDirectory) {
+        if matches!(self.get(id), Some(FileNode { origin: FileNamespaceLocation::Root(_), .. }))
             || entry.parent == id
         {
             return;
@@ -477,12 +477,12 @@ impl FileNameStore {
         self.remove_entry(id);
         name_key(entry.parent, &entry.name, &mut self.key);
         self.by_name.insert(self.key.as_slice().into(), id);
-        self.change(id, |node| node.origin = KnownFileLocation::DirEntry(entry));
+        self.change(id, |node| node.origin = FileNamespaceLocation::DirEntry(entry));
     }
 
     /// Removes the directory entry of a node, which keeps its name.
     fn remove_entry(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) =
+        let Some(FileNode { origin: FileNamespaceLocation::DirEntry(entry), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -496,15 +496,15 @@ impl FileNameStore {
     /// Renames a file, possibly to another directory.
     pub(super) fn rename(&mut self, from: FileNodeId, old: &[u8], to: FileNodeId, new: &[u8]) {
         if let Some(id) = self.find_child(from, old) {
-            self.move_to(id, FileDirEntry { parent: to, name: new.into() });
+            self.move_to(id, FileNameInDirectory { parent: to, name: new.into() });
         }
     }
 
     /// Adds a name to a file.
     pub(super) fn link(&mut self, id: FileNodeId, parent: FileNodeId, name: &[u8]) {
-        let entry = FileDirEntry { parent, name: name.into() };
+        let entry = FileNameInDirectory { parent, name: name.into() };
         match self.get(id).map(|node| &node.origin) {
-            Some(KnownFileLocation::Unknown) => self.move_to(id, entry),
+            Some(FileNamespaceLocation::Unknown) => self.move_to(id, entry),
             Some(_) => self.change(id, |node| node.link_entry = Some(entry)),
             None => {}
         }
@@ -537,12 +537,12 @@ impl FileNameStore {
         std::iter::from_fn(move || {
             let id = next.take()?;
             let step = match self.get(id).map(|node| &node.origin) {
-                Some(KnownFileLocation::DirEntry(entry)) => {
+                Some(FileNamespaceLocation::DirEntry(entry)) => {
                     next = Some(entry.parent);
                     PathComponent::Name(&entry.name)
                 }
-                Some(KnownFileLocation::Root(path)) => PathComponent::Root(path),
-                Some(KnownFileLocation::Unknown) | None => PathComponent::Unknown,
+                Some(FileNamespaceLocation::Root(path)) => PathComponent::Root(path),
+                Some(FileNamespaceLocation::Unknown) | None => PathComponent::Unknown,
             };
             Some((id, step))
         })
@@ -570,7 +570,7 @@ impl FileNameStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id) else {
+            let Some(FileNode { origin: FileNamespaceLocation::DirEntry(entry), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

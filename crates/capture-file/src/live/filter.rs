@@ -80,7 +80,7 @@ pub fn default_for(link: LinkType) -> Option<String> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameKind};
+    use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
     use crate::CaptureSource;
@@ -135,7 +135,7 @@ mod tests {
                 let meaning = flow.process_frame(&frame);
                 for tags in 0..=2 {
                     let passes = filter.filter(&tagged(frame.bytes, tags));
-                    let means = !matches!(meaning, FrameKind::Unrelated | FrameKind::Control);
+                    let means = !matches!(meaning, FrameContentKind::Unrelated | FrameContentKind::Control);
                     assert!(passes || !means, "{name}: frame {}, {tags} tags: {meaning:?}", frame.number);
                     passed += u32::from(passes);
                 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::LinkState;
+use crate::CaptureInterfaceState;
 
 /// Minimum time between two queries.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -20,7 +20,7 @@ const SYSFS_NET: &str = "/sys/class/net";
 pub struct LinkWatch {
     /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
-    state: LinkState,
+    state: CaptureInterfaceState,
     last_query: Instant,
 }
 
@@ -32,16 +32,16 @@ impl LinkWatch {
 
     fn for_directory(directory: &Path) -> Self {
         let directory = directory.is_dir().then(|| directory.to_owned());
-        Self { directory, state: LinkState::Up, last_query: Instant::now() }
+        Self { directory, state: CaptureInterfaceState::Up, last_query: Instant::now() }
     }
 
     /// Returns the last known state.
-    pub fn state(&self) -> LinkState {
+    pub fn state(&self) -> CaptureInterfaceState {
         self.state
     }
 
     /// Queries the state if it is due. Returns it if it has changed.
-    pub fn poll(&mut self) -> Option<LinkState> {
+    pub fn poll(&mut self) -> Option<CaptureInterfaceState> {
         let directory = self.directory.as_deref().filter(|_| self.last_query.elapsed() >= INTERVAL)?;
         self.last_query = Instant::now();
         let before = std::mem::replace(&mut self.state, query_state(directory));
@@ -49,15 +49,15 @@ impl LinkWatch {
     }
 }
 
-fn query_state(directory: &Path) -> LinkState {
+fn query_state(directory: &Path) -> CaptureInterfaceState {
     let read = |name| fs::read_to_string(directory.join(name)).ok();
-    let Some(flags) = read("flags") else { return LinkState::Gone };
+    let Some(flags) = read("flags") else { return CaptureInterfaceState::Gone };
     let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap_or(IFF_UP);
     // The carrier of an interface that is down cannot be read.
     match (flags & IFF_UP, read("carrier").as_deref().map(str::trim)) {
-        (0, _) => LinkState::Down,
-        (_, Some("0")) => LinkState::NoCarrier,
-        _ => LinkState::Up,
+        (0, _) => CaptureInterfaceState::Down,
+        (_, Some("0")) => CaptureInterfaceState::NoCarrier,
+        _ => CaptureInterfaceState::Up,
     }
 }
 
@@ -72,21 +72,21 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
         write("flags", "0x1003\n");
         write("carrier", "1\n");
-        assert_eq!(query_state(&directory), LinkState::Up);
+        assert_eq!(query_state(&directory), CaptureInterfaceState::Up);
         write("carrier", "0\n");
-        assert_eq!(query_state(&directory), LinkState::NoCarrier);
+        assert_eq!(query_state(&directory), CaptureInterfaceState::NoCarrier);
         write("flags", "0x1002\n");
-        assert_eq!(query_state(&directory), LinkState::Down);
+        assert_eq!(query_state(&directory), CaptureInterfaceState::Down);
         let mut watch = LinkWatch::for_directory(&directory);
-        assert_eq!((watch.state(), watch.poll()), (LinkState::Up, None));
+        assert_eq!((watch.state(), watch.poll()), (CaptureInterfaceState::Up, None));
         std::thread::sleep(INTERVAL);
-        assert_eq!((watch.poll(), watch.poll()), (Some(LinkState::Down), None));
+        assert_eq!((watch.poll(), watch.poll()), (Some(CaptureInterfaceState::Down), None));
         fs::remove_dir_all(&directory).unwrap();
         std::thread::sleep(INTERVAL);
-        assert_eq!(watch.poll(), Some(LinkState::Gone));
+        assert_eq!(watch.poll(), Some(CaptureInterfaceState::Gone));
         // Interfaces without a directory are assumed to be up.
         let mut any = LinkWatch::new("any");
         std::thread::sleep(INTERVAL);
-        assert_eq!((any.poll(), any.state()), (None, LinkState::Up));
+        assert_eq!((any.poll(), any.state()), (None, CaptureInterfaceState::Up));
     }
 }

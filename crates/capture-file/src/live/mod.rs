@@ -49,7 +49,7 @@ use super::pcapng::CaptureInterface;
 pub use libpcap_version::library_version;
 pub use link_watch::LinkWatch;
 pub use open::{CaptureOptions, OpenedLiveCapture, open};
-use packet_queue::{CapturedPacketBatch, CapturedPacketQueue, CapturedPacketQueueOutput};
+use packet_queue::{CapturedPacketBatch, CapturedPacketQueue, PacketQueuePollResult};
 
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
@@ -137,9 +137,9 @@ impl LiveReader {
             }
             self.next_packet = 0;
             match self.live.queue.next(std::mem::take(&mut self.block), patience) {
-                CapturedPacketQueueOutput::Block(block) => self.block = block,
-                CapturedPacketQueueOutput::TimedOut => return Ok(LiveReadOutcome::Nothing),
-                CapturedPacketQueueOutput::End(ending) => {
+                PacketQueuePollResult::Block(block) => self.block = block,
+                PacketQueuePollResult::TimedOut => return Ok(LiveReadOutcome::Nothing),
+                PacketQueuePollResult::End(ending) => {
                     self.has_ended = true;
                     return match ending {
                         None => Ok(LiveReadOutcome::End),

@@ -96,7 +96,7 @@ pub(super) struct CapturedPacketQueue {
 }
 
 /// Result of [`CapturedPacketQueue::next`].
-pub(super) enum CapturedPacketQueueOutput {
+pub(super) enum PacketQueuePollResult {
     Block(CapturedPacketBatch),
     /// Timed out.
     TimedOut,
@@ -187,11 +187,7 @@ impl CapturedPacketQueue {
     }
 
     /// Takes back a decoded block and returns the next one, waiting up to `patience` for it.
-    pub(super) fn next(
-        &self,
-        mut done: CapturedPacketBatch,
-        patience: Duration,
-    ) -> CapturedPacketQueueOutput {
+    pub(super) fn next(&self, mut done: CapturedPacketBatch, patience: Duration) -> PacketQueuePollResult {
         done.clear();
         let mut state = self.state();
         if done.bytes.capacity() > 0 {
@@ -200,15 +196,15 @@ impl CapturedPacketQueue {
         let mut until = None;
         loop {
             if let Some(block) = state.filled.pop_front() {
-                return CapturedPacketQueueOutput::Block(block);
+                return PacketQueuePollResult::Block(block);
             }
             if let Some(ending) = &state.ending {
-                return CapturedPacketQueueOutput::End(ending.clone());
+                return PacketQueuePollResult::End(ending.clone());
             }
             let now = Instant::now();
             let left = until.get_or_insert(now + patience).saturating_duration_since(now);
             if left.is_zero() {
-                return CapturedPacketQueueOutput::TimedOut;
+                return PacketQueuePollResult::TimedOut;
             }
             let waited = self.block_ready.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -268,12 +264,12 @@ mod tests {
     }
 
     /// Returns the times of all queued packets, and the output that follows.
-    fn drain(ring: &CapturedPacketQueue, most: usize) -> (Vec<i64>, CapturedPacketQueueOutput) {
+    fn drain(ring: &CapturedPacketQueue, most: usize) -> (Vec<i64>, PacketQueuePollResult) {
         let mut times = Vec::new();
         let mut block = CapturedPacketBatch::default();
         loop {
             match ring.next(block, Duration::ZERO) {
-                CapturedPacketQueueOutput::Block(next) if times.len() < most => {
+                PacketQueuePollResult::Block(next) if times.len() < most => {
                     for at in 0.. {
                         let Some((packet, bytes)) = next.get(at) else { break };
                         assert_eq!(bytes.len(), packet.length as usize);
@@ -295,12 +291,12 @@ mod tests {
         fill(&mut filler, 3..5, 100);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0, 1, 2, 3, 4]);
-        assert!(matches!(then, CapturedPacketQueueOutput::TimedOut));
+        assert!(matches!(then, PacketQueuePollResult::TimedOut));
         fill(&mut filler, 5..6, 100);
         ring.finish(None);
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [5]);
-        assert!(matches!(then, CapturedPacketQueueOutput::End(None)));
+        assert!(matches!(then, PacketQueuePollResult::End(None)));
     }
 
     #[test]
@@ -338,7 +334,7 @@ mod tests {
         ring.finish(Some("the interface went down".to_owned()));
         let (times, then) = drain(&ring, 99);
         assert_eq!(times, [0]);
-        assert!(matches!(then, CapturedPacketQueueOutput::End(Some(why)) if why.contains("down")));
+        assert!(matches!(then, PacketQueuePollResult::End(Some(why)) if why.contains("down")));
     }
 
     #[test]
@@ -350,7 +346,7 @@ mod tests {
                 fill(&mut CapturedPacketQueueWriter::new(&ring), 0..1, 60);
             });
             let given = ring.next(CapturedPacketBatch::default(), Duration::from_secs(60));
-            assert!(matches!(given, CapturedPacketQueueOutput::Block(_)));
+            assert!(matches!(given, PacketQueuePollResult::Block(_)));
         });
     }
 }

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -22,7 +22,7 @@ pub(crate) const RULES: &[Rule] = &[
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
@@ -52,7 +52,7 @@ pub(crate) const RULES: &[Rule] = &[
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
@@ -80,7 +80,11 @@ pub(crate) const RULES: &[Rule] = &[
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
         subjects: &[RuleSubject::Reverse, RuleSubject::Chunks],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        needs: &[
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::NoLoss,
+        ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(check_refusal),
     },

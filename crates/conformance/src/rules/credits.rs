@@ -5,7 +5,7 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
 use super::{reply_chunk, write_chunks};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
@@ -41,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
         subjects: &[RuleSubject::Version1],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let words = message.version1()?;
@@ -60,7 +60,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
@@ -80,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::NoLoss],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
@@ -126,7 +126,7 @@ pub(crate) const RULES: &[Rule] = &[
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[RuleSubject::Reply],
-        needs: &[JudgementEvidence::NoLoss],
+        needs: &[RequiredJudgementEvidence::NoLoss],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
@@ -159,7 +159,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[RuleSubject::Reply],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
@@ -187,7 +187,7 @@ pub(crate) const RULES: &[Rule] = &[
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[RuleSubject::Version1],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
@@ -41,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
         subjects: &[RuleSubject::Protected],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
@@ -58,7 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
         subjects: &[RuleSubject::Protected],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),

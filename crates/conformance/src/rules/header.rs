@@ -1,10 +1,10 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    RpcRdmaHeaderFault, TransportEvent, TransportEventKind, UnexpectedMessageReason,
+    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
@@ -16,7 +16,7 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::read_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
@@ -25,7 +25,7 @@ const IDLE_NS: u64 = 5_000_000_000;
 /// Returns the fault of a message that could not be decoded.
 fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
     match event.kind {
-        TransportEventKind::Undecoded { fault, .. } => fault,
+        CapturedTransportEventKind::Undecoded { fault, .. } => fault,
         _ => None,
     }
 }
@@ -36,7 +36,7 @@ fn message_verdict(
     wanted: UnexpectedMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {
-    let is_wanted = event.kind == TransportEventKind::UnexpectedMessage(wanted);
+    let is_wanted = event.kind == CapturedTransportEventKind::UnexpectedMessage(wanted);
     is_wanted.then(|| RuleVerdict::broken(text.to_owned()))
 }
 
@@ -97,7 +97,7 @@ fn xid_verdict(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let is_same = { cursor }.word().is_ok_and(|word| Xid(word) == outer);
     let inner = match is_same {
         true => outer,
-        false => RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?.xid,
+        false => RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?.xid,
     };
     let text = || format!("rdma_xid {outer}, RPC xid {inner}");
     Some(RuleVerdict::from_condition(inner == outer, text).at_field("rpcordma.xid"))
@@ -139,11 +139,14 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch { outer, inner }) => {
+            CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
+                outer,
+                inner,
+            }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
                 Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
             }
-            TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::LongReplyWithoutCall) => {
+            CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::LongReplyWithoutCall) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
                 let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
                 Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
@@ -161,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Version1],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::BothMessages],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::BothMessages],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
@@ -182,7 +185,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
@@ -292,7 +295,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::Event(|event| {
-            let TransportEventKind::Done { has_read_list } = event.kind else { return None };
+            let CapturedTransportEventKind::Done { has_read_list } = event.kind else { return None };
             match has_read_list {
                 Some(true) => None,
                 // The Reply may precede the capture.
@@ -313,7 +316,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
-            let TransportEventKind::Undecoded { length, .. } = event.kind else { return None };
+            let CapturedTransportEventKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
             is_short.then(|| RuleVerdict::broken(format!("{length}", length = Count(length, "byte"))))
         }),
@@ -328,7 +331,7 @@ pub(crate) const RULES: &[Rule] = &[
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[RuleSubject::Version1],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
@@ -353,7 +356,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[RuleSubject::Version1],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessageOrEvent(
             &[RuleSubject::UnusualHeader],
@@ -374,7 +377,7 @@ pub(crate) const RULES: &[Rule] = &[
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
         subjects: &[RuleSubject::RdmaError],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
@@ -394,7 +397,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
         subjects: &[RuleSubject::RdmaError],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
@@ -454,7 +457,7 @@ pub(crate) const RULES: &[Rule] = &[
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
-        needs: &[JudgementEvidence::BothMessages],
+        needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
@@ -481,7 +484,7 @@ pub(crate) const RULES: &[Rule] = &[
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::WholeMessage],
+        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::WholeMessage],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
@@ -519,7 +522,7 @@ pub(crate) const RULES: &[Rule] = &[
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
         subjects: &[RuleSubject::Version1],
-        needs: &[JudgementEvidence::WholeMessage],
+        needs: &[RequiredJudgementEvidence::WholeMessage],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::Undecodable], |message| {
             message.version1()?;
@@ -567,8 +570,10 @@ pub(crate) const RULES: &[Rule] = &[
                 })
             },
             |event| match event.kind {
-                TransportEventKind::EmptySend => Some(RuleVerdict::broken("Send without payload".to_owned())),
-                TransportEventKind::EmptyWrite => {
+                CapturedTransportEventKind::EmptySend => {
+                    Some(RuleVerdict::broken("Send without payload".to_owned()))
+                }
+                CapturedTransportEventKind::EmptyWrite => {
                     Some(RuleVerdict::broken("RDMA Write without payload".to_owned()))
                 }
                 _ => None,

@@ -1,20 +1,24 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
 use nfsrdma_dissectors::flow::PacketOrderFault;
-use nfsrdma_dissectors::flow::transport_event::{TransportEvent, TransportEventKind};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, TransportEvent};
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
-    let TransportEventKind::Nak(code) = event.kind else { return None };
+    let CapturedTransportEventKind::Nak(code) = event.kind else { return None };
     is_wanted(code).then(|| RuleVerdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
-fn event_verdict(event: &TransportEvent, wanted: TransportEventKind, text: &str) -> Option<RuleVerdict> {
+fn event_verdict(
+    event: &TransportEvent,
+    wanted: CapturedTransportEventKind,
+    text: &str,
+) -> Option<RuleVerdict> {
     (event.kind == wanted).then(|| RuleVerdict::broken(text.to_owned()))
 }
 
@@ -123,7 +127,9 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let TransportEventKind::ReceiverNotReady { wait_us } = event.kind else { return None };
+                let CapturedTransportEventKind::ReceiverNotReady { wait_us } = event.kind else {
+                    return None;
+                };
                 Some(RuleVerdict::broken(format!("RNR NAK, wait {wait_us} \u{b5}s")))
             },
             |checks| checks.acknowledgments,
@@ -142,7 +148,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::Retransmission, "retransmission"),
+            |event| event_verdict(event, CapturedTransportEventKind::Retransmission, "retransmission"),
             |checks| checks.packets + checks.segments,
         ),
     },
@@ -159,7 +165,11 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                event_verdict(event, TransportEventKind::RepeatedReadRequest, "repeated RDMA Read request")
+                event_verdict(
+                    event,
+                    CapturedTransportEventKind::RepeatedReadRequest,
+                    "repeated RDMA Read request",
+                )
             },
             |checks| checks.read_requests,
         ),
@@ -176,7 +186,13 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::SequenceGap, "packet behind a gap in the PSNs"),
+            |event| {
+                event_verdict(
+                    event,
+                    CapturedTransportEventKind::SequenceGap,
+                    "packet behind a gap in the PSNs",
+                )
+            },
             |checks| checks.packets,
         ),
     },
@@ -194,7 +210,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let TransportEventKind::PacketOrderTracker(fault) = event.kind else { return None };
+                let CapturedTransportEventKind::PacketOrderTracker(fault) = event.kind else { return None };
                 Some(RuleVerdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
@@ -223,7 +239,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let TransportEventKind::PacketOrderTracker(PacketOrderFault::WriteLength {
+                let CapturedTransportEventKind::PacketOrderTracker(PacketOrderFault::WriteLength {
                     announced,
                     length,
                 }) = event.kind
@@ -250,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::CongestionNotification, "CNP"),
+            |event| event_verdict(event, CapturedTransportEventKind::CongestionNotification, "CNP"),
             |checks| checks.packets,
         ),
     },
@@ -265,7 +281,13 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::CongestionExperienced, "Congestion Experienced"),
+            |event| {
+                event_verdict(
+                    event,
+                    CapturedTransportEventKind::CongestionExperienced,
+                    "Congestion Experienced",
+                )
+            },
             |checks| checks.packets + checks.segments,
         ),
     },
@@ -278,10 +300,10 @@ pub(crate) const RULES: &[Rule] = &[
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         subjects: &[],
-        needs: &[JudgementEvidence::CheckedIcrc],
+        needs: &[RequiredJudgementEvidence::CheckedIcrc],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::BadIcrc, "wrong ICRC"),
+            |event| event_verdict(event, CapturedTransportEventKind::BadIcrc, "wrong ICRC"),
             |checks| checks.icrcs,
         ),
     },
@@ -296,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
-            |event| event_verdict(event, TransportEventKind::ZeroWindow, "window of zero"),
+            |event| event_verdict(event, CapturedTransportEventKind::ZeroWindow, "window of zero"),
             |checks| checks.segments,
         ),
     },
@@ -314,7 +336,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                TransportEventKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
+                CapturedTransportEventKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),
                 _ => None,
             },
             |checks| checks.fpdus,

@@ -2,11 +2,11 @@
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
-    MemoryAccess, MemoryAccessFault, TransportEvent, TransportEventKind,
+    CapturedTransportEventKind, MemoryAccess, MemoryAccessFault, TransportEvent,
 };
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -16,7 +16,7 @@ fn access_verdict(
     wanted: MemoryAccessFault,
     is_read: Option<bool>,
 ) -> Option<RuleVerdict> {
-    let TransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
+    let CapturedTransportEventKind::InvalidAccess(access, fault) = event.kind else { return None };
     if fault != wanted || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
     }
@@ -29,8 +29,11 @@ fn access_verdict(
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[JudgementEvidence] =
-    &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss];
+const ACCESS: &[RequiredJudgementEvidence] = &[
+    RequiredJudgementEvidence::BothMessages,
+    RequiredJudgementEvidence::ChunkLists,
+    RequiredJudgementEvidence::NoLoss,
+];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -182,11 +185,17 @@ pub(crate) const RULES: &[Rule] = &[
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
         subjects: &[RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        needs: &[
+            RequiredJudgementEvidence::SetUp,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::NoLoss,
+        ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Absence(
             |event| {
-                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                let CapturedTransportEventKind::ReadsInFlight { count, limit } = event.kind else {
+                    return None;
+                };
                 Some(RuleVerdict::from_condition(count <= u32::from(limit), || {
                     format!("{count} RDMA Reads in flight, {limit} declared by the peer")
                 }))

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::rpc::Program;
 
 use crate::compound_operations::is_in_minor_version;
 use crate::count_with_noun::Count;
-use crate::read_write_operations::FileAccess;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::read_write_operations::SuccessfulReadWrite;
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -226,7 +226,7 @@ pub(crate) const RULES: &[Rule] = &[
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
         subjects: &[RuleSubject::Compound, RuleSubject::ReservedOperation],
-        needs: &[JudgementEvidence::BothMessages],
+        needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[RuleSubject::FileAccess],
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -267,7 +267,7 @@ pub(crate) const RULES: &[Rule] = &[
             reads.peek()?;
             let excess = reads.find(|read| read.done_bytes > read.asked_bytes);
             Some(RuleVerdict::from_condition(excess.is_none(), || {
-                let text = |read: &FileAccess| {
+                let text = |read: &SuccessfulReadWrite| {
                     format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes)
                 };
                 excess.map(text).unwrap_or_default()
@@ -281,7 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[RuleSubject::FileAccess],
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -291,7 +291,7 @@ pub(crate) const RULES: &[Rule] = &[
             let field = if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" };
             Some(match excess {
                 None => RuleVerdict::Kept,
-                Some(FileAccess { done_bytes, asked_bytes, .. }) => RuleVerdict::broken(format!(
+                Some(SuccessfulReadWrite { done_bytes, asked_bytes, .. }) => RuleVerdict::broken(format!(
                     "{done_bytes} written of {asked_bytes}",
                     done_bytes = Count(*done_bytes, "byte")
                 ))
@@ -307,15 +307,15 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[RuleSubject::FileAccess],
+        subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
-            let weak = writes.find(|FileAccess { stability: [asked, done], .. }| done < asked);
+            let weak = writes.find(|SuccessfulReadWrite { stability: [asked, done], .. }| done < asked);
             Some(RuleVerdict::from_condition(weak.is_none(), || {
-                let text = |FileAccess { stability: [asked, done], .. }: &FileAccess| {
+                let text = |SuccessfulReadWrite { stability: [asked, done], .. }: &SuccessfulReadWrite| {
                     format!("committed {done}, stable {asked}")
                 };
                 weak.map(text).unwrap_or_default()
@@ -386,7 +386,7 @@ pub(crate) const RULES: &[Rule] = &[
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
         subjects: &[RuleSubject::Compound],
-        needs: &[JudgementEvidence::Session],
+        needs: &[RequiredJudgementEvidence::Session],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;

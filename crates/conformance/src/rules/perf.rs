@@ -2,13 +2,13 @@
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transport_event::TransportEventKind;
+use nfsrdma_dissectors::flow::transport_event::CapturedTransportEventKind;
 use nfsrdma_dissectors::rpcrdma::RdmaProc;
 
 use super::write_chunks::threshold_bytes;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
@@ -105,7 +105,7 @@ pub(crate) const RULES: &[Rule] = &[
             Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
             allowed\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(chunk_for_small),
     },
@@ -118,7 +118,7 @@ pub(crate) const RULES: &[Rule] = &[
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
         subjects: &[RuleSubject::LongMessage],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(threshold_would_save),
     },
@@ -131,7 +131,7 @@ pub(crate) const RULES: &[Rule] = &[
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
@@ -158,7 +158,7 @@ pub(crate) const RULES: &[Rule] = &[
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
         subjects: &[RuleSubject::Call, RuleSubject::Chunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
@@ -194,7 +194,7 @@ pub(crate) const RULES: &[Rule] = &[
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[RuleSubject::Reply],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
@@ -218,7 +218,7 @@ pub(crate) const RULES: &[Rule] = &[
             Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
             \"grants 32 and 64 for requests of 32 and 64\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply],
-        needs: &[JudgementEvidence::BothMessages],
+        needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
@@ -248,11 +248,13 @@ pub(crate) const RULES: &[Rule] = &[
             fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
         subjects: &[RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Absence(
             |event| {
-                let TransportEventKind::ReadsInFlight { count, limit } = event.kind else { return None };
+                let CapturedTransportEventKind::ReadsInFlight { count, limit } = event.kind else {
+                    return None;
+                };
                 // rpcrdma/reads-in-flight judges more than the limit.
                 if count > u32::from(limit) {
                     return None;

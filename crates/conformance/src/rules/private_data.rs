@@ -3,10 +3,10 @@
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rdma::Handle;
-use nfsrdma_dissectors::rpcrdma::{PrivateDataFormat, SidePrivateData};
+use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -17,7 +17,7 @@ const PRIVATE_DATA_VERSION: u8 = 1;
 struct PrivateDataDeclaration {
     side: EndpointRole,
     data: SidePrivateData,
-    format: Option<PrivateDataFormat>,
+    format: Option<PrivateDataVersionFlags>,
     frame: Option<SetUpFrame>,
 }
 
@@ -44,7 +44,7 @@ fn declarations(transaction: &ConformanceTransaction<'_>) -> Option<[PrivateData
 fn format_verdict(
     transaction: &ConformanceTransaction<'_>,
     field: &'static str,
-    fault: impl Fn(PrivateDataFormat) -> Option<String>,
+    fault: impl Fn(PrivateDataVersionFlags) -> Option<String>,
 ) -> Option<RuleVerdict> {
     let sides = declarations(transaction)?;
     sides.iter().find(|declared| declared.format.is_some())?;
@@ -69,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
@@ -100,7 +100,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
@@ -121,7 +121,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::Invalidation], |message| {
             message.is_call().then_some(())?;
@@ -140,15 +140,15 @@ pub(crate) const RULES: &[Rule] = &[
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
         subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
                 "rpcordma.private_data.flags",
-                |PrivateDataFormat { version, flags }| {
-                    let is_set =
-                        version == PRIVATE_DATA_VERSION && flags & PrivateDataFormat::RESERVED_FLAGS != 0;
+                |PrivateDataVersionFlags { version, flags }| {
+                    let is_set = version == PRIVATE_DATA_VERSION
+                        && flags & PrivateDataVersionFlags::RESERVED_FLAGS != 0;
                     is_set.then(|| format!("flags 0x{flags:02x}"))
                 },
             )
@@ -163,13 +163,13 @@ pub(crate) const RULES: &[Rule] = &[
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
         subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
                 "rpcordma.private_data.version",
-                |PrivateDataFormat { version, .. }| {
+                |PrivateDataVersionFlags { version, .. }| {
                     (version != PRIVATE_DATA_VERSION).then(|| format!("version {version}"))
                 },
             )
@@ -184,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
         subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
@@ -216,7 +216,7 @@ pub(crate) const RULES: &[Rule] = &[
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
         subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             let of = message.transaction;
@@ -244,7 +244,7 @@ pub(crate) const RULES: &[Rule] = &[
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
         subjects: &[RuleSubject::FirstOfNfs4],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
@@ -270,7 +270,7 @@ pub(crate) const RULES: &[Rule] = &[
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
         subjects: &[RuleSubject::Reply],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;

@@ -3,7 +3,7 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP
 //! segment. The order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, MpaStartupFault, RdmapFault};
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingGranularity, Rule, RuleCheck, RuleVerdict, Severity};
@@ -14,7 +14,7 @@ macro_rules! fault {
     ($judged:ident: $($fault:pat => $text:expr),+ $(,)?) => {
         RuleCheck::Counted(
             |event| match event.kind {
-                $(TransportEventKind::Rdmap($fault) => Some(RuleVerdict::broken($text)),)+
+                $(CapturedTransportEventKind::Rdmap($fault) => Some(RuleVerdict::broken($text)),)+
                 _ => None,
             },
             |checks| checks.$judged,
@@ -71,7 +71,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingGranularity::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
-                TransportEventKind::BadMpaCrc => Some(RuleVerdict::broken("wrong CRC".to_owned())),
+                CapturedTransportEventKind::BadMpaCrc => Some(RuleVerdict::broken("wrong CRC".to_owned())),
                 _ => None,
             },
             |checks| checks.fpdu_crcs,

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::write_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::read_write_operations::FileAccess;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::read_write_operations::SuccessfulReadWrite;
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -168,7 +168,7 @@ fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
         Some(0) => return offered,
         position => position,
     };
-    let is_short = |access: &FileAccess| access.is_write && access.done_bytes < access.asked_bytes;
+    let is_short = |access: &SuccessfulReadWrite| access.is_write && access.done_bytes < access.asked_bytes;
     if view.file_accesses().iter().any(is_short) {
         return offered.min(1);
     }
@@ -265,7 +265,7 @@ pub(crate) const RULES: &[Rule] = &[
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Version1],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::ReadChunks], |message| {
             message.version1().filter(|_| !message.is_call())?;
@@ -291,7 +291,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
         subjects: &[RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_unaligned),
     },
@@ -306,7 +306,7 @@ pub(crate) const RULES: &[Rule] = &[
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_zero),
     },
@@ -319,7 +319,7 @@ pub(crate) const RULES: &[Rule] = &[
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(position_without_item),
     },
@@ -332,7 +332,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1()?;
@@ -359,7 +359,7 @@ pub(crate) const RULES: &[Rule] = &[
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(item_length),
     },
@@ -371,7 +371,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
@@ -386,7 +386,7 @@ pub(crate) const RULES: &[Rule] = &[
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(roundup_left),
     },
@@ -399,7 +399,7 @@ pub(crate) const RULES: &[Rule] = &[
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[RuleSubject::LongMessage],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(long_roundup),
     },
@@ -412,7 +412,11 @@ pub(crate) const RULES: &[Rule] = &[
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
         subjects: &[RuleSubject::ReadChunks],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        needs: &[
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::NoLoss,
+        ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
@@ -447,7 +451,7 @@ pub(crate) const RULES: &[Rule] = &[
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(not_eligible),
     },

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, R
 use super::write_chunks::{call, threshold_bytes};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -80,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
         subjects: &[RuleSubject::Reply],
-        needs: &[JudgementEvidence::SetUp],
+        needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
@@ -108,7 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Chunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(reply_chunk_in_msg),
     },
@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Failure],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(reply_chunk_short),
     },
@@ -136,7 +136,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
         subjects: &[RuleSubject::Reply, RuleSubject::LongMessage],
-        needs: &[JudgementEvidence::SetUp, JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;

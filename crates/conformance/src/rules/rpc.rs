@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 
 pub(crate) const RULES: &[Rule] = &[
@@ -17,7 +17,7 @@ pub(crate) const RULES: &[Rule] = &[
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
@@ -56,7 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
         subjects: &[RuleSubject::Call],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;

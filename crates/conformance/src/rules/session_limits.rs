@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{
 
 use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::sequence_operations::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
@@ -148,9 +148,9 @@ pub(crate) const RULES: &[Rule] = &[
             8\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[
-            JudgementEvidence::BothMessages,
-            JudgementEvidence::Session,
-            JudgementEvidence::WholeMessage,
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::Session,
+            RequiredJudgementEvidence::WholeMessage,
         ],
         scope: FindingGranularity::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::LargeMessage], check_sizes),
@@ -165,7 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
         subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
-        needs: &[JudgementEvidence::BothMessages],
+        needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {

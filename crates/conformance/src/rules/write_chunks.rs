@@ -11,11 +11,12 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, JudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_subjects::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
-const BOTH_LISTS: &[JudgementEvidence] = &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists];
+const BOTH_LISTS: &[RequiredJudgementEvidence] =
+    &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
 fn written_segments<'t>(
@@ -551,7 +552,11 @@ pub(crate) const RULES: &[Rule] = &[
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        needs: &[
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::NoLoss,
+        ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(returned_not_written),
     },
@@ -632,7 +637,7 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
         subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
@@ -653,7 +658,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
         subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(write_list_unneeded),
     },
@@ -666,7 +671,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
         subjects: &[RuleSubject::WriteChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
@@ -681,7 +686,7 @@ pub(crate) const RULES: &[Rule] = &[
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
         subjects: &[RuleSubject::WriteChunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
@@ -699,7 +704,11 @@ pub(crate) const RULES: &[Rule] = &[
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
         subjects: &[RuleSubject::Chunks],
-        needs: &[JudgementEvidence::BothMessages, JudgementEvidence::ChunkLists, JudgementEvidence::NoLoss],
+        needs: &[
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::NoLoss,
+        ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             call(view)?;
@@ -729,7 +738,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[RuleSubject::Call, RuleSubject::Chunks],
-        needs: &[JudgementEvidence::ChunkLists],
+        needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingGranularity::Each,
         check: RuleCheck::Message(too_complex),
     },
@@ -745,9 +754,9 @@ pub(crate) const RULES: &[Rule] = &[
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Compound],
         needs: &[
-            JudgementEvidence::BothMessages,
-            JudgementEvidence::ChunkLists,
-            JudgementEvidence::WholeMessage,
+            RequiredJudgementEvidence::BothMessages,
+            RequiredJudgementEvidence::ChunkLists,
+            RequiredJudgementEvidence::WholeMessage,
         ],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(simple_refused),
@@ -761,7 +770,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
         subjects: &[RuleSubject::Call, RuleSubject::Refusal],
-        needs: &[JudgementEvidence::MessageKind],
+        needs: &[RequiredJudgementEvidence::MessageKind],
         scope: FindingGranularity::Each,
         check: RuleCheck::Transaction(|view| {
             let call = call(view)?;

@@ -1,12 +1,12 @@
 //! The auxiliary programs of NFS: the port mapper, MOUNT and NLM. RFC 1833 section 3, RFC 1813 sections 5 and 6.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::{MountAuthFlavor, Mountres3Ok, Mountstat3, v3 as mount};
 use nfsrdma_dissectors::nfs::nlm::v4::{
     self as nlm, Nlm4Lock, Nlm4Res, Nlm4Stats, Nlm4Testres, Nlm4Testrply,
 };
 use nfsrdma_dissectors::nfs::rpcbind::v2 as portmap;
-use nfsrdma_dissectors::nfs::{ResultStatus, StatusUnion};
+use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void, XdrError};
 
@@ -53,7 +53,7 @@ pub(super) fn port_mapper(
     if portmap::Procedure(number).name().is_none() {
         return Ok(MockDispatchResult::Unknown);
     }
-    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullObserver)? {
+    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)? {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(room.encoder),
         portmap::Args::GETPORT(asked) => {
             let is_there = matches!((asked.prog, asked.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
@@ -75,7 +75,7 @@ pub(super) fn mount(
     if mount::Procedure(number).name().is_none() {
         return Ok(MockDispatchResult::Unknown);
     }
-    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullObserver)? {
+    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(room.encoder),
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(room.encoder),
         mount::Args::MNT(asked) => {
@@ -108,7 +108,7 @@ pub(super) fn nlm(
         return Ok(MockDispatchResult::Unknown);
     }
     let locks = &mut server.locks;
-    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullObserver)? {
+    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver)? {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
         Args::TEST(asked) => {
             let lock = Lock::from_request(&asked.alock, asked.exclusive);

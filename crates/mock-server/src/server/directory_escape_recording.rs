@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall};
 use nfsrdma_dissectors::nfs::{Procedure, mount, nlm};
 use nfsrdma_dissectors::rpc::{self, Program, universal_address};
@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
 use nfsrdma_replay::trace::MessageSlotKind;
-use nfsrdma_replay::trace::field_visitor::{MessageSlotField, TraceFieldVisitor};
+use nfsrdma_replay::trace::field_visitor::{RunDependentField, TraceFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl MockDirectoryEscapeRecorder {
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }
         // Cookies and times may match by chance.
-        let names = |field: &&MessageSlotField| {
+        let names = |field: &&RunDependentField| {
             let holds = [
                 MessageSlotKind::FILEHANDLE,
                 MessageSlotKind::STATEID,
@@ -79,7 +79,7 @@ impl MockDirectoryEscapeRecorder {
     }
 
     fn check_server_addresses(&self, mut arguments: Cursor<'_>) {
-        let Ok(compound) = CompoundCall::decode(&mut arguments, &mut NullObserver) else { return };
+        let Ok(compound) = CompoundCall::decode(&mut arguments, &mut NullFieldObserver) else { return };
         for operation in compound.operations().map_while(Result::ok) {
             match operation {
                 Args::COPY(args) if !args.ca_source_server.is_empty() => self.record_access("COPY".into()),

@@ -13,7 +13,7 @@ mod v4;
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
@@ -87,7 +87,7 @@ impl MockUser {
     fn set_from(&mut self, credential: &Credential<'_>) {
         self.gids.clear();
         match credential {
-            Credential::Sys(auth::EnclosedAuthBody::Known(sys)) => {
+            Credential::Sys(auth::FlavorSpecificAuthBody::Known(sys)) => {
                 (self.uid, self.gid) = (sys.uid, sys.gid);
                 self.gids.extend(sys.gids.iter());
             }
@@ -209,7 +209,7 @@ impl MockServer {
         answer.data.clear();
         let mut encoder = Encoder::reusing(std::mem::take(&mut answer.message));
         let whole = cursor.rest();
-        let message = RpcMsg::decode(&mut cursor, &mut NullObserver);
+        let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver);
         let call = message.as_ref().ok().and_then(|message| message.call().map(|call| (message.xid, call)));
         match call {
             Some((xid, call)) if call.rpcvers == rpc::VERSION => {

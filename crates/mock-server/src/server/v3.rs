@@ -1,6 +1,6 @@
 //! The procedures of NFSv3. RFC 1813 section 3.3.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::*;
 use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr, XdrError};
@@ -121,7 +121,7 @@ pub(super) fn call(
     if procedure.name().is_none() {
         return Ok(MockDispatchResult::Unknown);
     }
-    let args = Args::decode(procedure, cursor, &mut NullObserver)?;
+    let args = Args::decode(procedure, cursor, &mut NullFieldObserver)?;
     match &args {
         Args::NULL(_) => Results::NULL(Void).encode(room.encoder),
         Args::CREATE(_) | Args::MKDIR(_) | Args::SYMLINK(_) | Args::MKNOD(_) => create(server, &args, room),

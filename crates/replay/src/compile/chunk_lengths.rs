@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
 use crate::trace::field_visitor::{VisitedOperation, VisitedOperationNumber};
-use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageForm, TraceWireForms};
+use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm, TraceWireForms};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
 /// may return several.
@@ -67,10 +67,10 @@ impl CompiledChunkLengths {
 
     pub(super) fn to_transfer(&self, transaction: &Transaction, facts: &RpcSummary) -> TraceWireForms<'_> {
         let form = |message: Option<&CapturedMessage>| match message {
-            Some(message) if message.is_rdma_error() => TraceMessageForm::ERROR,
-            Some(message) if message.is_nomsg() => TraceMessageForm::NOMSG,
-            Some(CapturedMessage { rpcrdma: Some(_), .. }) => TraceMessageForm::MESSAGE,
-            _ => TraceMessageForm::RECORD,
+            Some(message) if message.is_rdma_error() => TraceMessageWireForm::ERROR,
+            Some(message) if message.is_nomsg() => TraceMessageWireForm::NOMSG,
+            Some(CapturedMessage { rpcrdma: Some(_), .. }) => TraceMessageWireForm::MESSAGE,
+            _ => TraceMessageWireForm::RECORD,
         };
         let credits = |message: Option<&CapturedMessage>| {
             let words = message.and_then(|message| message.rpcrdma);

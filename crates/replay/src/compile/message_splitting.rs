@@ -10,10 +10,10 @@ use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 use super::variable_resolution::VariableResolutionState;
 use super::variable_table::hash;
 use crate::trace::field_visitor::TraceFieldVisitor;
-use crate::trace::file_format::ContentRetention;
+use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::{
-    MessageCaptureCompleteness, MessageSlot, NONE, PayloadContentState, TraceMessage, TracePayload,
-    TraceWriter,
+    MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
+    TracePayload, TraceWriter,
 };
 
 /// Length of a block of zeros that counts as a hole, in bytes.
@@ -39,12 +39,12 @@ pub(super) struct CompiledMessage {
     completeness: MessageCaptureCompleteness,
     body_offset: u32,
     body_end: u32,
-    slots: Vec<MessageSlot>,
+    slots: Vec<SubstitutableMessageSlot>,
     compiled_payloads: Vec<CompiledPayload>,
     payloads: Vec<TracePayload>,
     data: Vec<u8>,
     /// Slots with their positions in the decoder.
-    pub(super) decoder_slots: Vec<(usize, MessageSlot)>,
+    pub(super) decoder_slots: Vec<(usize, SubstitutableMessageSlot)>,
 }
 
 impl Default for CompiledMessage {
@@ -109,7 +109,9 @@ impl CompiledMessage {
         let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
         (self.body_offset, self.body_end) = (in_head(body.start), in_head(body.end));
         self.slots.extend(
-            self.decoder_slots.iter().map(|(at, slot)| MessageSlot { at: in_head(*at), ..slot.clone() }),
+            self.decoder_slots
+                .iter()
+                .map(|(at, slot)| SubstitutableMessageSlot { at: in_head(*at), ..slot.clone() }),
         );
         for datum in &ear.data {
             let start = self.data.len();
@@ -140,7 +142,7 @@ impl CompiledMessage {
     /// Stores the file data in the trace as `keeping` demands. `offsets` are the file offsets of the Call's operations.
     pub(super) fn store_payloads(
         &mut self,
-        keeping: ContentRetention,
+        keeping: TraceFileDataRetention,
         files: &VariableResolutionState,
         offsets: &[Option<u64>],
         to: &mut TraceWriter<impl Write + Seek>,
@@ -161,12 +163,16 @@ impl CompiledMessage {
             payload.content = match keeping {
                 _ if is_zero(bytes) => PayloadContentState::ZEROS,
                 // Data generated from the key has no holes.
-                ContentRetention::KEYED if part.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) => {
+                TraceFileDataRetention::KEYED
+                    if part.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) =>
+                {
                     PayloadContentState::UNKNOWN
                 }
-                ContentRetention::KEYED if part.is_file && payload.file != NONE => PayloadContentState::KEYED,
+                TraceFileDataRetention::KEYED if part.is_file && payload.file != NONE => {
+                    PayloadContentState::KEYED
+                }
                 // The text of a link is part of the tree, so it is always needed.
-                ContentRetention::KEPT => PayloadContentState::KEPT,
+                TraceFileDataRetention::KEPT => PayloadContentState::KEPT,
                 _ if !part.is_file => PayloadContentState::KEPT,
                 _ => PayloadContentState::HASHED,
             };

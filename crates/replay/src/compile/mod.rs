@@ -13,7 +13,7 @@ mod variable_table;
 
 use std::io::{self, Seek, Write};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
@@ -24,19 +24,20 @@ use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::field_visitor::TraceFieldVisitor;
 use super::trace::file_format::{
-    self, ContentRetention, End, InitialFileExtent, TraceBlockKind, TraceFileObject, TraceHost,
+    self, End, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileObject, TraceHost,
     TraceProvenance, TraceUndefinedVariable,
 };
 use super::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState,
-    TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWriter, VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
+    TraceWriter, VariableUse,
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoints::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
 use message_splitting::CompiledMessage;
-use variable_resolution::{VariableResolutionState, VariableResolver, VisitedMessage};
+use variable_resolution::{IdentityVariableAssigner, VariableResolutionState, VisitedMessage};
 
 /// Counts of a compiled trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +66,9 @@ pub struct ReplayCallOrigin<'a> {
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
     writer: TraceWriter<W>,
-    keeping: ContentRetention,
+    keeping: TraceFileDataRetention,
     key: u64,
-    variable_resolver: VariableResolver,
+    variable_resolver: IdentityVariableAssigner,
     endpoints: TraceEndpointNumbers,
     files: VariableResolutionState,
     tree: InferredTree,
@@ -87,13 +88,17 @@ impl<W: Write + Seek> TraceCompiler<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn new(to: W, keeping: ContentRetention, memory_bytes: usize) -> io::Result<Self> {
+    pub fn new(to: W, keeping: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
         let memory = CompilerMemoryShares::new(memory_bytes);
         Ok(Self {
             writer: TraceWriter::new(to, memory.pending_steps, memory.contents)?,
             keeping,
             key: 0,
-            variable_resolver: VariableResolver::new(memory.variables, memory.undefined, memory.callers / 2),
+            variable_resolver: IdentityVariableAssigner::new(
+                memory.variables,
+                memory.undefined,
+                memory.callers / 2,
+            ),
             endpoints: TraceEndpointNumbers::new(memory.callers / 2),
             files: VariableResolutionState::default(),
             tree: InferredTree::new(memory.tree),
@@ -184,7 +189,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
             let visited = VisitedMessage { visitor: &call_visitor, bytes, base_position: base };
             namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
-            let of_root = |slot: &MessageSlot| {
+            let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUse::USED && of_run.root_operations.contains(&slot.operation)
             };
             for (_, slot) in call.decoder_slots.iter_mut().filter(|(_, slot)| of_root(slot)) {
@@ -387,7 +392,7 @@ fn object<W: Write + Seek>(
 fn build_procedure(facts: &RpcSummary, reading: &TransactionMessages<'_>) -> TraceProcedure {
     let header = reading
         .rpc_bytes(RpcMessageKind::Call)
-        .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullObserver).ok());
+        .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok());
     let credential = header.as_ref().and_then(|message| message.call()).map(|call| &call.cred);
     let flavor = credential.map(Credential::tag);
     let is_data =

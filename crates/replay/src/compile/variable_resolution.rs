@@ -4,12 +4,12 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
-use super::variable_table::{VariableDefinition, VariableScope, VariableTable};
+use super::variable_table::{TraceVariableNumbering, VariableDefinition, VariableScope};
 use crate::trace::field_visitor::{
-    MessageSlotField, TraceFieldVisitor, VisitedOperation, VisitedOperationNumber,
+    RunDependentField, TraceFieldVisitor, VisitedOperation, VisitedOperationNumber,
 };
 use crate::trace::live_reply_binding::field_value;
-use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceCaller, VariableUse};
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceCaller, VariableUse};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
@@ -30,8 +30,8 @@ pub(super) struct UndefinedVariable {
 
 /// Assigns variables to the identities in messages.
 #[derive(Debug)]
-pub(super) struct VariableResolver {
-    pub(super) variables: VariableTable,
+pub(super) struct IdentityVariableAssigner {
+    pub(super) variables: TraceVariableNumbering,
     pub(super) undefined: FxHashMap<u32, UndefinedVariable>,
     /// Number of undefined variables that are not recorded because of the limit.
     pub(super) unrecorded_variables: u64,
@@ -54,12 +54,12 @@ pub(super) struct VisitedMessage<'m, 'a> {
 }
 
 impl VisitedMessage<'_, '_> {
-    fn value(&self, field: &MessageSlotField) -> Option<&[u8]> {
+    fn value(&self, field: &RunDependentField) -> Option<&[u8]> {
         let (start, end) = (
             field.range.start.checked_sub(self.base_position)?,
             field.range.end.checked_sub(self.base_position)?,
         );
-        field_value(self.bytes, &MessageSlotField { range: start..end, ..field.clone() })
+        field_value(self.bytes, &RunDependentField { range: start..end, ..field.clone() })
     }
 }
 
@@ -103,13 +103,13 @@ fn changes_file(operation: Option<Operation>) -> bool {
     )
 }
 
-impl VariableResolver {
+impl IdentityVariableAssigner {
     /// Creates a resolver that uses at most `variable_bytes` bytes for identities, `undefined_bytes` for undefined
     /// variables, and `caller_bytes` for slots and owners.
     pub(super) fn new(variable_bytes: usize, undefined_bytes: usize, caller_bytes: usize) -> Self {
         let part = caller_bytes / 8;
         Self {
-            variables: VariableTable::new(variable_bytes),
+            variables: TraceVariableNumbering::new(variable_bytes),
             undefined: FxHashMap::default(),
             unrecorded_variables: 0,
             undefined_free_bytes: undefined_bytes,
@@ -127,7 +127,7 @@ impl VariableResolver {
         id: u64,
         caller: &mut TraceCaller,
         files: &mut VariableResolutionState,
-        slots: &mut Vec<(usize, MessageSlot)>,
+        slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         files.clear();
         let is_compound = procedure.is_some_and(Procedure::is_compound);
@@ -180,11 +180,11 @@ impl VariableResolver {
     fn resolve_call_field(
         &mut self,
         visited: &VisitedMessage<'_, '_>,
-        field: &MessageSlotField,
+        field: &RunDependentField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
-        slots: &mut Vec<(usize, MessageSlot)>,
+        slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUse::USED, slots) else {
             return;
@@ -231,7 +231,7 @@ impl VariableResolver {
         &mut self,
         operation: Option<Operation>,
         file: u32,
-        own: &[(usize, MessageSlot)],
+        own: &[(usize, SubstitutableMessageSlot)],
     ) {
         let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
         let access = match operation {
@@ -266,7 +266,7 @@ impl VariableResolver {
         &mut self,
         operation: Option<Operation>,
         first: usize,
-        slots: &mut Vec<(usize, MessageSlot)>,
+        slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
         clientid: u32,
     ) {
         let Some(own) = slots.get(first..) else { return };
@@ -326,8 +326,8 @@ impl VariableResolver {
         operation: VisitedOperationNumber,
         at: u32,
         visited: &VisitedMessage<'_, '_>,
-        own: &[(usize, MessageSlot)],
-        slot_fields: &[MessageSlotField],
+        own: &[(usize, SubstitutableMessageSlot)],
+        slot_fields: &[RunDependentField],
         caller: &mut TraceCaller,
         files: &mut VariableResolutionState,
     ) {
@@ -381,7 +381,7 @@ impl VariableResolver {
         id: u64,
         caller: &TraceCaller,
         files: &mut VariableResolutionState,
-        slots: &mut Vec<(usize, MessageSlot)>,
+        slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let mut slot_fields = visited.visitor.slot_fields.as_slice();
         for (at, operation) in visited.visitor.operations.iter().enumerate() {
@@ -406,11 +406,11 @@ impl VariableResolver {
     fn resolve_reply_field(
         &mut self,
         visited: &VisitedMessage<'_, '_>,
-        field: &MessageSlotField,
+        field: &RunDependentField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
-        slots: &mut Vec<(usize, MessageSlot)>,
+        slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
         let Some(name) = identity_value(visited, field, is_of_file, VariableUse::AGAIN, slots) else {
@@ -427,7 +427,7 @@ impl VariableResolver {
         &mut self,
         operation: &VisitedOperation,
         at: u32,
-        own: &[(usize, MessageSlot)],
+        own: &[(usize, SubstitutableMessageSlot)],
         caller: &TraceCaller,
         files: &VariableResolutionState,
     ) {
@@ -455,10 +455,10 @@ impl VariableResolver {
 /// immediately.
 fn identity_value<'h>(
     visited: &'h VisitedMessage<'_, '_>,
-    field: &MessageSlotField,
+    field: &RunDependentField,
     is_of_file: bool,
     part: VariableUse,
-    slots: &mut Vec<(usize, MessageSlot)>,
+    slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
 ) -> Option<&'h [u8]> {
     if field.holds.is_count() {
         slots.push((field.range.start, slot(field, part, NONE, 0)));
@@ -470,9 +470,9 @@ fn identity_value<'h>(
 
 /// Splits off the fields of an operation from those after it.
 fn split_operation_fields(
-    slot_fields: &[MessageSlotField],
+    slot_fields: &[RunDependentField],
     operation: u32,
-) -> (&[MessageSlotField], &[MessageSlotField]) {
+) -> (&[RunDependentField], &[RunDependentField]) {
     let end = slot_fields.iter().position(|field| field.operation != operation).unwrap_or(slot_fields.len());
     slot_fields.split_at_checked(end).unwrap_or((slot_fields, &[]))
 }
@@ -494,8 +494,13 @@ fn set_current_file(files: &mut VariableResolutionState, at: usize, file: u32) {
     }
 }
 
-fn slot(field: &MessageSlotField, part: VariableUse, variable: u32, definition: u64) -> MessageSlot {
-    MessageSlot {
+fn slot(
+    field: &RunDependentField,
+    part: VariableUse,
+    variable: u32,
+    definition: u64,
+) -> SubstitutableMessageSlot {
+    SubstitutableMessageSlot {
         at: 0,
         length: field.range.len() as u32,
         holds: field.holds,
@@ -515,7 +520,7 @@ mod tests {
     #[test]
     fn an_undefined_value_above_the_limit_counts_once_however_often_it_is_used() {
         // One value of one byte.
-        let mut resolver = VariableResolver::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
+        let mut resolver = IdentityVariableAssigner::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
         let scope = VariableScope::default();
         for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
             let holds = MessageSlotKind::FILEHANDLE;

@@ -18,7 +18,7 @@ pub(super) struct VariableDefinition {
 
 /// Assigns a variable number to each identifier.
 #[derive(Debug)]
-pub(super) struct VariableTable {
+pub(super) struct TraceVariableNumbering {
     filehandles: SecondChanceMap<u128, VariableDefinition>,
     stateids: SecondChanceMap<u128, VariableDefinition>,
     cookies: SecondChanceMap<u128, VariableDefinition>,
@@ -35,7 +35,7 @@ pub(super) struct VariableScope {
     pub(super) file: u32,
 }
 
-impl VariableTable {
+impl TraceVariableNumbering {
     /// Creates a table that uses at most `memory_bytes` bytes.
     pub(super) fn new(memory_bytes: usize) -> Self {
         let part = memory_bytes / 16;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
-        let mut variables = VariableTable::new(1 << 16);
+        let mut variables = TraceVariableNumbering::new(1 << 16);
         let mut of = |holds, server, file| {
             variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
         };

@@ -1,6 +1,6 @@
 //! Checks of COMPOUND operations, with the current and the saved filehandle. RFC 8881 section 16.2.3.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Attributes, Bitmap4, Clientid4, CopyRes, Createhow4, Createtype4, Fattr4,
     FfReturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByType, Layoutupdate4,
@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure};
 
-use super::issued_identifiers::{FilehandleLocation, IssuedIdentifierKind};
+use super::issued_identifiers::{FilehandleTreePosition, IssuedIdentifierKind};
 use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
 use crate::trace::MessageSlotKind;
 use crate::trace::field_visitor::TraceFieldVisitor;
@@ -22,7 +22,7 @@ enum CompoundFilehandle {
     /// A directory above the export, after lookup of this number of components of its path.
     ExportPath(usize),
     /// An object in a known zone.
-    Zone(FilehandleLocation),
+    Zone(FilehandleTreePosition),
 }
 
 /// State of the check of a COMPOUND.
@@ -40,13 +40,13 @@ impl CompoundContainmentCheck {
         match self.current {
             None
             | Some(CompoundFilehandle::Zone(
-                FilehandleLocation::RunDirectory
-                | FilehandleLocation::TreeRoot
-                | FilehandleLocation::InTree
-                | FilehandleLocation::BelowTreeRoot,
+                FilehandleTreePosition::RunDirectory
+                | FilehandleTreePosition::TreeRoot
+                | FilehandleTreePosition::InTree
+                | FilehandleTreePosition::BelowTreeRoot,
             )) => Ok(()),
             Some(
-                CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(FilehandleLocation::Export),
+                CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(FilehandleTreePosition::Export),
             ) => Err(ContainmentViolation::Upward),
         }
     }
@@ -68,7 +68,7 @@ impl Containment {
         &self,
         mut cursor: Cursor<'a>,
     ) -> Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation> {
-        let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
+        let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map_err(|_| ContainmentViolation::Unreadable)?;
         let mut walk = CompoundContainmentCheck::default();
         let mut operations = call.operations();
@@ -101,7 +101,7 @@ impl Containment {
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
                 walk.check_current()?;
-                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(FilehandleLocation::InTree));
+                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(FilehandleTreePosition::InTree));
             }
             Args::SECINFO(args) => {
                 walk.check_current()?;
@@ -117,7 +117,7 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleLocation::Export)) if !is_directory => {
+                    Some(CompoundFilehandle::Zone(FilehandleTreePosition::Export)) if !is_directory => {
                         return Err(ContainmentViolation::Upward);
                     }
                     Some(CompoundFilehandle::ExportPath(_)) => return Err(ContainmentViolation::Upward),
@@ -178,7 +178,7 @@ impl Containment {
                     walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
                 }
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleLocation::Export)) => {}
+                    Some(CompoundFilehandle::Zone(FilehandleTreePosition::Export)) => {}
                     _ => walk.check_current()?,
                 }
             }
@@ -363,9 +363,9 @@ impl Containment {
     }
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
-    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleLocation, ContainmentViolation> {
+    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleTreePosition, ContainmentViolation> {
         match self.export_path.as_ref().is_some_and(|way| way.len() == at) {
-            true => Ok(FilehandleLocation::Export),
+            true => Ok(FilehandleTreePosition::Export),
             false => Err(ContainmentViolation::Upward),
         }
     }
@@ -476,8 +476,8 @@ impl Containment {
     /// Records the identifiers in the Reply of a COMPOUND.
     pub(super) fn record_compound_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let results = reply;
-        let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullObserver) else { return };
-        let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
+        let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
+        let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
         let mut walk = CompoundContainmentCheck::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (asked, got) in pairs {

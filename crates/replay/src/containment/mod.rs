@@ -28,7 +28,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
@@ -43,7 +43,7 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, IssuedIdentifiers};
 
-pub use issued_identifiers::FilehandleLocation;
+pub use issued_identifiers::FilehandleTreePosition;
 pub use rpc_client::ContainedRpcClient;
 
 /// The reason that a Call is not sent.
@@ -207,20 +207,20 @@ impl Containment {
             let is_below = seeded.handles_below_root.contains(variable);
             containment.issued_identifiers.handle(
                 handle,
-                if is_below { FilehandleLocation::BelowTreeRoot } else { FilehandleLocation::InTree },
+                if is_below { FilehandleTreePosition::BelowTreeRoot } else { FilehandleTreePosition::InTree },
             );
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.issued_identifiers.handle(&seeded.root, FilehandleLocation::TreeRoot);
+            containment.issued_identifiers.handle(&seeded.root, FilehandleTreePosition::TreeRoot);
         }
         containment
     }
 
     /// Records the filehandle that MOUNT returned for the export.
     pub fn set_export_handle(&mut self, export: &[u8]) {
-        self.issued_identifiers.handle(export, FilehandleLocation::Export);
+        self.issued_identifiers.handle(export, FilehandleTreePosition::Export);
     }
 
     /// Allows this program to act as the client with this name.
@@ -267,7 +267,7 @@ impl Containment {
     /// Checks an RPC message.
     fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifiers, ContainmentViolation> {
         let unreadable = |_| ContainmentViolation::Unreadable;
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
         let call = message
             .call()
             .filter(|call| call.rpcvers == rpc::VERSION)
@@ -278,9 +278,10 @@ impl Containment {
                 return Err(ContainmentViolation::Program);
             }
             Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
-                let protected = IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+                let protected =
+                    IntegrityBody::open(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
                 let (gives, end) = self.arguments(asked, protected.body)?;
-                GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+                GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
                 if !end.is_at_end() {
                     return Err(ContainmentViolation::Unreadable);
                 }
@@ -330,8 +331,8 @@ impl Containment {
 
     /// As [`record_reply`](Self::record_reply), with a cursor at the beginning of the unsigned Call.
     pub fn record_decoded_reply(&mut self, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
-        let asked = rpc::RpcMsg::decode(&mut sent, &mut NullObserver);
-        let answered = rpc::RpcMsg::decode(&mut reply, &mut NullObserver);
+        let asked = rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver);
+        let answered = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver);
         let (Ok(asked), Ok(answered)) = (asked, answered) else { return };
         let is_done = answered.reply().is_some_and(|reply| reply.status().is_success());
         let Some(call) = asked.call().filter(|_| is_done) else { return };
@@ -344,14 +345,14 @@ impl Containment {
     }
 
     /// Returns the zone of an issued filehandle.
-    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleLocation, ContainmentViolation> {
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleTreePosition, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
-    fn check_object(&self, handle: &[u8]) -> Result<FilehandleLocation, ContainmentViolation> {
+    fn check_object(&self, handle: &[u8]) -> Result<FilehandleTreePosition, ContainmentViolation> {
         match self.zone_of_handle(handle)? {
-            FilehandleLocation::Export => Err(ContainmentViolation::Upward),
+            FilehandleTreePosition::Export => Err(ContainmentViolation::Upward),
             standing => Ok(standing),
         }
     }
@@ -359,11 +360,11 @@ impl Containment {
     /// Returns the zone of a name that is looked up, including "..".
     fn zone_of_lookup(
         &self,
-        directory: FilehandleLocation,
+        directory: FilehandleTreePosition,
         name: &[u8],
-    ) -> Result<FilehandleLocation, ContainmentViolation> {
+    ) -> Result<FilehandleTreePosition, ContainmentViolation> {
         match name {
-            b".." if directory == FilehandleLocation::BelowTreeRoot => Ok(FilehandleLocation::InTree),
+            b".." if directory == FilehandleTreePosition::BelowTreeRoot => Ok(FilehandleTreePosition::InTree),
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
@@ -372,26 +373,26 @@ impl Containment {
     /// Returns the zone of a plain name in a directory.
     fn child(
         &self,
-        directory: FilehandleLocation,
+        directory: FilehandleTreePosition,
         name: &[u8],
-    ) -> Result<FilehandleLocation, ContainmentViolation> {
+    ) -> Result<FilehandleTreePosition, ContainmentViolation> {
         check_plain_name(name)?;
         match directory {
-            FilehandleLocation::Export if *name == *self.run_directory => {
-                Ok(FilehandleLocation::RunDirectory)
+            FilehandleTreePosition::Export if *name == *self.run_directory => {
+                Ok(FilehandleTreePosition::RunDirectory)
             }
-            FilehandleLocation::Export => Err(ContainmentViolation::Upward),
-            FilehandleLocation::RunDirectory => Ok(FilehandleLocation::TreeRoot),
-            FilehandleLocation::TreeRoot | FilehandleLocation::InTree | FilehandleLocation::BelowTreeRoot => {
-                Ok(FilehandleLocation::BelowTreeRoot)
-            }
+            FilehandleTreePosition::Export => Err(ContainmentViolation::Upward),
+            FilehandleTreePosition::RunDirectory => Ok(FilehandleTreePosition::TreeRoot),
+            FilehandleTreePosition::TreeRoot
+            | FilehandleTreePosition::InTree
+            | FilehandleTreePosition::BelowTreeRoot => Ok(FilehandleTreePosition::BelowTreeRoot),
         }
     }
 
     /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
-    fn is_removable_run_directory(&self, directory: FilehandleLocation, name: &[u8]) -> bool {
+    fn is_removable_run_directory(&self, directory: FilehandleTreePosition, name: &[u8]) -> bool {
         self.allows_run_directory_removal
-            && directory == FilehandleLocation::Export
+            && directory == FilehandleTreePosition::Export
             && !name.is_empty()
             && *name == *self.run_directory
     }

@@ -1,12 +1,12 @@
 //! Checks of NFSv3 and of the auxiliary programs. RFC 1813.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Create3Resok, Diropargs3, Nfsstat3, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, mount, nfsacl, nlm};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::issued_identifiers::FilehandleLocation;
+use super::issued_identifiers::FilehandleTreePosition;
 use super::{Containment, ContainmentViolation, ReplyIdentifiers};
 use crate::auxiliary_programs::is_limited_to_files;
 
@@ -17,13 +17,13 @@ pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> C
     let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
         .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
         .ok_or(ContainmentViolation::Program)?;
-    described.arguments(&mut cursor, &mut NullObserver).map_err(|_| ContainmentViolation::Unreadable)?;
+    described.arguments(&mut cursor, &mut NullFieldObserver).map_err(|_| ContainmentViolation::Unreadable)?;
     Ok((ReplyIdentifiers::Nothing, cursor))
 }
 
 impl Containment {
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
-    fn entry(&self, at: &Diropargs3<'_>) -> Result<FilehandleLocation, ContainmentViolation> {
+    fn entry(&self, at: &Diropargs3<'_>) -> Result<FilehandleTreePosition, ContainmentViolation> {
         self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
     }
 
@@ -48,7 +48,7 @@ impl Containment {
         if procedure.name().is_none() {
             return Err(ContainmentViolation::Program);
         }
-        let arguments = Args::decode(procedure, &mut cursor, &mut NullObserver);
+        let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let gives = match &arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => ReplyIdentifiers::Nothing,
             Args::GETATTR(args) => self.check_handle(args.object.0)?,
@@ -110,7 +110,7 @@ impl Containment {
     /// Checks the arguments of an NFSACL procedure.
     pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
         use nfsacl::v3::Args;
-        let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             Args::GETACL(args) => args.fh,
@@ -126,7 +126,7 @@ impl Containment {
         if !is_limited_to_files(Program::NLM, 4, procedure) {
             return Err(ContainmentViolation::Program);
         }
-        let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => return Ok((ReplyIdentifiers::Nothing, cursor)),
             Args::TEST(args) => args.alock.fh,
@@ -154,7 +154,7 @@ impl Containment {
             (3, 1 | 3) => {}
             _ => return Err(ContainmentViolation::Program),
         }
-        let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullObserver);
+        let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let (path, gives) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::MNT(args) => (args.dirpath.0, ReplyIdentifiers::Filehandles),
             Args::UMNT(args) => (args.dirpath.0, ReplyIdentifiers::Nothing),
@@ -173,17 +173,17 @@ impl Containment {
     pub(super) fn record_mount_reply(&mut self, procedure: u32, mut reply: Cursor<'_>) {
         let procedure = mount::v3::Procedure(procedure);
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
-            mount::v3::Results::decode(procedure, &mut reply, &mut NullObserver)
+            mount::v3::Results::decode(procedure, &mut reply, &mut NullFieldObserver)
         {
-            self.issued_identifiers.handle(ok.fhandle.0, FilehandleLocation::TreeRoot);
+            self.issued_identifiers.handle(ok.fhandle.0, FilehandleTreePosition::TreeRoot);
         }
     }
 
     /// Records the filehandles in an NFSv3 Reply.
     pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
         let procedure = v3::Procedure(procedure);
-        let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullObserver) else { return };
-        let Ok(answered) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+        let Ok(asked) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };
+        let Ok(answered) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         match (&asked, &answered) {
             (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
                 let of = self.zone_of_handle(args.what.dir.0);

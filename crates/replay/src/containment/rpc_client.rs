@@ -8,12 +8,12 @@ use nfsrdma_rpc::rpc_client::{OutgoingCallCheck, ProcedureCall, RpcCallError, Rp
 use super::{Containment, ContainmentViolation};
 
 /// An RPC client whose Calls all pass the containment check of a run.
-pub struct ContainedRpcClient<'t>(RpcClient<'t, ContainmentCallCheck<'t>>);
+pub struct ContainedRpcClient<'t>(RpcClient<'t, ReplayContainmentCallCheck<'t>>);
 
 /// The containment of a run as a filter.
-struct ContainmentCallCheck<'t>(&'t mut Containment);
+struct ReplayContainmentCallCheck<'t>(&'t mut Containment);
 
-impl OutgoingCallCheck for ContainmentCallCheck<'_> {
+impl OutgoingCallCheck for ReplayContainmentCallCheck<'_> {
     type Refusal = ContainmentViolation;
 
     fn check_call(&self, call: &TransportCall<'_>) -> Result<(), ContainmentViolation> {
@@ -28,7 +28,7 @@ impl OutgoingCallCheck for ContainmentCallCheck<'_> {
 impl<'t> ContainedRpcClient<'t> {
     /// Makes a client check each Call against a containment, and record the identifiers in each Reply.
     pub fn new(client: RpcClient<'t>, containment: &'t mut Containment) -> Self {
-        Self(client.with_filter(ContainmentCallCheck(containment)))
+        Self(client.with_filter(ReplayContainmentCallCheck(containment)))
     }
 
     /// As [`RpcClient::call`].

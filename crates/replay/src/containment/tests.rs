@@ -15,7 +15,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_rpc::{CallTag, DdpEligibleArgument, PayloadSource};
+use nfsrdma_rpc::{CallTag, DdpEligibleArgument, OutgoingPayloadSource};
 
 use super::*;
 
@@ -375,7 +375,7 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
     let (message, splices) = encoder.finish();
     let position = splices[0].position as u32;
     let check = |position, content: &[u8]| {
-        let payloads = [DdpEligibleArgument { position, source: PayloadSource::Copied(content) }];
+        let payloads = [DdpEligibleArgument { position, source: OutgoingPayloadSource::Copied(content) }];
         let call = TransportCall {
             payloads: &payloads,
             ..TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0)
@@ -428,8 +428,8 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
         [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
     learn(&[put(ROOT), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     let standing = |handle: &[u8]| containment.issued_identifiers.zone_of_handle(handle);
-    assert_eq!(standing(b"child"), Some(FilehandleLocation::BelowTreeRoot));
-    assert_eq!(standing(b"above"), Some(FilehandleLocation::InTree));
+    assert_eq!(standing(b"child"), Some(FilehandleTreePosition::BelowTreeRoot));
+    assert_eq!(standing(b"above"), Some(FilehandleTreePosition::InTree));
     assert_eq!((standing(b"foreign"), standing(b"outside")), (None, None));
 }
 

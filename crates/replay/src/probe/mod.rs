@@ -120,11 +120,11 @@ impl std::error::Error for ProbeError {}
 
 impl ProbeError {
     /// Returns the party at fault.
-    pub fn blame(&self) -> nfsrdma_rpc::TransportBlame {
+    pub fn blame(&self) -> nfsrdma_rpc::TransportErrorResponsibility {
         match self {
             Self::Transport(error) => error.blame(),
             Self::Call(_, error) => error.blame(),
-            Self::Unanswered(..) => nfsrdma_rpc::TransportBlame::Unreachable,
+            Self::Unanswered(..) => nfsrdma_rpc::TransportErrorResponsibility::Unreachable,
         }
     }
 }

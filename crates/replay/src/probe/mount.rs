@@ -4,7 +4,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::v3::{Args, Procedure as Mount, Results};
 use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode, Mountstat3};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
@@ -15,7 +15,7 @@ use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
-use crate::auxiliary_programs::{AuxiliaryCallError, AuxiliaryPorts, query_port_mapper};
+use crate::auxiliary_programs::{AuxiliaryPorts, AuxiliaryProgramError, query_port_mapper};
 use crate::root_credential;
 use crate::seed::file_server_client::advice_for_status;
 
@@ -102,10 +102,10 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> 
     let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
     let ports = AuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
     query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
-        AuxiliaryCallError::Absent(why) => {
+        AuxiliaryProgramError::Absent(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
         }
-        AuxiliaryCallError::Silent(why) => {
+        AuxiliaryProgramError::Silent(why) => {
             format!("{why}; check that rpcbind answers, or name the port of MOUNT with ?mountport=")
         }
     })
@@ -166,6 +166,6 @@ fn call<T>(
     line.call(
         &ProcedureCall::new(Program::MOUNT, 3, number.0, reply),
         |encoder: &mut Encoder| arguments.encode(encoder),
-        |cursor| Results::decode(number, cursor, &mut NullObserver).map(read),
+        |cursor| Results::decode(number, cursor, &mut NullFieldObserver).map(read),
     )
 }

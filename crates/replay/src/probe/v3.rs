@@ -1,6 +1,6 @@
 //! The limits of a file system in NFSv3: FSINFO. RFC 1813 section 3.3.19.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Fsroot3Args, Procedure as Nfs, Results};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Opaque;
@@ -36,7 +36,7 @@ pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3Prob
         &ProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
         |encoder| arguments.encode(encoder),
         |cursor| {
-            Ok(match Results::decode(Nfs::FSINFO, cursor, &mut NullObserver)? {
+            Ok(match Results::decode(Nfs::FSINFO, cursor, &mut NullFieldObserver)? {
                 Results::FSINFO(outcome) => outcome.ok().map_or_else(
                     || Err(format!("FSINFO: {}", outcome.status())),
                     |info| {

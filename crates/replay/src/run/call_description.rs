@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Openflag4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
-use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceMessage, TraceStep};
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceMessage, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;
@@ -98,7 +98,7 @@ impl CallDescription {
         let mut about = None;
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
-                if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) {
+                if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) {
                     for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
                         let number = operation.number();
                         if about.is_none_or(|about: Operation| number.class() < about.class()) {
@@ -115,7 +115,7 @@ impl CallDescription {
                 }
             }
             Some(Procedure::V3(procedure)) => {
-                if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) {
+                if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
                     self.creates_exclusively = matches!(
                         &arguments,
@@ -193,7 +193,7 @@ impl CallDescription {
     }
 
     /// Returns `true` if the operation of a slot changes or ends the state of its stateid.
-    pub(super) fn ends_state(&self, slot: &MessageSlot) -> bool {
+    pub(super) fn ends_state(&self, slot: &SubstitutableMessageSlot) -> bool {
         let operation = self.operations.get(slot.operation as usize).copied();
         matches!(
             operation,

@@ -1,6 +1,6 @@
 //! Answers of a run to Calls of the server: NFSv4 callbacks and NULL.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok, CompoundReplyHead, Fattr4,
@@ -25,7 +25,7 @@ pub(super) fn answer_callback(
     query: &mut CallbackAttributeSource<'_>,
 ) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let heard = RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let heard = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = heard.call()?;
     let accepted = |reply_data| {
         let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
@@ -42,7 +42,7 @@ pub(super) fn answer_callback(
         1 => accepted(ReplyData::Success),
         _ => return Some(accepted(ReplyData::Failed(AcceptStat::PROC_UNAVAIL)).finish().0),
     };
-    let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullObserver) else {
+    let Ok(call) = CbCompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
         return Some(accepted(ReplyData::Failed(AcceptStat::GARBAGE_ARGS)).finish().0);
     };
     let operations: Vec<_> = call.operations().take(MAX_OPERATIONS).map_while(Result::ok).collect();
@@ -132,9 +132,9 @@ mod tests {
         let bytes = answer_callback(&encoder.finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(names, ["CB_SEQUENCE"]);
         let mut cursor = Cursor::new(&bytes);
-        let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+        let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(message.xid, Xid(9));
-        let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+        let reply = CbCompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(reply.head.status, Nfsstat4::NFS4_OK);
         let results: Vec<_> = reply.operations().map(Result::unwrap).collect();
         let [CbResults::CB_SEQUENCE(StatusUnion::Ok(given))] = &results[..] else { panic!("{results:?}") };
@@ -158,8 +158,8 @@ mod tests {
                 |handle: &[u8], _: &Bitmap4<'_>| (is_known && handle == b"delegated").then(|| known.clone());
             let bytes = answer_callback(&message, &mut Vec::new(), &mut query).unwrap();
             let mut cursor = Cursor::new(&bytes);
-            RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
-            let reply = CbCompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+            RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+            let reply = CbCompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
             (reply.head.status, cursor.rest().to_vec(), bytes.len())
         };
         let (status, rest, _) = answered(true);

@@ -17,7 +17,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
-use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpListenPort};
+use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpCallbackPort};
 use nfsrdma_rpc::{TransportKind, TransportParams};
 
 use super::callback_responder;
@@ -55,7 +55,7 @@ struct CallbackServerState {
 #[derive(Debug)]
 struct CallbackThread {
     handle: Option<JoinHandle<()>>,
-    ports: Sender<TcpListenPort>,
+    ports: Sender<TcpCallbackPort>,
     /// Pipe that wakes the thread; closing it ends the thread.
     wake: Option<PipeWriter>,
     answered: Option<Receiver<AnsweredCallback>>,
@@ -196,7 +196,7 @@ impl CallbackServer {
 impl CallbackServerState {
     /// Opens a port and passes it to the thread.
     fn open(&mut self, local: SocketAddr, server: IpAddr) -> io::Result<SocketAddr> {
-        let port = TcpListenPort::open(local, server)?;
+        let port = TcpCallbackPort::open(local, server)?;
         let address = port.address();
         let thread = match &mut self.thread {
             Some(thread) => thread,
@@ -277,7 +277,7 @@ impl CallbackRunChannels<'_> {
 /// Serves the ports until the pipe is closed.
 fn serve_callbacks(
     mut woken: PipeReader,
-    added: &Receiver<TcpListenPort>,
+    added: &Receiver<TcpCallbackPort>,
     run: &CallbackRunChannels<'_>,
 ) -> io::Result<()> {
     let mut listening = TcpCallbackListener::default();

@@ -5,7 +5,7 @@
 //! live server would recall it or wait for its return. Therefore such an OPEN asks for none (RFC 8881 section 18.16.3).
 //! Likewise, an OPEN that was granted an open stateid does not offer to go without it (RFC 9754 section 5).
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -56,7 +56,7 @@ impl CapturedOpens {
         let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
         let items = reply.items();
         let mut cursor = Cursor::new(results).with_chunks(&items);
-        let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+        let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
             return Self::default();
         };
         let results = reply.operations().map_while(Result::ok).enumerate();

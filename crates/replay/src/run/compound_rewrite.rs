@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, CbClient4, Close4Args, CompoundCall, Createhow4, ExchangeId4Args,
     ExchangeIdFlags, Fattr4, Getattr4Args, Mode4, Netaddr4, ObjectFh4, Open4Args, OpenClaim4, Openflag4,
@@ -18,8 +18,8 @@ use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_opens::CapturedOpens;
-use super::engine::SubstitutedStateid;
-use crate::trace::value_substitution::RepositionedPayload;
+use super::engine::DelegationStateidSubstitution;
+use crate::trace::value_substitution::PositionedTracePayload;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) struct CompoundRewriteContext<'a> {
     /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
     /// Operations that use the stateid of an open in place of a delegation's.
-    pub(super) substituted_stateids: &'a [SubstitutedStateid],
+    pub(super) substituted_stateids: &'a [DelegationStateidSubstitution],
 }
 
 /// Changes made to a COMPOUND.
@@ -71,7 +71,7 @@ enum OperationReplacement {
 type ClaimsReplacedDelegation = bool;
 
 impl CompoundRewriteContext<'_> {
-    fn borrowed(&self, at: usize) -> Option<&SubstitutedStateid> {
+    fn borrowed(&self, at: usize) -> Option<&DelegationStateidSubstitution> {
         self.substituted_stateids.iter().find(|one| one.operation == at)
     }
 
@@ -237,16 +237,16 @@ fn open_with_access(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: 
 /// re-encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
-    placed: &mut [RepositionedPayload],
+    placed: &mut [PositionedTracePayload],
     live: CompoundRewriteContext<'_>,
 ) -> Option<CompoundRewrites> {
     let mut adapted = CompoundRewrites::default();
     let written = {
-        let items = RepositionedPayload::items(placed);
+        let items = PositionedTracePayload::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
-        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let header = message.get(..cursor.at())?;
-        let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+        let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         // Most Calls stay unchanged, which is determined without allocating.
         let mut stays = true;
         for (at, operation) in call.operations().enumerate() {

@@ -63,11 +63,11 @@ use super::dependencies::directory_entry_targets::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
-use super::preexisting_client_state::{PreexistingStateError, create_missing_state};
+use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
 use super::recording::ReplayRecorder;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
-use super::tree_check::{LiveServerIdentifiers, TreeCheckReport};
+use super::tree_check::{LiveIdentifierSources, TreeCheckReport};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
@@ -75,14 +75,14 @@ use crate::run_plan::planner::GssPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
-pub(super) use delegation_substitutes::SubstitutedStateid;
+pub(super) use delegation_substitutes::DelegationStateidSubstitution;
 use io_split::UnboundVariableReason;
 use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
-use step_window::WindowStep;
-use verification::RunVerification;
+use step_window::UnfinishedStep;
+use verification::LiveReplyVerificationState;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
 const REPLY_HEADROOM_BYTES: u32 = 1024;
@@ -295,10 +295,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let made = create_missing_state(contents, transport, target, &tag, &mut values, &mut containment);
         match made {
             Ok(made) => report.synthesized = made,
-            Err(PreexistingStateError::Trace(error)) => return Err(error.into()),
-            Err(PreexistingStateError::Transport(error)) => return Err(error.into()),
+            Err(PreexistingStateSetupError::Trace(error)) => return Err(error.into()),
+            Err(PreexistingStateSetupError::Transport(error)) => return Err(error.into()),
             // Steps that use the missing values report them.
-            Err(PreexistingStateError::Server(what)) => report.refused.push(what),
+            Err(PreexistingStateSetupError::Server(what)) => report.refused.push(what),
         }
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
@@ -315,7 +315,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 DependencyCollector::new(options.order, options.pace, names),
                 options.pace,
             ),
-            verification: RunVerification::new(options, seeded, signing.is_some()),
+            verification: LiveReplyVerificationState::new(options, seeded, signing.is_some()),
             issuer: CallIssuer {
                 values,
                 containment,
@@ -354,7 +354,7 @@ struct ReplayEngine<'r, R> {
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
     connections: ReplayConnectionPool,
-    verification: RunVerification<'r>,
+    verification: LiveReplyVerificationState<'r>,
     report: ReplayReport,
 }
 
@@ -388,7 +388,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
-            let left = LiveServerIdentifiers {
+            let left = LiveIdentifierSources {
                 seeded: self.context.seeded,
                 values: &self.issuer.values,
                 checker: &self.verification.checker,
@@ -441,7 +441,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, window_index: u32, held: Box<WindowStep>, state: StepOutcome) {
+    fn finish_step(&mut self, window_index: u32, held: Box<UnfinishedStep>, state: StepOutcome) {
         let is_executed = match &state {
             StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_) => true,
             // The other operations of a DELEGRETURN that was sent as a CLOSE are not compared.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::seed::file_server_client::SessionLimits;
 use crate::trace::value_substitution::MessageSlotValueSource;
-use crate::trace::{MessageSlot, MessageSlotKind};
+use crate::trace::{MessageSlotKind, SubstitutableMessageSlot};
 
 /// Maximum number of bytes of all values; further values are not stored.
 const MAX_TOTAL_BYTES: usize = 512 << 20;
@@ -103,7 +103,7 @@ pub struct LiveVariableValues {
     scratch: Vec<u8>,
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
-    unbound: Option<MessageSlot>,
+    unbound: Option<SubstitutableMessageSlot>,
     counts: CallSequenceIds,
 }
 
@@ -136,7 +136,7 @@ impl LiveVariableValues {
     }
 
     /// Returns the first slot of the Call without a value; such a Call must not be sent.
-    pub fn unbound(&self) -> Option<&MessageSlot> {
+    pub fn unbound(&self) -> Option<&SubstitutableMessageSlot> {
         self.unbound.as_ref()
     }
 
@@ -180,7 +180,7 @@ impl LiveVariableValues {
 
     /// Binds the value of a slot in a live Reply; `None` if the live Reply has no value there. Returns `false` if a
     /// limit is reached.
-    pub fn bind(&mut self, slot: &MessageSlot, value: Option<&[u8]>) -> bool {
+    pub fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
         let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
         match slot.holds {
@@ -324,7 +324,7 @@ impl LiveVariableValues {
         }
     }
 
-    fn owner_seqid(&mut self, is_lock: bool, slot: &MessageSlot, captured: &[u8]) -> u32 {
+    fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
         let first = captured.first_chunk::<4>().map_or(1, |bytes| u32::from_be_bytes(*bytes));
         let seqid =
             self.owner_seqids.get(&(is_lock, slot.variable)).map_or(first, |last| last.wrapping_add(1));
@@ -346,7 +346,7 @@ fn increments_seqid(status: u32) -> bool {
 }
 
 impl MessageSlotValueSource for LiveVariableValues {
-    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]> {
+    fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
             MessageSlotKind::SEQUENCE_ID => {
                 let live = self.counts.slot.and_then(|(session, slot)| {
@@ -431,8 +431,8 @@ mod tests {
     use super::*;
     use crate::trace::VariableUse;
 
-    fn slot(holds: MessageSlotKind, variable: u32) -> MessageSlot {
-        MessageSlot {
+    fn slot(holds: MessageSlotKind, variable: u32) -> SubstitutableMessageSlot {
+        SubstitutableMessageSlot {
             at: 100,
             length: 4,
             holds,

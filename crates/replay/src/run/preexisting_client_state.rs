@@ -29,7 +29,7 @@ struct MissingClientState {
 
 /// An error that ends a prologue early.
 #[derive(Debug)]
-pub(super) enum PreexistingStateError {
+pub(super) enum PreexistingStateSetupError {
     /// Error in the trace.
     Trace(TraceError),
     /// Error of the server.
@@ -49,18 +49,18 @@ pub(super) fn create_missing_state(
     tag: &str,
     values: &mut LiveVariableValues,
     containment: &mut Containment,
-) -> Result<u64, PreexistingStateError> {
-    let clients = missing_state(trace).map_err(PreexistingStateError::Trace)?;
+) -> Result<u64, PreexistingStateSetupError> {
+    let clients = missing_state(trace).map_err(PreexistingStateSetupError::Trace)?;
     let mut made = 0;
     for (client, missing) in clients {
-        let connection = transport.connect(target).map_err(PreexistingStateError::Transport)?;
+        let connection = transport.connect(target).map_err(PreexistingStateSetupError::Transport)?;
         let xid = nfsrdma_analysis::comparison::record::hash(format!("{tag} prologue {client}").as_bytes());
         let line =
             RpcClient::new(transport, connection, root_credential(), Xid(xid as u32), target.options.timeout)
                 .with_reconnect(target);
         let line = ContainedRpcClient::new(line, containment);
         let name = format!("{} {tag} {client}", crate::PROGRAM);
-        let refused = |problem: FileServerError| PreexistingStateError::Server(problem.to_string());
+        let refused = |problem: FileServerError| PreexistingStateSetupError::Server(problem.to_string());
         let mut files = Nfs4Client::new(line, &name, &[missing.minor_version]).map_err(refused)?;
         for (owner, (variable, file, access)) in missing.opens.iter().enumerate() {
             let Some(handle) = values.get(*file).map(<[u8]>::to_vec) else { continue };

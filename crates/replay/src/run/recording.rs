@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
 };
@@ -16,14 +16,14 @@ use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, Writ
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
 use nfsrdma_rpc::{
-    CallTag, ConnectionId, PayloadSource, RdmaFabric, RdmaTransportParams, TransportCall, TransportKind,
-    TransportParams, TransportReply,
+    CallTag, ConnectionId, OutgoingPayloadSource, RdmaFabric, RdmaTransportParams, TransportCall,
+    TransportKind, TransportParams, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
 use crate::compile::{ReplayCallOrigin, TraceCompiler};
-use crate::trace::TraceMessageForm;
-use crate::trace::file_format::ContentRetention;
+use crate::trace::TraceMessageWireForm;
+use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::wire_transaction_conversion::{WireChunkItem, WireMessage, WireTransaction};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
@@ -153,7 +153,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
-    pub fn new(to: W, keeping: ContentRetention, name: &str) -> io::Result<Self> {
+    pub fn new(to: W, keeping: TraceFileDataRetention, name: &str) -> io::Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Ok(Self {
             compiler: TraceCompiler::new(to, keeping, COMPILER_BYTES)?,
@@ -183,14 +183,14 @@ impl<W: Write + Seek> TraceRecorder<W> {
         began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn next_message(&mut self, form: TraceMessageForm, credits: u32, message: Vec<u8>) -> WireMessage {
+    fn next_message(&mut self, form: TraceMessageWireForm, credits: u32, message: Vec<u8>) -> WireMessage {
         self.next_message_at(Instant::now(), form, credits, message)
     }
 
     fn next_message_at(
         &mut self,
         moment: Instant,
-        form: TraceMessageForm,
+        form: TraceMessageWireForm,
         credits: u32,
         message: Vec<u8>,
     ) -> WireMessage {
@@ -249,17 +249,17 @@ impl<W: Write + Seek> TraceRecorder<W> {
     }
 
     /// Returns the content of a payload, if the limit allows it.
-    fn keep_payload(&mut self, source: &PayloadSource<'_>) -> Option<Vec<u8>> {
+    fn keep_payload(&mut self, source: &OutgoingPayloadSource<'_>) -> Option<Vec<u8>> {
         match source {
-            PayloadSource::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
+            OutgoingPayloadSource::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
                 self.kept_bytes += bytes.len();
                 Some(bytes.to_vec())
             }
-            PayloadSource::Copied(bytes) => {
+            OutgoingPayloadSource::Copied(bytes) => {
                 self.not_kept += bytes.len() as u64;
                 None
             }
-            PayloadSource::Shared { length, .. } => {
+            OutgoingPayloadSource::Shared { length, .. } => {
                 self.not_kept += u64::from(*length);
                 None
             }
@@ -275,7 +275,7 @@ struct RecordedChunkLengths {
     reads: Vec<Option<Vec<u32>>>,
     writes: Vec<Vec<u32>>,
     reply: Vec<u32>,
-    form: Option<TraceMessageForm>,
+    form: Option<TraceMessageWireForm>,
 }
 
 /// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
@@ -306,10 +306,14 @@ fn offered_chunk_lengths(
     let mut encoder = Encoder::reusing(std::mem::take(bytes));
     OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
     *bytes = encoder.finish().0;
-    let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullObserver).ok()?;
+    let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok()?;
     let lists = header.chunk_lists()?;
     let mut found = RecordedChunkLengths {
-        form: Some(if plan.is_long_call { TraceMessageForm::NOMSG } else { TraceMessageForm::MESSAGE }),
+        form: Some(if plan.is_long_call {
+            TraceMessageWireForm::NOMSG
+        } else {
+            TraceMessageWireForm::MESSAGE
+        }),
         writes: lists.rdma_writes.iter().map(|chunk| segment_lengths(&chunk)).collect(),
         reply: lists.rdma_reply.as_ref().map(segment_lengths).unwrap_or_default(),
         ..RecordedChunkLengths::default()
@@ -351,11 +355,11 @@ fn connection_name(connection: ConnectionId, terms: &TransportParams) -> Connect
     }
 }
 
-fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageForm {
+fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageWireForm {
     match form {
-        nfsrdma_rpc::MessageForm::Record => TraceMessageForm::RECORD,
-        nfsrdma_rpc::MessageForm::Message => TraceMessageForm::MESSAGE,
-        nfsrdma_rpc::MessageForm::Nomsg => TraceMessageForm::NOMSG,
+        nfsrdma_rpc::MessageForm::Record => TraceMessageWireForm::RECORD,
+        nfsrdma_rpc::MessageForm::Message => TraceMessageWireForm::MESSAGE,
+        nfsrdma_rpc::MessageForm::Nomsg => TraceMessageWireForm::NOMSG,
     }
 }
 
@@ -383,7 +387,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
                 let (segments, position) = (segments.clone(), payload.position);
                 let content = self.keep_payload(&payload.source);
                 reads.push(WireChunkItem { segments, position, length: Some(length), content });
-            } else if let PayloadSource::Copied(content) = payload.source {
+            } else if let OutgoingPayloadSource::Copied(content) = payload.source {
                 message.extend_from_slice(content);
                 message.resize(message.len() + roundup(content.len()), 0);
             } else {
@@ -404,7 +408,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             connection: name,
             direction: CallDirection::Forward,
             call: Some(self.next_message(
-                chunks.form.unwrap_or(TraceMessageForm::RECORD),
+                chunks.form.unwrap_or(TraceMessageWireForm::RECORD),
                 gone.credits,
                 message,
             )),
@@ -451,15 +455,19 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let Some(mut waiting) = self.pending_calls.remove(&tag) else { return };
         if let Some(error) = error {
             waiting.wire_transaction.rdma_error = error.tag().0;
-            waiting.wire_transaction.reply = Some(self.next_message(TraceMessageForm::ERROR, 0, Vec::new()));
+            waiting.wire_transaction.reply =
+                Some(self.next_message(TraceMessageWireForm::ERROR, 0, Vec::new()));
         }
         self.write(waiting);
     }
 
     fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
-        let form =
-            if name.transport.is_rdma() { TraceMessageForm::MESSAGE } else { TraceMessageForm::RECORD };
+        let form = if name.transport.is_rdma() {
+            TraceMessageWireForm::MESSAGE
+        } else {
+            TraceMessageWireForm::RECORD
+        };
         let call = Some(self.next_message(form, 0, message.to_vec()));
         let reply = answer.map(|answer| self.next_message(form, 0, answer.to_vec()));
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
@@ -479,10 +487,11 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             tenant: VirtualNetwork::NONE,
         };
         let [came, answered] = exchange.times;
-        let call = Some(self.next_message_at(came, TraceMessageForm::RECORD, 0, exchange.message.to_vec()));
+        let call =
+            Some(self.next_message_at(came, TraceMessageWireForm::RECORD, 0, exchange.message.to_vec()));
         let reply = exchange
             .answer
-            .map(|answer| self.next_message_at(answered, TraceMessageForm::RECORD, 0, answer.to_vec()));
+            .map(|answer| self.next_message_at(answered, TraceMessageWireForm::RECORD, 0, answer.to_vec()));
         self.write_exchange(
             (name, CallDirection::Forward),
             (exchange.client_key, exchange.step),
@@ -520,7 +529,8 @@ mod tests {
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
-        let payloads = [DdpEligibleArgument { position: 64, source: PayloadSource::Copied(&content) }];
+        let payloads =
+            [DdpEligibleArgument { position: 64, source: OutgoingPayloadSource::Copied(&content) }];
         let reply = ReplySizeLimits { message: 256, payloads: &[result] };
         let call = TransportCall {
             xid: Xid(9),
@@ -538,7 +548,7 @@ mod tests {
         let RecordedChunkLengths { call, reads, writes, reply, form } =
             chunks_of(65_536, RequestedCallForm::Fitting);
         assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
-        assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageForm::MESSAGE)));
+        assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageWireForm::MESSAGE)));
     }
 
     #[test]
@@ -556,7 +566,7 @@ mod tests {
         let found = chunks_of(0, RequestedCallForm::Captured(captured));
         assert_eq!(
             (found.call, found.reads, found.form),
-            (vec![10_080], vec![None], Some(TraceMessageForm::NOMSG))
+            (vec![10_080], vec![None], Some(TraceMessageWireForm::NOMSG))
         );
     }
 }

@@ -11,7 +11,7 @@ pub(super) mod substitute_open;
 
 use std::time::Duration;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall,
     CompoundCallHead, CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
@@ -215,11 +215,11 @@ pub(super) enum BackchannelBindError {
 pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
     let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     if !message.reply().is_some_and(|reply| reply.status().is_success()) {
         return Err(refused("refused by RPC"));
     }
-    let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).map_err(unreadable)?;
+    let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
             ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),

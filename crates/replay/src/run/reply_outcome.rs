@@ -1,6 +1,6 @@
 //! Outcome of a Reply, as far as the run's state depends on it.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
@@ -64,13 +64,13 @@ impl ReplyOutcome {
     /// RPC reports an error.
     pub(super) fn of(procedure: Option<Procedure>, mut cursor: Cursor<'_>) -> Self {
         let mut outcome = Self::default();
-        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver) else { return outcome };
+        let Ok(message) = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return outcome };
         if !message.reply().is_some_and(|reply| reply.status().is_success()) {
             return outcome;
         }
         match procedure {
             Some(Procedure::Compound) => {
-                let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else {
+                let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
                     return outcome;
                 };
                 for results in reply.operations().map_while(Result::ok).take(MAX_OPERATIONS) {

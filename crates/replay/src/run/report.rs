@@ -123,7 +123,7 @@ impl ReplayProtocolErrors {
 
 /// Duration of a run.
 #[derive(Clone, Debug, Default)]
-pub struct RunTiming {
+pub struct RunTimingResult {
     /// Time from the first Call to the last Reply.
     pub elapsed: Duration,
     /// Issue delays of Calls, if the pace has intended times.
@@ -173,7 +173,7 @@ pub struct ReplayReport {
     /// Number of values dropped because of a limit.
     pub dropped_values: u64,
     /// Duration of the run.
-    pub timing: RunTiming,
+    pub timing: RunTimingResult,
     /// Reasons why the run ended before its last step.
     pub end: EarlyRunEnd,
     /// User and group of objects created by root, if the export squashes root.

@@ -34,10 +34,11 @@ use crate::trace::{
     PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
 };
 use crate::tree::{
-    CurrentFileState, CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, TreeInferenceInput,
+    CurrentNameBinding, ExtentContent, InferredCurrentFileState, InferredObjectId, InferredTree,
+    TreeInferenceInput,
 };
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -94,11 +95,11 @@ pub(super) enum StepFidelity {
 
 /// File tree that the steps must have left.
 #[derive(Debug)]
-pub(super) struct ExpectedTree {
+pub(super) struct ExpectedFinalTree {
     tree: InferredTree,
 }
 
-impl ExpectedTree {
+impl ExpectedFinalTree {
     pub(super) fn new() -> Self {
         Self { tree: InferredTree::with_current_state() }
     }
@@ -221,7 +222,7 @@ impl ExpectedTree {
         (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
         target: &ConnectTarget,
         tag: &str,
-        live: &LiveServerIdentifiers<'_>,
+        live: &LiveIdentifierSources<'_>,
         contents: &mut TraceReader<R>,
         shown: usize,
     ) -> TreeCheckReport {
@@ -286,7 +287,7 @@ fn step_input<'s>(
 }
 
 /// Identifiers of the live server.
-pub(super) struct LiveServerIdentifiers<'a> {
+pub(super) struct LiveIdentifierSources<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
@@ -295,7 +296,7 @@ pub(super) struct LiveServerIdentifiers<'a> {
 
 struct TreeChecker<'a, R> {
     tree: &'a InferredTree,
-    live: &'a LiveServerIdentifiers<'a>,
+    live: &'a LiveIdentifierSources<'a>,
     files: &'a mut dyn FileServerClient,
     report: &'a mut TreeCheckReport,
     contents: &'a mut TraceReader<R>,
@@ -462,7 +463,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         // It was written, but its content is unknown.
         self.report.left_out +=
-            u64::from(tree.current_state(id).is_some_and(CurrentFileState::has_too_many_extents));
+            u64::from(tree.current_state(id).is_some_and(InferredCurrentFileState::has_too_many_extents));
         self.report.objects += 1;
         let found = match self.files.lookup(parent, name) {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
@@ -495,7 +496,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         for (aspect, [told, is]) in self.live.checker.final_differences(&node.handles, &marks) {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
-        let none = CurrentFileState::default();
+        let none = InferredCurrentFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
             self.report_difference(
@@ -557,7 +558,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn check_content(
         &mut self,
         id: InferredObjectId,
-        now: &CurrentFileState,
+        now: &InferredCurrentFileState,
         handle: &[u8],
         path: &str,
     ) -> Result<(), FileServerError> {
@@ -650,7 +651,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        let place = DifferenceLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
+        let place = TransactionCaptureLocation { index: 0, call: frame(frames[0]), reply: frame(frames[1]) };
         let half = |value: &str| DifferenceSideValue {
             location: Some(place),
             frame: place.call,

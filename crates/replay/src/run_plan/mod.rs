@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -23,7 +23,7 @@ use super::trace::{
     MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
 };
 use planner::{GssPolicy, StepPlanner};
-use reason::{PlanReason, PlannedStepState};
+use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
 
 /// Maximum number of example steps per reason.
@@ -57,7 +57,7 @@ pub struct PlanReasonCount {
     pub examples: Vec<PlanReasonExample>,
 }
 
-/// Numbers of steps by state, in the order of [`PlannedStepState::ALL`].
+/// Numbers of steps by state, in the order of [`PlannedStepDisposition::ALL`].
 pub type PlanStepCounts = [u64; 4];
 
 /// An object that seeding creates.
@@ -163,7 +163,7 @@ impl ReplayPlan {
 
     fn add(&mut self, step: &TraceStep<'_>, verdict: planner::PlanDecision) {
         let name = operation(step);
-        let at = PlannedStepState::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
+        let at = PlannedStepDisposition::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
         count(&mut self.steps, at);
         // A hostile trace may have arbitrarily many names.
         let has_room = self.operations.len() < MAX_OPERATION_NAMES || self.operations.contains_key(&name);
@@ -213,11 +213,11 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let mut cursor = Cursor::new(body);
     let named = match procedure {
-        Some(Procedure::Compound) => v4::CompoundCall::decode(&mut cursor, &mut NullObserver)
+        Some(Procedure::Compound) => v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .ok()
             .and_then(|call| call.main_operation().operation)
             .and_then(|operation| operation.name()),
-        Some(Procedure::CbCompound) => v4::CbCompoundCall::decode(&mut cursor, &mut NullObserver)
+        Some(Procedure::CbCompound) => v4::CbCompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .ok()
             .and_then(|call| call.main_operation().operation)
             .and_then(|operation| operation.name()),

@@ -3,20 +3,21 @@
 use std::io::{Read, Seek};
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::reason::{PlanReason, PlannedStepState};
+use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE, PayloadContentState,
-    TraceError, TraceMessage, TraceMessageForm, TraceProcedure, TraceReader, TraceStep, VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure, TraceReader,
+    TraceStep, VariableUse,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -33,8 +34,8 @@ pub struct PlanDecision {
 
 impl PlanDecision {
     /// Returns the planned state of the step.
-    pub fn state(&self) -> PlannedStepState {
-        self.reason.map_or(PlannedStepState::Run, PlanReason::state)
+    pub fn state(&self) -> PlannedStepDisposition {
+        self.reason.map_or(PlannedStepDisposition::Run, PlanReason::state)
     }
 }
 
@@ -135,7 +136,7 @@ impl StepPlanner {
             (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
             (MessageCaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
-            _ if step.carried.reply == TraceMessageForm::ERROR => Some(PlanReason::TransportError),
+            _ if step.carried.reply == TraceMessageWireForm::ERROR => Some(PlanReason::TransportError),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
             _ => {
                 match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
@@ -173,7 +174,7 @@ impl StepPlanner {
         worst.into()
     }
 
-    fn missing_definition_reason(&self, slot: &MessageSlot) -> Option<PlanReason> {
+    fn missing_definition_reason(&self, slot: &SubstitutableMessageSlot) -> Option<PlanReason> {
         let is_missing = slot.definition == 0 && slot.holds.is_assigned_by_server();
         match self.undefined.get(&slot.variable) {
             _ if !is_missing => None,
@@ -197,7 +198,7 @@ fn is_replayed(asked: &TraceProcedure) -> bool {
 fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReason> {
     let weight = |reason: Option<PlanReason>| {
         let is_shared = matches!(reason, Some(PlanReason::ClientBefore | PlanReason::Secured));
-        (reason.map_or(PlannedStepState::Run, PlanReason::state), !is_shared)
+        (reason.map_or(PlannedStepDisposition::Run, PlanReason::state), !is_shared)
     };
     if weight(other) > weight(one) { other } else { one }
 }
@@ -230,12 +231,12 @@ fn reason_for_undefined(
 
 /// Replaces lock and delegation reasons by `OpenBefore`, as the run can open the file itself. Operations that return a
 /// delegation or handle locks keep their reason.
-fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) -> PlanReason {
+fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMessageSlot) -> PlanReason {
     if !matches!(reason, PlanReason::DelegationBefore | PlanReason::LockBefore) {
         return reason;
     }
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
-    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
+    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
     let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
     match operation.map(|operation| operation.number()) {
         Some(v4::Operation::DELEGRETURN) => PlanReason::DelegationBefore,
@@ -247,5 +248,5 @@ fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &MessageSlot) ->
 /// Returns an error if the arguments of a Call cannot be decoded.
 fn check_arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
     let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
-    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullObserver)
+    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullFieldObserver)
 }

@@ -2,7 +2,7 @@
 
 /// The planned treatment of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PlannedStepState {
+pub enum PlannedStepDisposition {
     /// The step runs.
     Run,
     /// The step runs with substitutes for information that is missing from the capture.
@@ -13,7 +13,7 @@ pub enum PlannedStepState {
     Unreplayable,
 }
 
-impl PlannedStepState {
+impl PlannedStepDisposition {
     /// All states, in display order.
     pub const ALL: [Self; 4] = [Self::Run, Self::Synthesized, Self::Skipped, Self::Unreplayable];
 
@@ -51,8 +51,8 @@ macro_rules! reasons {
             }
 
             /// Returns the state of the step.
-            pub const fn state(self) -> PlannedStepState {
-                match self { $(Self::$reason => PlannedStepState::$state,)* }
+            pub const fn state(self) -> PlannedStepDisposition {
+                match self { $(Self::$reason => PlannedStepDisposition::$state,)* }
             }
 
             /// Returns the description for display.
@@ -133,7 +133,7 @@ mod tests {
         for (at, reason) in PlanReason::ALL.iter().enumerate() {
             assert!(PlanReason::ALL[..at].iter().all(|other| other.code() != reason.code()));
             assert!(PlanReason::ALL[..at].iter().all(|other| other.text() != reason.text()));
-            assert_ne!(reason.state(), PlannedStepState::Run);
+            assert_ne!(reason.state(), PlannedStepDisposition::Run);
         }
     }
 }

@@ -3,14 +3,16 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::trace::transaction_builder::StepTransactionConverter;
-use crate::trace::{MessageSlot, MessageSlotKind, TraceError, TraceReader, TraceStep, VariableUse};
+use crate::trace::{
+    MessageSlotKind, SubstitutableMessageSlot, TraceError, TraceReader, TraceStep, VariableUse,
+};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 
@@ -128,9 +130,9 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
         let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
         slots.map(|slot| slot.variable)
     };
-    let naming = NamingStepKind::for_step(step);
+    let naming = StepEffectOnNames::for_step(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
-    if naming != NamingStepKind::None
+    if naming != StepEffectOnNames::None
         && filehandles().any(|directory| behind.directories.contains(&directory))
     {
         ids.add(step.origin.id);
@@ -143,13 +145,14 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
             ids.add(slot.definition);
         }
         // An unconfirmed open is unusable (RFC 7530 section 16.18).
-        let is_new =
-            |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED;
+        let is_new = |slot: &SubstitutableMessageSlot| {
+            slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED
+        };
         let opened = step.reply.slots.iter().filter(is_new);
         opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
             ids.add(*confirm);
         });
-        if naming == NamingStepKind::Replaces && behind.directories.len() < MAX_REMEMBERED {
+        if naming == StepEffectOnNames::Replaces && behind.directories.len() < MAX_REMEMBERED {
             behind.directories.extend(filehandles());
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
@@ -162,7 +165,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
 
 /// The effect of a step on names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NamingStepKind {
+enum StepEffectOnNames {
     /// No effect.
     None,
     /// Creates names.
@@ -171,7 +174,7 @@ enum NamingStepKind {
     Replaces,
 }
 
-impl NamingStepKind {
+impl StepEffectOnNames {
     fn for_step(step: &TraceStep<'_>) -> Self {
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
@@ -237,7 +240,7 @@ fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
         return Vec::new();
     }
     let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
-    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullObserver);
+    let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
     let call = call.ok();
     let operations = call.iter().flat_map(|call| call.operations().map_while(Result::ok));
     operations.map(|operation| operation.number()).take(8).collect()

@@ -149,12 +149,12 @@ pub struct LiveObjectAttributes {
     /// Numeric user and group ID of the owner; `None` in NFSv4, which has names.
     pub owners: Option<[u32; 2]>,
     /// Identity and version of the object.
-    pub version: ObjectVersion,
+    pub version: ObjectVersionAttributes,
 }
 
 /// Identity and version of an object. Each value is the big-endian number of its XDR encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ObjectVersion {
+pub struct ObjectVersionAttributes {
     /// The NFSv4 change attribute.
     pub change: Option<u128>,
     /// Modification time of the content (mtime).

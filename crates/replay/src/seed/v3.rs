@@ -1,6 +1,6 @@
 //! NFSv3 implementation of the file operations. RFC 1813.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{
     Args, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Fsroot3Args, Getattr3Args, Link3Args,
     Lookup3Args, Mkdir3Args, Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args,
@@ -9,12 +9,12 @@ use nfsrdma_dissectors::nfs::v3::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
-use nfsrdma_rpc::PayloadSource;
+use nfsrdma_rpc::OutgoingPayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -40,7 +40,7 @@ impl<'t> Nfs3Client<'t> {
         &mut self,
         number: Nfs,
         arguments: &Args<'_>,
-        data: &[PayloadSource<'_>],
+        data: &[OutgoingPayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, FileServerError> {
         let size = ReplySizeUpperBound::for_v3(arguments);
@@ -51,7 +51,7 @@ impl<'t> Nfs3Client<'t> {
             let found = self.rpc.call(
                 &procedure,
                 |encoder| arguments.encode(encoder),
-                |cursor| Ok(read(&Results::decode(number, cursor, &mut NullObserver)?)),
+                |cursor| Ok(read(&Results::decode(number, cursor, &mut NullFieldObserver)?)),
             )?;
             match found {
                 Ok(found) => return Ok(found),
@@ -70,7 +70,7 @@ impl<'t> Nfs3Client<'t> {
         number: Nfs,
         arguments: &Args<'_>,
         at: Diropargs3<'_>,
-        data: &[PayloadSource<'_>],
+        data: &[OutgoingPayloadSource<'_>],
     ) -> Result<LiveFilehandle, FileServerError> {
         let of = |created: &Create3Resok<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
         let handle = self.call(number, arguments, data, |results| match results {
@@ -96,9 +96,9 @@ fn attributes(mode: Option<u32>, size: Option<u64>) -> Sattr3 {
 }
 
 /// Returns the identity and version of an object.
-fn object_version(attributes: &Fattr3) -> ObjectVersion {
+fn object_version(attributes: &Fattr3) -> ObjectVersionAttributes {
     let time = |time: &Nfstime3| Some(u128::from(time.seconds) << 32 | u128::from(time.nseconds));
-    ObjectVersion {
+    ObjectVersionAttributes {
         change: None,
         modified: time(&attributes.mtime),
         metadata: time(&attributes.ctime),
@@ -219,11 +219,13 @@ impl FileServerClient for Nfs3Client<'_> {
                 data: Ddp::Chunk { length, bytes: None },
             });
             let count =
-                self.call(Nfs::WRITE, &arguments, &[PayloadSource::Copied(rest)], |results| match results {
-                    Results::WRITE(outcome) => {
-                        outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())
+                self.call(Nfs::WRITE, &arguments, &[OutgoingPayloadSource::Copied(rest)], |results| {
+                    match results {
+                        Results::WRITE(outcome) => {
+                            outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())
+                        }
+                        _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
                     }
-                    _ => Err(Nfsstat3::NFS3ERR_SERVERFAULT),
                 })?;
             if count == 0 || count > rest.len() {
                 let reason =

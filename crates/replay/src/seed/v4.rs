@@ -14,12 +14,13 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
-use nfsrdma_rpc::PayloadSource;
+use nfsrdma_rpc::OutgoingPayloadSource;
 use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersion, ReaddirPosition, SessionLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition,
+    SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -177,7 +178,7 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[PayloadSource<'_>],
+        data: &[OutgoingPayloadSource<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut waits = 0;
@@ -249,7 +250,7 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[PayloadSource<'_>],
+        data: &[OutgoingPayloadSource<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut all = Vec::with_capacity(operations.len() + 1);
@@ -492,7 +493,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 stable: StableHow4::FILE_SYNC4,
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
-            let data = [PayloadSource::Copied(rest)];
+            let data = [OutgoingPayloadSource::Copied(rest)];
             let count =
                 self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
                     Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
@@ -570,7 +571,7 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
-            let mut marks = ObjectVersion::default();
+            let mut marks = ObjectVersionAttributes::default();
             let time =
                 |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -654,7 +655,7 @@ fn run<T>(
     minor: u32,
     name: &dyn fmt::Display,
     operations: &[Args<'_>],
-    data: &[PayloadSource<'_>],
+    data: &[OutgoingPayloadSource<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<T, FileServerError> {
     let size = ReplySizeUpperBound::for_compound(operations);

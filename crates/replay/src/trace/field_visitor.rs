@@ -6,19 +6,19 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldKind, FieldValue, Observer, field_name};
+use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::MessageSlotKind;
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType, class_of_field};
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType, class_of_field};
 
 /// Maximum number of slot fields per message; further ones are dropped.
 const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
 
 /// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MessageSlotField {
+pub struct RunDependentField {
     /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
     /// The kind of value.
@@ -27,7 +27,7 @@ pub struct MessageSlotField {
     pub is_counted: bool,
     /// Index of the operation in the COMPOUND, from 0.
     pub operation: u32,
-    /// Hash that identifies the field: [`MessageSlot::place`](super::MessageSlot).
+    /// Hash that identifies the field: [`SubstitutableMessageSlot::place`](super::MessageSlot).
     pub place: u64,
     /// `true` if the value is a protocol constant, which identifies nothing.
     pub is_constant: bool,
@@ -94,7 +94,7 @@ pub struct VisitedOperation {
 #[derive(Debug, Default)]
 pub struct TraceFieldVisitor<'a> {
     /// Identities and counts, in message order.
-    pub slot_fields: Vec<MessageSlotField>,
+    pub slot_fields: Vec<RunDependentField>,
     /// File data, in message order.
     pub data: Vec<MessageDataItem<'a>>,
     /// The operations.
@@ -118,7 +118,7 @@ pub struct TraceFieldVisitor<'a> {
     is_in_body: bool,
 }
 
-/// 64-bit FNV-1a, the hash of [`MessageSlot::place`](super::MessageSlot).
+/// 64-bit FNV-1a, the hash of [`SubstitutableMessageSlot::place`](super::MessageSlot).
 fn fnv1a(from: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -132,14 +132,14 @@ fn is_constant(name: &[u8]) -> bool {
 }
 
 /// Returns the slot kind of an identity. The comparison table has fewer kinds.
-fn identity_kind(identity: IdentityType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
+fn identity_kind(identity: MappedIdentifierType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
     Some(match identity {
-        IdentityType::Filehandle => MessageSlotKind::FILEHANDLE,
-        IdentityType::Stateid => MessageSlotKind::STATEID,
-        IdentityType::Clientid => MessageSlotKind::CLIENTID,
-        IdentityType::Session => MessageSlotKind::SESSION,
-        IdentityType::Cookie => MessageSlotKind::COOKIE,
-        IdentityType::Verifier => match label {
+        MappedIdentifierType::Filehandle => MessageSlotKind::FILEHANDLE,
+        MappedIdentifierType::Stateid => MessageSlotKind::STATEID,
+        MappedIdentifierType::Clientid => MessageSlotKind::CLIENTID,
+        MappedIdentifierType::Session => MessageSlotKind::SESSION,
+        MappedIdentifierType::Cookie => MessageSlotKind::COOKIE,
+        MappedIdentifierType::Verifier => match label {
             "setclientid_confirm" => MessageSlotKind::CONFIRM_VERIFIER,
             "verifier" | "co_verifier" => MessageSlotKind::CLIENT_VERIFIER,
             "createverf" | "cva_verf" => MessageSlotKind::CREATE_VERIFIER,
@@ -147,14 +147,14 @@ fn identity_kind(identity: IdentityType, label: &str, is_reply: bool) -> Option<
             "verf" | "writeverf" | "wr_writeverf" => MessageSlotKind::WRITE_VERIFIER,
             _ => MessageSlotKind::COOKIE_VERIFIER,
         },
-        IdentityType::Owner => MessageSlotKind::OWNER,
-        IdentityType::ClientOwner => MessageSlotKind::CLIENT_OWNER,
-        IdentityType::ServerOwner => MessageSlotKind::SERVER_OWNER,
-        IdentityType::Host => MessageSlotKind::HOST,
-        IdentityType::Program => MessageSlotKind::PROGRAM,
-        IdentityType::Context => MessageSlotKind::CONTEXT,
-        IdentityType::Device => MessageSlotKind::DEVICE,
-        IdentityType::MinorVersion => return None,
+        MappedIdentifierType::Owner => MessageSlotKind::OWNER,
+        MappedIdentifierType::ClientOwner => MessageSlotKind::CLIENT_OWNER,
+        MappedIdentifierType::ServerOwner => MessageSlotKind::SERVER_OWNER,
+        MappedIdentifierType::Host => MessageSlotKind::HOST,
+        MappedIdentifierType::Program => MessageSlotKind::PROGRAM,
+        MappedIdentifierType::Context => MessageSlotKind::CONTEXT,
+        MappedIdentifierType::Device => MessageSlotKind::DEVICE,
+        MappedIdentifierType::MinorVersion => return None,
     })
 }
 
@@ -214,7 +214,7 @@ impl TraceFieldVisitor<'_> {
         // A filehandle is valid on one server only, whatever its bytes.
         let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation_index();
-        self.slot_fields.push(MessageSlotField { range, holds, is_counted, operation, place, is_constant });
+        self.slot_fields.push(RunDependentField { range, holds, is_counted, operation, place, is_constant });
     }
 
     /// Ends a directory entry: its fields are identified by its name, not by its position in the listing. Drops the
@@ -234,7 +234,7 @@ impl TraceFieldVisitor<'_> {
     }
 }
 
-impl<'a> Observer<'a> for TraceFieldVisitor<'a> {
+impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
     fn enter(&mut self, field: &'static Field, at: usize) {
         let is_rpc = field.name.starts_with("rpc");
         if self.paths.is_empty() && !is_rpc {

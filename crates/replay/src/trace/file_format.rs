@@ -65,7 +65,7 @@ xdr! { "trace";
     }
 
     /// The form in which file data is retained.
-    enum ContentRetention {
+    enum TraceFileDataRetention {
         /// The data is kept; equal data only once.
         KEPT = 0,
         /// The hash is kept.
@@ -81,7 +81,7 @@ xdr! { "trace";
         /// File names of the captures.
         captures: List<'a, Text<'a>, 1024>,
         /// The form in which file data is retained.
-        keeping: ContentRetention,
+        keeping: TraceFileDataRetention,
         /// The key from which data is generated; 0 if none is.
         key: u64,
     }

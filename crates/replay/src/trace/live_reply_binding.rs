@@ -1,13 +1,13 @@
 //! Assigns values of a live Reply to the variables of a step.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::field_visitor::{MessageSlotField, TraceFieldVisitor};
-use super::{MessageSlot, TraceProcedure, TraceStep};
+use super::field_visitor::{RunDependentField, TraceFieldVisitor};
+use super::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
@@ -17,7 +17,7 @@ impl TraceProcedure {
 }
 
 /// Returns the value of a field, without length and padding. `message` begins where positions are counted from.
-pub fn field_value<'m>(message: &'m [u8], field: &MessageSlotField) -> Option<&'m [u8]> {
+pub fn field_value<'m>(message: &'m [u8], field: &RunDependentField) -> Option<&'m [u8]> {
     let bytes = message.get(field.range.clone())?;
     if !field.is_counted {
         return Some(bytes);
@@ -36,7 +36,7 @@ pub fn visit_reply<'m>(
     mut cursor: Cursor<'m>,
 ) -> (TraceFieldVisitor<'m>, Result<(), XdrError>) {
     let mut ear = TraceFieldVisitor::new(true);
-    let heard = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).and_then(|message| {
+    let heard = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).and_then(|message| {
         let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
         match asked.find_description().filter(|_| is_done) {
             Some(procedure) => procedure.results(&mut cursor, &mut ear),
@@ -52,9 +52,9 @@ pub fn bind_slots(
     step: &TraceStep<'_>,
     ear: &TraceFieldVisitor<'_>,
     message: &[u8],
-    mut take: impl FnMut(&MessageSlot, Option<&[u8]>),
+    mut take: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
-    let known = |field: &MessageSlotField| (field.place, field.operation, field.holds);
+    let known = |field: &RunDependentField| (field.place, field.operation, field.holds);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
     let is_long = ear.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {

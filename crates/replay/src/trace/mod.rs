@@ -1,7 +1,7 @@
 //! A trace: the RPCs of a capture in a form that can be sent again.
 //!
 //! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
-//! File data is stored separately. Values that differ between runs have [`MessageSlot`]s, each a byte range and a
+//! File data is stored separately. Values that differ between runs have [`SubstitutableMessageSlot`]s, each a byte range and a
 //! [`TraceVariable`]. To send a Call again, [`value_substitution`] copies the bytes between its slots and fills in the
 //! values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the same field
 //! visitor that read the captured one.
@@ -31,9 +31,10 @@ pub mod writer;
 pub use error::TraceError;
 pub use reader::{TraceReader, TraceSummary};
 pub use step::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
-    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
+    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
+    TraceWireForms, VariableUse,
 };
 pub use writer::TraceWriter;
 
@@ -41,7 +42,7 @@ pub use writer::TraceWriter;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceVariable(pub u32);
 
-impl MessageSlot {
+impl SubstitutableMessageSlot {
     /// Returns the variable.
     pub fn variable(&self) -> TraceVariable {
         TraceVariable(self.variable)

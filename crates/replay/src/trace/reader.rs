@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{Cursor, Xdr, roundup};
 use twox_hash::XxHash3_128;
@@ -11,8 +11,8 @@ use twox_hash::XxHash3_128;
 use super::TraceStep;
 use super::error::TraceError;
 use super::file_format::{
-    ContentRetention, End, FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader,
-    TraceBlockKind, TraceConnection, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
+    End, FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
+    TraceConnection, TraceFileDataRetention, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
     TraceUndefinedVariable, VERSION,
 };
 use super::step::{PayloadContentState, TracePayload};
@@ -37,7 +37,7 @@ pub struct TraceSummary {
     /// File names of the captures.
     pub captures: Vec<String>,
     /// The form in which file data was retained.
-    pub keeping: ContentRetention,
+    pub keeping: TraceFileDataRetention,
     /// The key from which file data is generated.
     pub key: u64,
     /// The clients and the servers.
@@ -82,7 +82,7 @@ impl<R: Read + Seek> TraceReader<R> {
             TraceError::Cut { .. } => TraceError::NoTrace,
             error => error,
         })?;
-        let preamble = TracePreamble::decode(&mut Cursor::new(&bytes), &FILE, &mut NullObserver);
+        let preamble = TracePreamble::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
         let Ok(TracePreamble { magic: MAGIC, version, tables, checksum, .. }) = preamble else {
             return Err(TraceError::NoTrace);
         };
@@ -110,7 +110,7 @@ impl<R: Read + Seek> TraceReader<R> {
         };
         let summary = TraceSummary {
             captures: Vec::new(),
-            keeping: ContentRetention::KEPT,
+            keeping: TraceFileDataRetention::KEPT,
             key: 0,
             hosts: Vec::new(),
             connections: Vec::new(),
@@ -214,7 +214,7 @@ impl<R: Read + Seek> TraceReader<R> {
         }
         let rest = self.block.get(self.consumed_bytes..).unwrap_or_default();
         let mut cursor = Cursor::new(rest);
-        let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
+        let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
         let step =
             step.map_err(|error| TraceError::invalid_entry(self.block_offset, self.consumed_bytes, error))?;
         self.consumed_bytes += cursor.at();
@@ -257,14 +257,14 @@ impl<R: Read + Seek> TraceReader<R> {
             let mut start = 0;
             while start < self.block.len() {
                 let mut cursor = Cursor::new(self.block.get(start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
+                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
                 step.map_err(|error| TraceError::invalid_entry(self.block_offset, start, error))?;
                 places.push(start);
                 start += cursor.at();
             }
             for start in places.iter().rev() {
                 let mut cursor = Cursor::new(self.block.get(*start..).unwrap_or_default());
-                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullObserver);
+                let step = TraceStep::decode(&mut cursor, &FILE, &mut NullFieldObserver);
                 take(&step.map_err(|error| TraceError::invalid_entry(self.block_offset, *start, error))?);
             }
         }
@@ -362,7 +362,7 @@ impl<R: Read + Seek> TraceReader<R> {
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
         read_exact_at(&mut self.from, &mut bytes, at)?;
-        let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullObserver);
+        let header = TraceBlockHeader::decode(&mut Cursor::new(&bytes), &FILE, &mut NullFieldObserver);
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged { at })?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
@@ -399,7 +399,7 @@ fn for_each_entry<'b, T: Xdr<'b>>(
 ) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
-        let line = T::decode(&mut cursor, &FILE, &mut NullObserver);
+        let line = T::decode(&mut cursor, &FILE, &mut NullFieldObserver);
         take(line.map_err(|error| TraceError::invalid_entry(at, 0, error))?);
     }
     Ok(())

@@ -80,7 +80,7 @@ xdr! { "trace";
     }
 
     /// A byte range of a message whose value differs between runs.
-    struct MessageSlot {
+    struct SubstitutableMessageSlot {
         /// Offset in the head, in bytes.
         at: u32,
         /// Length in the head, in bytes. Data with a length prefix includes that prefix and the XDR padding.
@@ -161,13 +161,13 @@ xdr! { "trace";
         /// End of the arguments or results in the head. The RPCSEC_GSS checksum follows (RFC 2203 section 5.3.2.2).
         end: u32,
         /// Slots in ascending order, without overlap.
-        slots: List<'a, MessageSlot, MAX_LIST_LENGTH>,
+        slots: List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>,
         /// Payloads in ascending order.
         payloads: List<'a, TracePayload, MAX_LIST_LENGTH>,
     }
 
     /// The wire form of a message.
-    enum TraceMessageForm {
+    enum TraceMessageWireForm {
         /// A TCP record or a UDP datagram.
         RECORD = 0,
         /// RDMA_MSG. RFC 8166 section 3.5.1.
@@ -196,9 +196,9 @@ xdr! { "trace";
     /// The wire forms of the messages, and the lengths returned.
     struct TraceWireForms<'a> {
         /// Wire form of the Call.
-        call: TraceMessageForm,
+        call: TraceMessageWireForm,
         /// Wire form of the Reply; RECORD if there was none.
-        reply: TraceMessageForm,
+        reply: TraceMessageWireForm,
         /// Credits that the Call requested and that the Reply granted; 0 without RDMA.
         credits: [u32; 2],
         /// rdma_err of an RDMA_ERROR; 0 without one.

@@ -4,7 +4,7 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
@@ -17,9 +17,9 @@ use super::file_format::{LONGEST, TraceTransport};
 use super::wire_transaction_conversion::{WireChunkItem, WireMessage, WireTransaction, padded};
 use super::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
-    TraceMessageForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
+    TraceMessageWireForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
 };
-use nfsrdma_analysis::comparison::record_context::{ComparisonRecordContext, KnownFileData};
+use nfsrdma_analysis::comparison::record_context::{KnownFileData, TraceRecordAmendments};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl StepTransactionConverter {
         &mut self,
         step: &TraceStep<'_>,
         contents: &mut TraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, ComparisonRecordContext), TraceError> {
+    ) -> Result<(Transaction, TraceRecordAmendments), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -100,8 +100,8 @@ impl StepTransactionConverter {
                 self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
             Endpoint { address, port: None }
         };
-        let is_rdma =
-            step.carried.call != TraceMessageForm::RECORD || step.carried.reply != TraceMessageForm::RECORD;
+        let is_rdma = step.carried.call != TraceMessageWireForm::RECORD
+            || step.carried.reply != TraceMessageWireForm::RECORD;
         let usual = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
         let connection = ConnectionIdentity {
             number: caller.connection,
@@ -113,9 +113,9 @@ impl StepTransactionConverter {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = AssembledTraceMessage::load(&step.call, contents)?;
         let reply = AssembledTraceMessage::load(&step.reply, contents)?;
-        let mut amended = ComparisonRecordContext {
+        let mut amended = TraceRecordAmendments {
             data: [call.known_data(), reply.known_data()],
-            ..ComparisonRecordContext::default()
+            ..TraceRecordAmendments::default()
         };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
@@ -130,7 +130,8 @@ impl StepTransactionConverter {
         let sent =
             |seen: MessageCaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
                 let form = if at == 0 { step.carried.call } else { step.carried.reply };
-                let is_there = seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageForm::ERROR;
+                let is_there =
+                    seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
                 let credits = step.carried.credits.get(at).copied().unwrap_or(0);
                 let is_whole = seen != MessageCaptureCompleteness::PART;
                 is_there.then_some(WireMessage {
@@ -172,7 +173,9 @@ fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
     let items = reply.items();
     let results = reply.head.0.get(reply.body as usize..reply.end as usize).unwrap_or_default();
     let mut cursor = Cursor::new(results).with_chunks(&items);
-    let Ok(compound) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return Vec::new() };
+    let Ok(compound) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {
+        return Vec::new();
+    };
     let operations = compound.operations().map_while(Result::ok).zip(0..);
     let eligible = operations.filter(|(results, _)| v4::Results::is_ddp_eligible(results.number()));
     eligible.map(|(_, at)| at).collect()

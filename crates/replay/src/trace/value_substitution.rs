@@ -3,20 +3,20 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, roundup};
 
-use super::{MessageSlot, TraceMessage, TracePayload};
+use super::{SubstitutableMessageSlot, TraceMessage, TracePayload};
 
 /// A source of the values of a run. Only values with a length prefix may change their length.
 pub trait MessageSlotValueSource {
     /// Returns the value of a slot, without length and padding; `None` to keep the captured one.
-    fn value(&mut self, slot: &MessageSlot, captured: &[u8]) -> Option<&[u8]>;
+    fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]>;
 }
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CapturedMessageSlotValues;
+pub struct UnchangedCapturedValues;
 
-impl MessageSlotValueSource for CapturedMessageSlotValues {
-    fn value(&mut self, _: &MessageSlot, _: &[u8]) -> Option<&[u8]> {
+impl MessageSlotValueSource for UnchangedCapturedValues {
+    fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }
 }
@@ -34,14 +34,14 @@ pub enum ReplayedRpcHeader<'h> {
 
 /// A payload of the message with its new position.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RepositionedPayload {
+pub struct PositionedTracePayload {
     /// Byte offset of the content in the whole message: the Position of its Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
     /// The payload as the trace has it.
     pub payload: TracePayload,
 }
 
-impl RepositionedPayload {
+impl PositionedTracePayload {
     /// Converts payloads to chunk items for the decoder of the message, without their contents.
     pub fn items(placed: &[Self]) -> Vec<ChunkedDataItem<'static>> {
         let item = |placed: &Self| ChunkedDataItem {
@@ -61,7 +61,7 @@ pub struct InvalidMessageSlotError {
 }
 
 /// Returns the value of a slot of the head, without length and padding.
-pub fn captured_value<'h>(head: &'h [u8], slot: &MessageSlot) -> Option<&'h [u8]> {
+pub fn captured_value<'h>(head: &'h [u8], slot: &SubstitutableMessageSlot) -> Option<&'h [u8]> {
     let (at, length) = (slot.at as usize, slot.length as usize);
     let bytes = head.get(at..at.checked_add(length)?)?;
     if !slot.is_counted {
@@ -80,7 +80,7 @@ pub fn emit(
     header: ReplayedRpcHeader<'_>,
     values: &mut impl MessageSlotValueSource,
     out: &mut Vec<u8>,
-    placed: &mut Vec<RepositionedPayload>,
+    placed: &mut Vec<PositionedTracePayload>,
 ) -> Result<(), InvalidMessageSlotError> {
     out.clear();
     placed.clear();
@@ -98,8 +98,10 @@ pub fn emit(
         while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
             let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
             beside += payload.length as usize + roundup(payload.length as usize);
-            placed
-                .push(RepositionedPayload { position: u32::try_from(position).unwrap_or(u32::MAX), payload });
+            placed.push(PositionedTracePayload {
+                position: u32::try_from(position).unwrap_or(u32::MAX),
+                payload,
+            });
         }
     };
     for slot in message.slots.iter() {

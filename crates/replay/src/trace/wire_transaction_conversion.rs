@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
-use super::TraceMessageForm;
+use super::TraceMessageWireForm;
 
 /// File data that was transferred in a chunk of its own.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct WireChunkItem {
 #[derive(Clone, Debug)]
 pub struct WireMessage {
     /// The wire form of the message.
-    pub form: TraceMessageForm,
+    pub form: TraceMessageWireForm,
     /// Credits requested or granted; 0 without RDMA.
     pub credits: u32,
     /// Frame number; 0 if unknown.
@@ -95,7 +95,7 @@ impl WireTransaction {
         let xid = Xid(xid(&self.call).or(xid(&self.reply)).unwrap_or(0));
         let has_reply = self.reply.is_some();
         let is_long = |sent: &Option<WireMessage>| {
-            sent.as_ref().is_some_and(|sent| sent.form == TraceMessageForm::NOMSG)
+            sent.as_ref().is_some_and(|sent| sent.form == TraceMessageWireForm::NOMSG)
         };
         let (is_long_call, is_long_reply) = (is_long(&self.call), is_long(&self.reply));
         let mut read_chunks = Vec::new();
@@ -119,7 +119,7 @@ impl WireTransaction {
             let moved = item.length.filter(|_| has_reply);
             read_chunks.push(build_chunk(Some(item.position), &item.segments, None, moved, content, false));
         }
-        let is_answered = self.reply.as_ref().is_some_and(|reply| reply.form != TraceMessageForm::ERROR);
+        let is_answered = self.reply.as_ref().is_some_and(|reply| reply.form != TraceMessageWireForm::ERROR);
         let write_chunks = self.writes.iter().map(|item| {
             let returned = item.length.filter(|_| is_answered);
             build_chunk(None, &item.segments, returned, returned, item.content.as_deref(), false)
@@ -230,12 +230,12 @@ impl WireChunkLists {
             rdma_reply: self.reply.as_deref().map(chunk),
         };
         let rdma_body = match (sent.form, rdma_error) {
-            (TraceMessageForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(Versions {
+            (TraceMessageWireForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(Versions {
                 rdma_vers_low: VERSION,
                 rdma_vers_high: VERSION,
             })),
-            (TraceMessageForm::ERROR, _) => RdmaBody::Error(RpcRdmaError::Chunk),
-            (TraceMessageForm::NOMSG, _) => RdmaBody::Nomsg(lists),
+            (TraceMessageWireForm::ERROR, _) => RdmaBody::Error(RpcRdmaError::Chunk),
+            (TraceMessageWireForm::NOMSG, _) => RdmaBody::Nomsg(lists),
             _ => RdmaBody::Msg(lists),
         };
         let header =
@@ -256,17 +256,17 @@ fn build_message_record(
     rdma_error: u32,
     lists: &WireChunkLists,
 ) -> CapturedMessage {
-    let is_rdma = sent.form != TraceMessageForm::RECORD;
+    let is_rdma = sent.form != TraceMessageWireForm::RECORD;
     let header = if is_rdma { lists.header(&sent, xid, rdma_error) } else { Vec::new() };
     let proc = match sent.form {
-        TraceMessageForm::NOMSG => RdmaProc::RDMA_NOMSG,
-        TraceMessageForm::ERROR => RdmaProc::RDMA_ERROR,
+        TraceMessageWireForm::NOMSG => RdmaProc::RDMA_NOMSG,
+        TraceMessageWireForm::ERROR => RdmaProc::RDMA_ERROR,
         _ => RdmaProc::RDMA_MSG,
     };
     let rpcrdma = is_rdma.then_some(RpcRdmaHeaderWords::version1(proc, sent.credits));
     let rpc_at = Some(header.len());
     let mut bytes = header;
-    if matches!(sent.form, TraceMessageForm::RECORD | TraceMessageForm::MESSAGE) {
+    if matches!(sent.form, TraceMessageWireForm::RECORD | TraceMessageWireForm::MESSAGE) {
         bytes.extend_from_slice(&sent.message);
     }
     let time = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX));
@@ -281,7 +281,7 @@ fn build_message_record(
         retransmissions: 0,
         stall: None,
         rpcrdma,
-        length: if sent.is_complete || sent.form == TraceMessageForm::NOMSG {
+        length: if sent.is_complete || sent.form == TraceMessageWireForm::NOMSG {
             bytes.len()
         } else {
             bytes.len() + ASSUMED_MISSING_BYTES

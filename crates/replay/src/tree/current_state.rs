@@ -21,7 +21,7 @@ const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
 #[derive(Debug, Default)]
 pub(super) struct CurrentTreeState {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
-    files: FxHashMap<InferredObjectId, CurrentFileState>,
+    files: FxHashMap<InferredObjectId, InferredCurrentFileState>,
     /// `true` if the current step overlaps with others, so that its attributes may be from before them.
     is_concurrent: bool,
     /// The first frames of its Call and its Reply.
@@ -32,7 +32,7 @@ pub(super) struct CurrentTreeState {
 
 /// The current state of an object.
 #[derive(Clone, Debug, Default)]
-pub struct CurrentFileState {
+pub struct InferredCurrentFileState {
     /// Size in bytes.
     pub size: Option<u64>,
     /// Mode.
@@ -49,7 +49,7 @@ pub struct CurrentFileState {
     has_too_many_extents: bool,
 }
 
-impl CurrentFileState {
+impl InferredCurrentFileState {
     /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
     /// file.
     pub fn known_extents(&self) -> impl Iterator<Item = CurrentFileExtent> {
@@ -212,7 +212,7 @@ impl InferredTree {
     }
 
     /// Returns the current state of an object; `None` if it is unknown or uncertain.
-    pub fn current_state(&self, id: InferredObjectId) -> Option<&CurrentFileState> {
+    pub fn current_state(&self, id: InferredObjectId) -> Option<&InferredCurrentFileState> {
         self.current.as_ref()?.files.get(&id).filter(|file| !file.is_uncertain)
     }
 
@@ -375,7 +375,7 @@ impl InferredTree {
             let range = (offset(part.range.0)?, offset(part.range.1)?);
             Some(CurrentFileExtent { range, is_concurrent: false, ..part })
         };
-        let extents = file.into_iter().flat_map(CurrentFileState::known_extents);
+        let extents = file.into_iter().flat_map(InferredCurrentFileState::known_extents);
         extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
     }
 

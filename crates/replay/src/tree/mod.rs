@@ -24,7 +24,7 @@ use super::trace::NONE;
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
-pub use current_state::{CurrentFileExtent, CurrentFileState, CurrentNameBinding, ExtentContent};
+pub use current_state::{CurrentFileExtent, CurrentNameBinding, ExtentContent, InferredCurrentFileState};
 pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.

@@ -14,8 +14,8 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
 
 use super::*;
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, TraceMessage, TraceProcedure,
-    VariableUse,
+    GssProtection, MessageCaptureCompleteness, MessageSlotKind, SubstitutableMessageSlot, TraceMessage,
+    TraceProcedure, VariableUse,
 };
 
 const DIRECTORY: &[u8] = b"the directory";
@@ -33,10 +33,10 @@ fn tree_with_file(mut tree: InferredTree) -> (InferredTree, InferredObjectId) {
 }
 
 /// Returns the filehandles in a message as slots.
-fn slots(head: &[u8]) -> Vec<MessageSlot> {
+fn slots(head: &[u8]) -> Vec<SubstitutableMessageSlot> {
     let found = [(DIRECTORY, 1), (FILE, 2)].into_iter().filter_map(|(handle, variable)| {
         let at = head.windows(handle.len()).position(|bytes| bytes == handle)?;
-        Some(MessageSlot {
+        Some(SubstitutableMessageSlot {
             at: at as u32,
             length: handle.len() as u32,
             holds: MessageSlotKind::FILEHANDLE,

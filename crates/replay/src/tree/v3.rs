@@ -1,9 +1,9 @@
 //! Infers facts about files from the procedures of NFSv3 and MOUNT. RFC 1813 sections 3.3 and 5.2.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
-use nfsrdma_dissectors::nfs::{ResultStatus, StatusUnion};
+use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
 use super::InferredObjectId;
@@ -31,7 +31,7 @@ fn record_attributes(
     }
 }
 
-fn is_failure<S: ResultStatus + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
+fn is_failure<S: StatusUnionDiscriminant + Copy, T, E>(outcome: &StatusUnion<S, T, E>) -> bool {
     outcome.ok().is_none()
 }
 
@@ -41,8 +41,8 @@ pub(super) fn procedure(
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,
 ) {
-    let Ok(asked) = Args::decode(procedure, &mut call, &mut NullObserver) else { return };
-    let Ok(got) = Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+    let Ok(asked) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+    let Ok(got) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
     let now = walk.facts.id;
     match (asked, got) {
         (Args::GETATTR(asked), Results::GETATTR(StatusUnion::Ok(got))) => {
@@ -218,8 +218,8 @@ pub(super) fn mount(
     mut call: Cursor<'_>,
     mut reply: Cursor<'_>,
 ) {
-    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullObserver) else { return };
-    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullObserver) else { return };
+    let Ok(asked) = mount3::Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+    let Ok(got) = mount3::Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
     if let (mount3::Args::MNT(asked), mount3::Results::MNT(StatusUnion::Ok(got))) = (asked, got) {
         walk.record_mount(asked.dirpath, got.fhandle.0);
     }

@@ -1,7 +1,7 @@
 //! Infers facts about files from the operations of a COMPOUND, with its current and saved filehandles. RFC 8881 section
 //! 16.2.3.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, ChangeInfo4, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4,
@@ -26,8 +26,8 @@ pub(super) fn infer_from_compound<'s>(
     mut call: Cursor<'s>,
     mut reply: Cursor<'s>,
 ) {
-    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullObserver) else { return };
-    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullObserver) else { return };
+    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
+    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
     let (mut current, mut saved) = (TreeCurrentFilehandle::default(), TreeCurrentFilehandle::default());
     let results = reply.operations().map_while(Result::ok);
     let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, PayloadSource, ReplySizeLimits,
+    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, OutgoingPayloadSource, ReplySizeLimits,
     RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
     TransportCall, TransportEvent,
 };
@@ -115,7 +115,7 @@ impl Client {
             reads: &[&[6000]],
             ..CapturedCallForm::default()
         });
-        match self.write(file, PayloadSource::Copied(&pattern(6000, 9)), shape) {
+        match self.write(file, OutgoingPayloadSource::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => {
                 let asked = (submitted.form, submitted.read_segments);
                 ensure!(asked == (MessageForm::Nomsg, 2), "it was sent as {submitted:?}");

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_rpc::{MessageForm, PayloadSource, SubmittedCallForm, TransportCall};
+use nfsrdma_rpc::{MessageForm, OutgoingPayloadSource, SubmittedCallForm, TransportCall};
 
 /// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
 /// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
@@ -27,8 +27,8 @@ impl Sent {
     /// Creates the entry of a submitted Call.
     pub(crate) fn new(call: &TransportCall<'_>, submitted: SubmittedCallForm) -> Self {
         let length = |source| match source {
-            PayloadSource::Copied(bytes) => <[u8]>::len(bytes),
-            PayloadSource::Shared { length, .. } => length as usize,
+            OutgoingPayloadSource::Copied(bytes) => <[u8]>::len(bytes),
+            OutgoingPayloadSource::Shared { length, .. } => length as usize,
         };
         let payloads = call.payloads.iter().map(|payload| length(payload.source)).sum();
         Self { xid: call.xid.0, length: call.length(), payloads, submitted }

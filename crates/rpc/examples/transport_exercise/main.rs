@@ -26,7 +26,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
-    DisconnectReason, MessageForm, PayloadSource, RdmaFabric, ReplySizeLimits, RequestedCallForm,
+    DisconnectReason, MessageForm, OutgoingPayloadSource, RdmaFabric, ReplySizeLimits, RequestedCallForm,
     RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCall,
     TransportEvent, TransportKind,
 };
@@ -290,7 +290,7 @@ impl Client {
     fn write(
         &mut self,
         file: &[u8],
-        source: PayloadSource<'_>,
+        source: OutgoingPayloadSource<'_>,
         shape: RequestedCallForm<'_>,
     ) -> Result<SubmittedCallForm> {
         let (xid, mut call) = self.compound(2);
@@ -301,8 +301,8 @@ impl Client {
         call.hyper(0);
         call.word(0);
         let length = match source {
-            PayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
-            PayloadSource::Shared { length, .. } => length,
+            OutgoingPayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
+            OutgoingPayloadSource::Shared { length, .. } => length,
         };
         call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
@@ -571,12 +571,12 @@ impl Client {
                     ..CapturedCallForm::default()
                 }),
             };
-            let written = self.write(file, PayloadSource::Copied(&bytes), shape).context("WRITE")?;
+            let written = self.write(file, OutgoingPayloadSource::Copied(&bytes), shape).context("WRITE")?;
             let (read, hash, _) = self.read(file, length, shape).context("READ")?;
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             forms.push((written.read_segments, read.write_segments));
         }
-        let source = PayloadSource::Shared { store, offset: 3, length };
+        let source = OutgoingPayloadSource::Shared { store, offset: 3, length };
         self.write(file, source, RequestedCallForm::Fitting).context("WRITE from shared memory")?;
         let (_, hash, _) = self.read(file, length, RequestedCallForm::Fitting).context("READ")?;
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
@@ -599,8 +599,9 @@ impl Client {
                 reads: &[&[]],
                 ..CapturedCallForm::default()
             });
-            let written =
-                self.write(file, PayloadSource::Copied(&bytes), shape).context("WRITE as a Long Call")?;
+            let written = self
+                .write(file, OutgoingPayloadSource::Copied(&bytes), shape)
+                .context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
             ensure!(sent == (MessageForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
             let shape = RequestedCallForm::Captured(CapturedCallForm {

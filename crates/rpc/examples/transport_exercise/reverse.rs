@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, CallbackSecParms4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok,
@@ -232,7 +232,7 @@ fn answer_recall(
 /// Returns the Reply to a Call of the server, and the stateid that it recalls.
 fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let mut cursor = Cursor::new(message);
-    let RpcMsg { xid, body } = RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+    let RpcMsg { xid, body } = RpcMsg::decode(&mut cursor, &mut NullFieldObserver)?;
     let RpcMsgBody::Call(call) = body else { bail!("{body:?}") };
     ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
     let mut encoder = Encoder::new();
@@ -242,7 +242,7 @@ fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let mut recalled = None;
     // CB_NULL has no results.
     if call.proc == 1 {
-        let call = CbCompoundCall::decode(&mut cursor, &mut NullObserver)?;
+        let call = CbCompoundCall::decode(&mut cursor, &mut NullFieldObserver)?;
         let mut results = Vec::new();
         for operation in call.operations() {
             results.push(match operation.map_err(|stop| stop.error)? {

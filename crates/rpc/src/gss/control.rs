@@ -3,14 +3,14 @@
 //! A [`GssControlCall`] consists only of tokens of the mechanism and handles of the server, and has no bytes of a
 //! caller. So a program that checks its Calls, such as one that replays a capture, can send it without a check.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::gss::{GssProc, RpcGssInitArg, RpcGssInitRes, RpcGssService};
 use nfsrdma_dissectors::rpc::{self, Program, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Xdr};
 
 use super::{
-    COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanism,
-    GssMechanismError, GssReplyProtection, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
+    COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanismError,
+    GssReplyProtection, GssSecurityContextSide, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
 use crate::rpc_client::{RpcClient, decode_reply, no_verifier};
 use crate::{CallTag, TransportCall};
@@ -47,7 +47,7 @@ impl GssControlCall {
 /// A context that is being set up.
 #[derive(Debug)]
 pub struct GssContextSetup {
-    mechanism: Box<dyn GssMechanism>,
+    mechanism: Box<dyn GssSecurityContextSide>,
     version: u32,
     handle: Vec<u8>,
     gss_proc: GssProc,
@@ -70,7 +70,10 @@ impl GssContextSetup {
     ///
     /// # Errors
     /// Returns an error if the mechanism has no credentials.
-    pub fn begin(mut mechanism: Box<dyn GssMechanism>, version: u32) -> Result<Self, GssMechanismError> {
+    pub fn begin(
+        mut mechanism: Box<dyn GssSecurityContextSide>,
+        version: u32,
+    ) -> Result<Self, GssMechanismError> {
         let turn = mechanism.step(&[])?;
         let version = if version == 3 { 3 } else { 4 };
         let gss_proc = GssProc::RPCSEC_GSS_INIT;
@@ -131,7 +134,7 @@ fn decode_init_reply(
     verifier: &Verifier<'_>,
     cursor: &mut Cursor<'_>,
 ) -> Result<GssInitReply, xdr::XdrError> {
-    Ok(GssInitReply::new(verifier, &RpcGssInitRes::decode(cursor, &INIT_RES, &mut NullObserver)?))
+    Ok(GssInitReply::new(verifier, &RpcGssInitRes::decode(cursor, &INIT_RES, &mut NullFieldObserver)?))
 }
 
 impl GssContext {
@@ -142,7 +145,7 @@ impl GssContext {
     pub fn establish(
         line: &mut RpcClient<'_>,
         version: u32,
-        mechanism: Box<dyn GssMechanism>,
+        mechanism: Box<dyn GssSecurityContextSide>,
     ) -> Result<Self, GssError> {
         let mut setup = GssContextSetup::begin(mechanism, version)?;
         loop {

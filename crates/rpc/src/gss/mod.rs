@@ -2,7 +2,7 @@
 //!
 //! A [`GssContext`] is set up by NULL Calls (RFC 2203 section 5.2). Then it [seals](GssContext::seal) each Call with
 //! the service of the captured one, and [opens](GssContext::open) the Reply, so that the replay engine gets unprotected
-//! messages. Signatures come from a [`GssMechanism`]; the one for Kerberos is in [`kerberos`].
+//! messages. Signatures come from a [`GssSecurityContextSide`]; the one for Kerberos is in [`kerberos`].
 //!
 //! - [`control`]: RPCSEC_GSS control Calls, which set up and destroy a context.
 
@@ -14,7 +14,7 @@ mod control;
 
 use std::fmt;
 
-use nfsrdma_dissectors::field::{Field, NullObserver};
+use nfsrdma_dissectors::field::{Field, NullFieldObserver};
 use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
     GssCredential, GssIntegrityChecksum, GssProc, GssVerifierBody, IntegrityBody, RpcGssInitRes,
@@ -41,7 +41,7 @@ const CONTINUE_NEEDED: u32 = 1;
 static INIT_RES: Field = Field::group("rpc.authgss.init", "rpc_gss_init_res", "RFC 2203 section 5.2.3.1");
 
 /// One side of a security context: RFC 2743.
-pub trait GssMechanism: fmt::Debug {
+pub trait GssSecurityContextSide: fmt::Debug {
     /// Processes the token of the other side, which is empty on the first call.
     ///
     /// # Errors
@@ -129,7 +129,7 @@ impl From<RpcCallError> for GssError {
 /// An established context.
 #[derive(Debug)]
 pub struct GssContext {
-    mechanism: Box<dyn GssMechanism>,
+    mechanism: Box<dyn GssSecurityContextSide>,
     handle: Vec<u8>,
     /// The version of NFS for which it was set up.
     version: u32,
@@ -181,7 +181,7 @@ impl fmt::Display for GssIntegrityError {
 }
 
 impl GssContext {
-    fn new(mechanism: Box<dyn GssMechanism>, handle: Vec<u8>, version: u32, window: u32) -> Self {
+    fn new(mechanism: Box<dyn GssSecurityContextSide>, handle: Vec<u8>, version: u32, window: u32) -> Self {
         Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
@@ -273,7 +273,7 @@ impl GssContext {
         plain.extend_from_slice(message);
         let mut cursor = Cursor::new(message);
         // The next decoder reports a message that cannot be decoded.
-        let Ok(read) = RpcMsg::decode(&mut cursor, &mut NullObserver) else { return Ok(()) };
+        let Ok(read) = RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return Ok(()) };
         let Some(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) = read.reply() else {
             return Ok(());
         };
@@ -284,10 +284,10 @@ impl GssContext {
             return Ok(());
         }
         let header = cursor.position();
-        let protected =
-            IntegrityBody::open(&mut cursor, &mut NullObserver).map_err(|_| GssIntegrityError::Results)?;
+        let protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver)
+            .map_err(|_| GssIntegrityError::Results)?;
         let end = cursor.position();
-        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver)
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)
             .map_err(|_| GssIntegrityError::Results)?;
         let signed = message.get(header + 4..end).ok_or(GssIntegrityError::Results)?;
         // The XDR padding of the opaque data is not signed.
@@ -308,7 +308,7 @@ impl GssContext {
 /// context must be re-established, and the Call sent again in it. The cursor is at the beginning of the message. RFC
 /// 2203 section 5.3.3.3.
 pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
-    let Ok(message) = RpcMsg::decode(&mut reply, &mut NullObserver) else { return false };
+    let Ok(message) = RpcMsg::decode(&mut reply, &mut NullFieldObserver) else { return false };
     let Some(rpc::ReplyBody::Denied(RejectedReply::AuthError(error))) = message.reply() else { return false };
     matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
 }
@@ -317,7 +317,7 @@ pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
 ///
 /// # Errors
 /// Returns an error if the program or this machine has no support for it.
-pub fn mechanism(host: &str) -> Result<Box<dyn GssMechanism>, GssMechanismError> {
+pub fn mechanism(host: &str) -> Result<Box<dyn GssSecurityContextSide>, GssMechanismError> {
     #[cfg(feature = "gss")]
     return Ok(Box::new(kerberos::KerberosMechanism::new(host)?));
     #[cfg(not(feature = "gss"))]
@@ -359,7 +359,7 @@ impl GssInitReply {
 fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &[u8]) -> Credential<'_> {
     let rgc_version = Version::RPCSEC_GSS_VERS_1;
     let handle = Opaque(handle);
-    Credential::Gss(rpc::auth::EnclosedAuthBody::Known(GssCredential {
+    Credential::Gss(rpc::auth::FlavorSpecificAuthBody::Known(GssCredential {
         rgc_version,
         gss_proc,
         seq_num,
@@ -379,7 +379,7 @@ fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::rpc::AuthError;
-    use nfsrdma_dissectors::rpc::auth::{AuthBody, Flavor};
+    use nfsrdma_dissectors::rpc::auth::{Flavor, UndecodedAuthBody};
     use nfsrdma_dissectors::rpc::gss::RpcGssInitArg;
     use proptest::prelude::*;
 
@@ -395,7 +395,7 @@ mod tests {
         [&[side][..], &sum.to_be_bytes()].concat()
     }
 
-    impl GssMechanism for Sums {
+    impl GssSecurityContextSide for Sums {
         fn step(&mut self, _: &[u8]) -> Result<GssInitStep, GssMechanismError> {
             Ok(GssInitStep { token: b"token".to_vec(), is_done: true })
         }
@@ -447,7 +447,7 @@ mod tests {
             let (at, seal) = context.seal(&unsealed(NONE), &mut out).unwrap();
             assert_eq!((seal.sequence_number, &out[at..]), (number, &b"argsargs"[..]));
             let mut cursor = Cursor::new(&out);
-            let message = RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
+            let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
             assert_eq!((message.xid, cursor.position()), (Xid(7), at));
             let call = message.call().unwrap();
             let gss = call.cred.gss().unwrap();
@@ -462,11 +462,11 @@ mod tests {
         let (mut context, mut out) = (context(), Vec::new());
         let (at, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
         let mut cursor = Cursor::new(&out);
-        RpcMsg::decode(&mut cursor, &mut NullObserver).unwrap();
-        let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
+        RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+        let mut protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((protected.seq_num, protected.body.position()), (seal.sequence_number, at));
         assert_eq!(protected.body.take(8), Ok(&b"argsargs"[..]));
-        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap();
+        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((checksum.checksum.0, cursor.remaining()), (&sum(b'c', &out[at - 4..at + 8])[..], 0));
     }
 
@@ -481,7 +481,7 @@ mod tests {
         assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Verifier));
         let reflected = accepted(&sum(b'c', &seal.sequence_number.to_be_bytes()), b"results!");
         assert_eq!(context.open(seal, &reflected, &mut plain), Err(GssIntegrityError::Verifier));
-        let verf = Verifier::Other(Flavor::AUTH_NONE, AuthBody { body: Opaque(b"") });
+        let verf = Verifier::Other(Flavor::AUTH_NONE, UndecodedAuthBody { body: Opaque(b"") });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
         let mut encoder = Encoder::new();
         RpcMsg { xid: Xid(7), body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);

@@ -295,7 +295,7 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, DdpEligibleArgument, PayloadSource, ReplySizeLimits};
+    use crate::{CallTag, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn data(position: u32, bytes: &[u8]) -> DdpEligibleArgument<'_> {
-        DdpEligibleArgument { position, source: PayloadSource::Copied(bytes) }
+        DdpEligibleArgument { position, source: OutgoingPayloadSource::Copied(bytes) }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Classification of received Sends: a Reply, a Call of the reverse direction, or an error.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdma1Header, RpcRdmaError, VERSION};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -29,7 +29,7 @@ pub enum IncomingMessage<'a> {
 pub fn receive(bytes: &[u8]) -> Result<IncomingMessage<'_>, (Option<Xid>, ReceivedMessageDiscardReason)> {
     let xid = bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
     let mut cursor = Cursor::new(bytes);
-    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullObserver) {
+    let header = match RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver) {
         Ok(header) => header,
         // RFC 8166 section 4.5: the XID of a shorter message cannot be trusted.
         Err(_) if bytes.len() < SHORTEST_HEADER => return Err((None, ReceivedMessageDiscardReason::Short)),

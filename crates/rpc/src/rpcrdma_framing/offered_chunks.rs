@@ -209,10 +209,10 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, R
 mod tests {
     use super::*;
     use crate::{
-        CallTag, CapturedCallForm, DdpEligibleArgument, PayloadSource, RdmaTransportParams, ReplySizeLimits,
-        RequestedCallForm,
+        CallTag, CapturedCallForm, DdpEligibleArgument, OutgoingPayloadSource, RdmaTransportParams,
+        ReplySizeLimits, RequestedCallForm,
     };
-    use nfsrdma_dissectors::field::NullObserver;
+    use nfsrdma_dissectors::field::NullFieldObserver;
     use nfsrdma_dissectors::rpc::Xid;
     use nfsrdma_dissectors::rpcrdma::RdmaProc;
     use nfsrdma_dissectors::xdr::Cursor;
@@ -223,7 +223,8 @@ mod tests {
 
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OfferedChunks, Vec<u8>) {
-        let payloads = [DdpEligibleArgument { position: 8, source: PayloadSource::Copied(&[7; 3000]) }];
+        let payloads =
+            [DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(&[7; 3000]) }];
         let captured = CapturedCallForm {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],
@@ -252,7 +253,7 @@ mod tests {
     #[test]
     fn rfc8166_section_4_3_a_header_says_the_chunks_of_its_plan() {
         let (_, bytes) = offer();
-        let header = RpcRdma1Header::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+        let header = RpcRdma1Header::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_credit, header.proc()), (Xid(0), 32, RdmaProc::RDMA_MSG));
         let lists = header.chunk_lists().unwrap();
         let reads: Vec<_> = lists.rdma_reads.iter().map(|read| (read.position, read.target.length)).collect();

@@ -32,14 +32,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A listening port.
 #[derive(Debug)]
-pub struct TcpListenPort {
+pub struct TcpCallbackPort {
     listener: TcpListener,
     permitted_host: IpAddr,
     address: SocketAddr,
     paused_until: Option<Instant>,
 }
 
-impl TcpListenPort {
+impl TcpCallbackPort {
     /// Listens at a local address, on any free port, for streams from one host.
     ///
     /// # Errors
@@ -113,14 +113,14 @@ pub struct TcpCallbackCall<'a> {
 /// The ports, and the streams to them.
 #[derive(Debug, Default)]
 pub struct TcpCallbackListener {
-    ports: Vec<TcpListenPort>,
+    ports: Vec<TcpCallbackPort>,
     streams: Vec<TcpCallbackStream>,
     accepted: u64,
 }
 
 impl TcpCallbackListener {
     /// Adds a port.
-    pub fn add(&mut self, port: TcpListenPort) {
+    pub fn add(&mut self, port: TcpCallbackPort) {
         self.ports.push(port);
     }
 
@@ -160,7 +160,7 @@ impl TcpCallbackListener {
         self.accept();
         let ports = &self.ports;
         self.streams.retain_mut(|stream| {
-            let local = ports.get(stream.port).map_or(stream.peer, TcpListenPort::address);
+            let local = ports.get(stream.port).map_or(stream.peer, TcpCallbackPort::address);
             stream.serve(local, answer).is_some()
         });
     }
@@ -248,7 +248,7 @@ mod tests {
         let mut listening = TcpCallbackListener::default();
         let mut addresses = Vec::new();
         for local in locals {
-            let port = TcpListenPort::open(*local, local.ip()).unwrap();
+            let port = TcpCallbackPort::open(*local, local.ip()).unwrap();
             addresses.push(port.address());
             listening.add(port);
         }
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn who_is_not_the_server_is_not_heard() {
         let mut listening = TcpCallbackListener::default();
-        let port = TcpListenPort::open(v4(), Ipv4Addr::new(192, 0, 2, 1).into()).unwrap();
+        let port = TcpCallbackPort::open(v4(), Ipv4Addr::new(192, 0, 2, 1).into()).unwrap();
         let address = port.address();
         listening.add(port);
         let mut peer = TcpStream::connect(address).unwrap();

@@ -21,10 +21,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::rpcrdma_framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, ForeignProtocol, LiveConnectionCounters,
-    MessageForm, PayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport,
-    RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm,
-    TransportCall, TransportCredits, TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
+    NonRpcProtocol, OutgoingPayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal,
+    SubmittedCallForm, TransportCall, TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -59,7 +59,7 @@ struct TcpTransportConnection {
 }
 
 /// An event that is found, but not yet borrowed.
-enum TcpPendingEvent {
+enum OwnedTcpTransportEvent {
     Reply(usize, Xid, CallTag),
     Call(usize, Xid),
     Discarded(usize, Option<Xid>, ReceivedMessageDiscardReason),
@@ -77,7 +77,7 @@ impl TcpTransport {
     }
 
     /// Returns the next event that needs no further bytes.
-    fn find(&mut self) -> Option<TcpPendingEvent> {
+    fn find(&mut self) -> Option<OwnedTcpTransportEvent> {
         let count = self.connections.len();
         for step in 0..count {
             let index = (self.next_connection + step) % count;
@@ -119,15 +119,15 @@ impl TcpTransport {
         }
     }
 
-    fn take_event(&mut self, found: TcpPendingEvent) -> Option<TransportEvent<'_>> {
-        let (TcpPendingEvent::Reply(index, ..)
-        | TcpPendingEvent::Call(index, ..)
-        | TcpPendingEvent::Discarded(index, ..)
-        | TcpPendingEvent::End(index, _)) = found;
+    fn take_event(&mut self, found: OwnedTcpTransportEvent) -> Option<TransportEvent<'_>> {
+        let (OwnedTcpTransportEvent::Reply(index, ..)
+        | OwnedTcpTransportEvent::Call(index, ..)
+        | OwnedTcpTransportEvent::Discarded(index, ..)
+        | OwnedTcpTransportEvent::End(index, _)) = found;
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match found {
-            TcpPendingEvent::Reply(_, xid, tag) => {
+            OwnedTcpTransportEvent::Reply(_, xid, tag) => {
                 link.counts.replies += 1;
                 TransportEvent::Reply(TransportReply {
                     connection,
@@ -140,15 +140,15 @@ impl TcpTransport {
                     invalidated: None,
                 })
             }
-            TcpPendingEvent::Call(_, xid) => {
+            OwnedTcpTransportEvent::Call(_, xid) => {
                 link.counts.reverse_calls += 1;
                 TransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
-            TcpPendingEvent::Discarded(_, xid, why) => {
+            OwnedTcpTransportEvent::Discarded(_, xid, why) => {
                 link.counts.discarded += 1;
                 TransportEvent::Discarded { connection, xid, reason: why }
             }
-            TcpPendingEvent::End(_, reason) => {
+            OwnedTcpTransportEvent::End(_, reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
@@ -165,40 +165,40 @@ impl TcpTransportConnection {
     }
 
     /// Returns the next record, classified, or the end after all records were reported.
-    fn find(&mut self, index: usize) -> Option<TcpPendingEvent> {
+    fn find(&mut self, index: usize) -> Option<OwnedTcpTransportEvent> {
         self.stream.as_ref()?;
         if self.disconnect_reason != Some(DisconnectReason::LocalClose) {
             match self.inbox.next() {
                 TcpRecordStatus::Record => return Some(self.classify_record(index)),
                 TcpRecordStatus::More => {}
                 TcpRecordStatus::TooLong => {
-                    let foreign = ForeignProtocol::detect(self.inbox.unread());
+                    let foreign = NonRpcProtocol::detect(self.inbox.unread());
                     let length = RecordMark::from_bytes(self.inbox.unread()).map_or(0, |mark| mark.length);
                     self.disconnect_reason = Some(
-                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::ForeignProtocol),
+                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcProtocol),
                     );
                 }
             }
         }
-        self.disconnect_reason.take().map(|reason| TcpPendingEvent::End(index, reason))
+        self.disconnect_reason.take().map(|reason| OwnedTcpTransportEvent::End(index, reason))
     }
 
     /// Classifies the current record.
-    fn classify_record(&mut self, index: usize) -> TcpPendingEvent {
+    fn classify_record(&mut self, index: usize) -> OwnedTcpTransportEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
-            return TcpPendingEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
+            return OwnedTcpTransportEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
         };
         let xid = Xid(xid);
-        let discard = |why| TcpPendingEvent::Discarded(index, Some(xid), why);
+        let discard = |why| OwnedTcpTransportEvent::Discarded(index, Some(xid), why);
         match MsgType(direction) {
             MsgType::REPLY => match self.flight.take(xid) {
-                Some((tag, ())) => TcpPendingEvent::Reply(index, xid, tag),
+                Some((tag, ())) => OwnedTcpTransportEvent::Reply(index, xid, tag),
                 None => discard(ReceivedMessageDiscardReason::UnknownXid),
             },
             MsgType::CALL if self.pending_reverse_calls.len() < REVERSE_CALLS => {
                 self.pending_reverse_calls.push(xid);
-                TcpPendingEvent::Call(index, xid)
+                OwnedTcpTransportEvent::Call(index, xid)
             }
             MsgType::CALL => discard(ReceivedMessageDiscardReason::ReverseCall),
             _ => discard(ReceivedMessageDiscardReason::Header),
@@ -295,7 +295,7 @@ impl RpcTransport for TcpTransport {
             return refused(SubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
-            if let PayloadSource::Shared { store, offset: at, length } = payload.source {
+            if let OutgoingPayloadSource::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
                     return refused(SubmitRefusal::UnknownSharedMemory);

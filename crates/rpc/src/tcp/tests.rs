@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm, SubmitBusyReason, TransportBlame,
+    ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm, SubmitBusyReason,
+    TransportErrorResponsibility,
 };
 
 fn target(address: std::net::SocketAddr) -> ConnectTarget {
@@ -95,8 +96,8 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
     assert_eq!(tcp.share(&memory).unwrap(), store);
     for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
         for source in [
-            PayloadSource::Copied(&content[..length]),
-            PayloadSource::Shared { store, offset: 0, length: length as u32 },
+            OutgoingPayloadSource::Copied(&content[..length]),
+            OutgoingPayloadSource::Shared { store, offset: 0, length: length as u32 },
         ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
             let payloads = [DdpEligibleArgument { position: 12, source }];
@@ -223,7 +224,7 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads = [DdpEligibleArgument { position: 8, source: PayloadSource::Copied(&payload) }];
+        let payloads = [DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(&payload) }];
         let call = TransportCall {
             payloads: &payloads,
             ..TransportCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
@@ -239,7 +240,7 @@ fn nothing_listens_there() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = TcpTransport::new().connect(&target(address)).unwrap_err();
     assert!(matches!(error.kind, RpcTransportErrorKind::Refused));
-    assert_eq!(error.blame(), TransportBlame::Unreachable);
+    assert_eq!(error.blame(), TransportErrorResponsibility::Unreachable);
     assert_eq!(
         error.to_string(),
         format!("test ({address}): connection refused; check the port and that the server is running")

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::InFlightCalls;
@@ -108,7 +108,7 @@ impl VerbsTransport {
                 return Err(kind);
             }
         };
-        let received = PrivateData::find(&answer, 0, &mut NullObserver);
+        let received = PrivateData::find(&answer, 0, &mut NullFieldObserver);
         let rdma = RdmaTransportParams {
             device: shared.context.name.clone(),
             received_length: answer.len(),

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
 use super::super::{DisconnectReason, LiveConnectionCounters, TransportCredits, TransportParams};
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
-use super::queue_pair::{QueuePair, QueuePairConnected};
+use super::queue_pair::{ConnectedQueuePairState, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
 use super::server_resources::VerbsServerResources;
 use super::window::VerbsBoundWindow;
@@ -52,7 +52,7 @@ pub(super) struct VerbsConnection {
     /// Index of its server resources in the transport.
     pub(super) device: usize,
     /// `None` if the connection is closed.
-    pub(super) queue: Option<QueuePair<QueuePairConnected>>,
+    pub(super) queue: Option<QueuePair<ConnectedQueuePairState>>,
     pub(super) in_flight_calls: InFlightCalls<VerbsInFlightCall>,
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
@@ -65,7 +65,7 @@ pub(super) struct VerbsConnection {
 
 impl VerbsConnection {
     /// Returns the queue pair if Calls can be sent.
-    pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<QueuePairConnected>> {
+    pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<ConnectedQueuePairState>> {
         if self.disconnect_cause.is_some() { None } else { self.queue.as_mut() }
     }
 

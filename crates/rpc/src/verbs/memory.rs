@@ -20,8 +20,8 @@ use rdma_mummy_sys::ibv_access_flags as access;
 use super::super::RpcTransportErrorKind;
 use super::super::rpcrdma_framing;
 use super::context::ProtectionDomain;
-use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
-use super::work_queues::{QueuePairDestructionProof, VerbsReceiveCompletionProof};
+use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
+use super::work_queues::{QueuePairDestructionProof, ServerRdmaCompletionProof};
 
 /// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
@@ -377,8 +377,8 @@ impl VerbsExposedBuffer {
     /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
-        fence: &VerbsReceiveCompletionProof,
-        windows: Option<&mut VerbsQueuePairWindows>,
+        fence: &ServerRdmaCompletionProof,
+        windows: Option<&mut QueuePairMemoryWindows>,
         length: usize,
         mut room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
@@ -419,8 +419,8 @@ impl VerbsExposedBuffer {
     /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
     pub(super) fn take_back(
         self,
-        fence: &VerbsReceiveCompletionProof,
-        windows: Option<&mut VerbsQueuePairWindows>,
+        fence: &ServerRdmaCompletionProof,
+        windows: Option<&mut QueuePairMemoryWindows>,
     ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
         if !fence.covers(self.queue, self.exposed_at) {
             return Err(self);
@@ -441,7 +441,7 @@ impl VerbsExposedBuffer {
 fn release_window(
     buffer: VerbsBuffer,
     window: Option<VerbsBoundWindow>,
-    windows: Option<&mut VerbsQueuePairWindows>,
+    windows: Option<&mut QueuePairMemoryWindows>,
 ) -> Result<VerbsBuffer, VerbsOpenWindowBuffer> {
     let Some(bound) = window else { return Ok(buffer) };
     let handle = bound.handle;

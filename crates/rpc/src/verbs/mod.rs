@@ -6,12 +6,12 @@
 //! Misuse does not compile:
 //! - A connection is set up in steps, and each step returns the type that has the next one:
 //!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmUnresolved`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
-//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `QueuePairConnected`, which sends
+//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedQueuePairState`, which sends
 //!   and exposes memory. `destroy` ends both.
 //! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
 //!   completion moves it out. Exposing it to the server moves it into a
 //!   [`VerbsExposedBuffer`](memory::VerbsExposedBuffer), which hides the bytes and returns the buffer for a
-//!   [`VerbsReceiveCompletionProof`](work_queues::VerbsReceiveCompletionProof), a Receive that completed later, or for
+//!   [`ServerRdmaCompletionProof`](work_queues::VerbsReceiveCompletionProof), a Receive that completed later, or for
 //!   the [`QueuePairDestructionProof`](work_queues::QueuePairDestructionProof) of the queue pair. If a window is still
 //!   open after the Receive, the queue pair keeps the buffer until the window is closed.
 //! - Dependencies stay alive: a queue pair owns a reference to its identifier, its completion queue and its protection

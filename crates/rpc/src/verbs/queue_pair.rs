@@ -18,7 +18,7 @@ use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsServerWrittenData, Ver
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
-    QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsReceiveCompletionProof,
+    QueuePairDestructionProof, ServerRdmaCompletionProof, VerbsCompletionOutcome, VerbsQueueDepths,
     VerbsSendRequest, VerbsWorkQueues,
 };
 
@@ -37,7 +37,7 @@ const CONSUMER_REJECT: i32 = 28;
 pub(crate) struct QueuePairInitialized;
 /// State of a queue pair whose connection is, or was, established.
 #[derive(Debug)]
-pub(crate) struct QueuePairConnected;
+pub(crate) struct ConnectedQueuePairState;
 
 /// A queue pair of a reliable connection.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ impl QueuePair<QueuePairInitialized> {
         private_data: &[u8],
         deadline: Instant,
         free: &mut Vec<VerbsBuffer>,
-    ) -> Result<(QueuePair<QueuePairConnected>, Vec<u8>), RpcTransportErrorKind> {
+    ) -> Result<(QueuePair<ConnectedQueuePairState>, Vec<u8>), RpcTransportErrorKind> {
         match self.connect_and_wait(private_data, deadline) {
             Ok(answer) => {
                 let Self { queues, state: QueuePairInitialized } = self;
-                Ok((QueuePair { queues, state: QueuePairConnected }, answer))
+                Ok((QueuePair { queues, state: ConnectedQueuePairState }, answer))
             }
             Err(kind) => {
                 self.destroy(free);
@@ -116,7 +116,7 @@ impl QueuePair<QueuePairInitialized> {
     }
 }
 
-impl QueuePair<QueuePairConnected> {
+impl QueuePair<ConnectedQueuePairState> {
     /// Returns the number of free entries in the send queue.
     pub(crate) fn free_send_entries(&self) -> usize {
         self.queues.free_send_entries()
@@ -204,7 +204,7 @@ impl QueuePair<QueuePairConnected> {
     pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &VerbsReceiveCompletionProof,
+        fence: &ServerRdmaCompletionProof,
         length: usize,
         room: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
@@ -225,7 +225,7 @@ impl QueuePair<QueuePairConnected> {
     pub(crate) fn take_back(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &VerbsReceiveCompletionProof,
+        fence: &ServerRdmaCompletionProof,
     ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
         if !exposed.is_exposed_by(self.queues.number()) {
             return Err(exposed);

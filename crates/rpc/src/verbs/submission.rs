@@ -8,7 +8,7 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
 use super::super::{
-    ConnectionId, DdpEligibleArgument, PayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal,
+    ConnectionId, DdpEligibleArgument, OutgoingPayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal,
     SubmittedCallForm, TransportCall,
 };
 use super::buffer_pool::VerbsBufferPoolError;
@@ -58,7 +58,8 @@ impl VerbsTransport {
         // One window per chunk: for each buffer except the Send's, and for each payload in shared memory.
         let mut kept = self.free_calls.pop().unwrap_or_default();
         let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
-            plan.is_read(*index) && matches!(payload.source, PayloadSource::Shared { length: 1.., .. })
+            plan.is_read(*index)
+                && matches!(payload.source, OutgoingPayloadSource::Shared { length: 1.., .. })
         });
         let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + stored.count() } else { 0 };
         let is_room = queue.free_send_entries() > chunks;
@@ -84,8 +85,8 @@ impl VerbsTransport {
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                PayloadSource::Shared { length: 0, .. } => ChunkRegion::default(),
-                PayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadSource::Shared { length: 0, .. } => ChunkRegion::default(),
+                OutgoingPayloadSource::Shared { store, offset: at, length } => {
                     let stored = shared.shared_region(store);
                     let window = windows.next();
                     let region =
@@ -93,7 +94,7 @@ impl VerbsTransport {
                     kept.windows.extend(window);
                     region.unwrap_or_default()
                 }
-                PayloadSource::Copied(bytes) => {
+                OutgoingPayloadSource::Copied(bytes) => {
                     let Some(mut buffer) = taken.next() else { continue };
                     copy(&mut buffer, 0, bytes);
                     let exposed = queue.expose(buffer, bytes.len(), windows.next());
@@ -267,7 +268,7 @@ fn take_memory(
         taken.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
     }
     for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
-        if matches!(payload.source, PayloadSource::Copied(_)) {
+        if matches!(payload.source, OutgoingPayloadSource::Copied(_)) {
             taken.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
         }
     }
@@ -306,8 +307,8 @@ fn write_message(
 /// Returns the bytes of a payload, from the Call or from shared memory.
 fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &DdpEligibleArgument<'c>) -> Option<&'c [u8]> {
     match payload.source {
-        PayloadSource::Copied(bytes) => Some(bytes),
-        PayloadSource::Shared { store, offset: at, length } => {
+        OutgoingPayloadSource::Copied(bytes) => Some(bytes),
+        OutgoingPayloadSource::Shared { store, offset: at, length } => {
             stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -51,7 +51,7 @@ pub struct VerbsTransport {
     pub(super) free_calls: Vec<VerbsInFlightCall>,
     /// Buffers of completed Sends.
     completed_sends: Vec<VerbsBuffer>,
-    event_buffers: VerbsEventBuffers,
+    event_buffers: VerbsTransportEventBuffers,
     /// A Reply that is reported after the credits that it granted.
     deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
@@ -62,7 +62,7 @@ pub struct VerbsTransport {
 
 /// The memory that the last event borrows.
 #[derive(Debug, Default)]
-struct VerbsEventBuffers {
+struct VerbsTransportEventBuffers {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,
     returned: ReturnedChunkLengths,
@@ -74,7 +74,7 @@ struct VerbsEventBuffers {
 }
 
 /// An event before it borrows any memory.
-enum VerbsPendingEvent {
+enum OwnedVerbsTransportEvent {
     Reply { at: usize, xid: Xid, tag: CallTag, form: MessageForm },
     Error { at: usize, xid: Xid, tag: CallTag, error: RpcRdmaError },
     Call { at: usize, xid: Xid },
@@ -101,7 +101,7 @@ impl Default for VerbsTransport {
             windows: Vec::new(),
             free_calls: Vec::new(),
             completed_sends: Vec::new(),
-            event_buffers: VerbsEventBuffers::default(),
+            event_buffers: VerbsTransportEventBuffers::default(),
             deferred_reply: None,
             descriptors: Vec::new(),
             last_cm_poll: None,
@@ -160,7 +160,7 @@ impl VerbsTransport {
         }
     }
 
-    fn next_event(&mut self) -> Result<Option<VerbsPendingEvent>, RpcTransportError> {
+    fn next_event(&mut self) -> Result<Option<OwnedVerbsTransportEvent>, RpcTransportError> {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
                 if let Some(connection) = self.connections.get_mut(at).filter(|held| held.is_closing()) {
@@ -200,7 +200,7 @@ impl VerbsTransport {
         Ok(count)
     }
 
-    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<VerbsPendingEvent> {
+    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<OwnedVerbsTransportEvent> {
         let at = *self.by_queue.get(&completion.queue())?;
         let connection = self.connections.get_mut(at)?;
         let finished = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
@@ -237,16 +237,16 @@ impl VerbsTransport {
         at: usize,
         received: VerbsReceivedMessage,
         told: bool,
-    ) -> VerbsPendingEvent {
+    ) -> OwnedVerbsTransportEvent {
         let step = match receive(received.message()) {
             Ok(IncomingMessage::Reply(header, _)) => {
                 let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
                 match self.check_chunks(at, &header) {
-                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(header.rdma_xid), why },
+                    Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(header.rdma_xid), why },
                     Ok(_) if !told && self.grant(at, header.rdma_credit) => {
                         let granted = header.rdma_credit;
                         self.deferred_reply = Some((at, received));
-                        return VerbsPendingEvent::Credits { at, granted };
+                        return OwnedVerbsTransportEvent::Credits { at, granted };
                     }
                     Ok(returned) => {
                         let xid = header.rdma_xid;
@@ -258,16 +258,16 @@ impl VerbsTransport {
             Ok(IncomingMessage::Error(xid, error)) => {
                 self.event_buffers.returned = ReturnedChunkLengths::default();
                 match self.finish_call(at, xid, false, &received) {
-                    Ok(tag) => VerbsPendingEvent::Error { at, xid, tag, error },
-                    Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+                    Ok(tag) => OwnedVerbsTransportEvent::Error { at, xid, tag, error },
+                    Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
                 }
             }
             Ok(IncomingMessage::Call(header, _)) => {
                 let xid = header.rdma_xid;
                 match self.connections.get_mut(at).map(|connection| connection.responder.take(xid)) {
-                    Some(Ok(())) => VerbsPendingEvent::Call { at, xid },
-                    Some(Err(why)) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
-                    None => VerbsPendingEvent::Discarded {
+                    Some(Ok(())) => OwnedVerbsTransportEvent::Call { at, xid },
+                    Some(Err(why)) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
+                    None => OwnedVerbsTransportEvent::Discarded {
                         at,
                         xid: Some(xid),
                         why: ReceivedMessageDiscardReason::ReverseCall,
@@ -276,22 +276,22 @@ impl VerbsTransport {
             }
             Ok(IncomingMessage::CallWithChunks(xid)) => {
                 self.refuse_chunks(at, xid);
-                VerbsPendingEvent::Discarded {
+                OwnedVerbsTransportEvent::Discarded {
                     at,
                     xid: Some(xid),
                     why: ReceivedMessageDiscardReason::ReverseCall,
                 }
             }
-            Err((xid, why)) => VerbsPendingEvent::Discarded { at, xid, why },
+            Err((xid, why)) => OwnedVerbsTransportEvent::Discarded { at, xid, why },
         };
         if let Some(connection) = self.connections.get_mut(at) {
             let counts = &mut connection.counts;
             match step {
-                VerbsPendingEvent::Reply { .. } => counts.replies += 1,
-                VerbsPendingEvent::Error { .. } => counts.rdma_errors += 1,
-                VerbsPendingEvent::Call { .. } => counts.reverse_calls += 1,
-                VerbsPendingEvent::Discarded { .. } => counts.discarded += 1,
-                VerbsPendingEvent::Credits { .. } | VerbsPendingEvent::Disconnected { .. } => {}
+                OwnedVerbsTransportEvent::Reply { .. } => counts.replies += 1,
+                OwnedVerbsTransportEvent::Error { .. } => counts.rdma_errors += 1,
+                OwnedVerbsTransportEvent::Call { .. } => counts.reverse_calls += 1,
+                OwnedVerbsTransportEvent::Discarded { .. } => counts.discarded += 1,
+                OwnedVerbsTransportEvent::Credits { .. } | OwnedVerbsTransportEvent::Disconnected { .. } => {}
             }
         }
         self.event_buffers.message = Some((at, received));
@@ -327,11 +327,11 @@ impl VerbsTransport {
         xid: Xid,
         is_nomsg: bool,
         received: &VerbsReceivedMessage,
-    ) -> VerbsPendingEvent {
+    ) -> OwnedVerbsTransportEvent {
         let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
         match self.finish_call(at, xid, is_nomsg, received) {
-            Ok(tag) => VerbsPendingEvent::Reply { at, xid, tag, form },
-            Err(why) => VerbsPendingEvent::Discarded { at, xid: Some(xid), why },
+            Ok(tag) => OwnedVerbsTransportEvent::Reply { at, xid, tag, form },
+            Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(xid), why },
         }
     }
 
@@ -412,7 +412,7 @@ impl VerbsTransport {
     }
 
     /// Tears down a connection that has ended, after all its messages were reported.
-    fn tear_down_ended(&mut self) -> Option<VerbsPendingEvent> {
+    fn tear_down_ended(&mut self) -> Option<OwnedVerbsTransportEvent> {
         let ended = |connection: &VerbsConnection| {
             connection.disconnect_cause.is_some() && connection.queue.is_some()
         };
@@ -433,7 +433,7 @@ impl VerbsTransport {
             Some(VerbsDisconnectCause::Reason(why)) => why,
             Some(VerbsDisconnectCause::Flushed) | None => DisconnectReason::Reset,
         };
-        Some(VerbsPendingEvent::Disconnected { at, reason })
+        Some(OwnedVerbsTransportEvent::Disconnected { at, reason })
     }
 
     /// Sleeps until something happens. Returns `false` if the deadline passes first.
@@ -476,14 +476,14 @@ impl VerbsTransport {
     }
 
     /// Returns the event with the memory that it borrows.
-    fn event(&self, step: VerbsPendingEvent) -> Option<TransportEvent<'_>> {
+    fn event(&self, step: OwnedVerbsTransportEvent) -> Option<TransportEvent<'_>> {
         let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
         Some(match step {
-            VerbsPendingEvent::Reply { at, xid, tag, form } => {
-                let header = RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
+            OwnedVerbsTransportEvent::Reply { at, xid, tag, form } => {
+                let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let returned = &self.event_buffers.returned;
                 let message = match (form, &self.event_buffers.reply) {
                     (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
@@ -504,20 +504,20 @@ impl VerbsTransport {
                     invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
                 })
             }
-            VerbsPendingEvent::Error { at, xid, tag, error } => {
+            OwnedVerbsTransportEvent::Error { at, xid, tag, error } => {
                 TransportEvent::RdmaError { connection: id(at), xid, tag, error }
             }
-            VerbsPendingEvent::Call { at, xid } => {
-                RpcRdma1Header::decode(&mut cursor, &mut NullObserver).ok()?;
+            OwnedVerbsTransportEvent::Call { at, xid } => {
+                RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 TransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
             }
-            VerbsPendingEvent::Credits { at, granted } => {
+            OwnedVerbsTransportEvent::Credits { at, granted } => {
                 TransportEvent::Credits { connection: id(at), granted }
             }
-            VerbsPendingEvent::Discarded { at, xid, why } => {
+            OwnedVerbsTransportEvent::Discarded { at, xid, why } => {
                 TransportEvent::Discarded { connection: id(at), xid, reason: why }
             }
-            VerbsPendingEvent::Disconnected { at, reason } => TransportEvent::Disconnected {
+            OwnedVerbsTransportEvent::Disconnected { at, reason } => TransportEvent::Disconnected {
                 connection: id(at),
                 reason,
                 lost_calls: &self.event_buffers.lost,
@@ -637,7 +637,7 @@ pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Close
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ConnectOptions, TransportBlame};
+    use crate::{ConnectOptions, TransportErrorResponsibility};
 
     fn target() -> ConnectTarget {
         let wish = ConnectOptions { timeout: Duration::from_millis(200), ..ConnectOptions::default() };
@@ -651,7 +651,7 @@ mod tests {
         let error = transport.connect(&target()).unwrap_err();
         let line = error.to_string();
         assert!(line.starts_with("nas (192.0.2.1:20049): ") && !line.contains('\n'), "{line}");
-        assert_eq!(error.blame(), TransportBlame::Unreachable);
+        assert_eq!(error.blame(), TransportErrorResponsibility::Unreachable);
     }
 
     #[test]

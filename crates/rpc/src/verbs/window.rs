@@ -48,7 +48,7 @@ struct VerbsWindowTable {
 
 /// The memory windows of one queue pair. They are freed before it is destroyed.
 #[derive(Debug)]
-pub(super) struct VerbsQueuePairWindows {
+pub(super) struct QueuePairMemoryWindows {
     table: VerbsWindowTable,
     /// Windows by their index in the table.
     allocated: Vec<NonNull<ffi::ibv_mw>>,
@@ -56,9 +56,9 @@ pub(super) struct VerbsQueuePairWindows {
 }
 
 // SAFETY: a window is memory of libibverbs, none of which is bound to a thread; all changes require `&mut self`.
-unsafe impl Send for VerbsQueuePairWindows {}
+unsafe impl Send for QueuePairMemoryWindows {}
 // SAFETY: as above.
-unsafe impl Sync for VerbsQueuePairWindows {}
+unsafe impl Sync for QueuePairMemoryWindows {}
 
 /// A window that is assigned to a chunk until it is released: its index and its new handle.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(crate) struct VerbsBoundWindow {
     pub(super) handle: Handle,
 }
 
-impl VerbsQueuePairWindows {
+impl QueuePairMemoryWindows {
     /// Creates an empty set: the first Calls allocate windows.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
         Self { table: VerbsWindowTable::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
@@ -134,7 +134,7 @@ impl VerbsQueuePairWindows {
     }
 }
 
-impl Drop for VerbsQueuePairWindows {
+impl Drop for QueuePairMemoryWindows {
     fn drop(&mut self) {
         for window in self.allocated.drain(..) {
             // SAFETY: allocated by `allocate`, and freed once. If the device keeps a window, either its queue pair

@@ -16,7 +16,7 @@ use super::completions::{
 use super::context::ProtectionDomain;
 use super::errno_conversion;
 use super::memory::{VerbsBuffer, VerbsOpenWindowBuffer, VerbsRegionSlice};
-use super::window::{VerbsBoundWindow, VerbsQueuePairWindows};
+use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
 
 /// The next queue pair number. A number is reused only after 2^32 others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -37,7 +37,7 @@ pub(crate) struct VerbsQueueDepths {
 
 /// Proof that all operations of the server up to a Receive are done.
 #[derive(Debug)]
-pub(crate) struct VerbsReceiveCompletionProof {
+pub(crate) struct ServerRdmaCompletionProof {
     queue: u32,
     /// Number of Receives completed, including that one.
     completed_receives: u64,
@@ -55,7 +55,7 @@ impl QueuePairDestructionProof {
     }
 }
 
-impl VerbsReceiveCompletionProof {
+impl ServerRdmaCompletionProof {
     pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
         self.queue == queue && self.completed_receives > since
     }
@@ -68,7 +68,7 @@ pub(crate) struct VerbsReceivedMessage {
     length: usize,
     /// The handle that the Send invalidated, as the device reports it.
     pub(crate) invalidated: Option<Handle>,
-    fence: VerbsReceiveCompletionProof,
+    fence: ServerRdmaCompletionProof,
 }
 
 impl VerbsReceivedMessage {
@@ -78,7 +78,7 @@ impl VerbsReceivedMessage {
     }
 
     /// Returns the proof that all operations of the server before this Send are done.
-    pub(crate) fn fence(&self) -> &VerbsReceiveCompletionProof {
+    pub(crate) fn fence(&self) -> &ServerRdmaCompletionProof {
         &self.fence
     }
 
@@ -124,7 +124,7 @@ pub(super) struct VerbsWorkQueues {
     staged: VecDeque<VerbsSendRequest>,
     first_send: u32,
     /// The windows, if chunks have any.
-    windows: Option<VerbsQueuePairWindows>,
+    windows: Option<QueuePairMemoryWindows>,
     receives: VecDeque<VerbsBuffer>,
     first_receive: u32,
     /// Number of Receives completed.
@@ -216,7 +216,7 @@ impl VerbsWorkQueues {
 
     /// Gives chunks windows from now on.
     pub(super) fn use_windows(&mut self) {
-        self.windows.get_or_insert_with(|| VerbsQueuePairWindows::new(&self.domain));
+        self.windows.get_or_insert_with(|| QueuePairMemoryWindows::new(&self.domain));
     }
 
     /// Returns `true` if chunks have windows.
@@ -225,7 +225,7 @@ impl VerbsWorkQueues {
     }
 
     /// Returns the windows, if chunks have any.
-    pub(super) fn windows(&mut self) -> Option<&mut VerbsQueuePairWindows> {
+    pub(super) fn windows(&mut self) -> Option<&mut QueuePairMemoryWindows> {
         self.windows.as_mut()
     }
 
@@ -404,7 +404,7 @@ impl VerbsWorkQueues {
                 let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
                 self.completed_receives += 1;
-                let fence = VerbsReceiveCompletionProof {
+                let fence = ServerRdmaCompletionProof {
                     queue: self.number,
                     completed_receives: self.completed_receives,
                 };
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
-        let fence = VerbsReceiveCompletionProof { queue: 7, completed_receives: 3 };
+        let fence = ServerRdmaCompletionProof { queue: 7, completed_receives: 3 };
         assert!(fence.covers(7, 2));
         assert!(!fence.covers(7, 3), "exposed after the Receive");
         assert!(!fence.covers(8, 0), "of another connection");

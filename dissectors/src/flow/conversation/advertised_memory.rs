@@ -7,7 +7,9 @@ use std::collections::hash_map::Entry;
 
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
 use crate::flow::reliable_connection::UncapturedRdmaReadRange;
-use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionEntry, TransactionKey, TransactionTable};
+use crate::flow::transaction_table::{
+    ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey, TransactionTable,
+};
 use crate::infiniband::Reth;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution};
 
@@ -118,8 +120,9 @@ impl RpcConversation {
         is_new: impl Fn(ChunkSegmentIndex) -> bool,
     ) {
         let Some(entry) = ledger.get(key) else { return };
-        let is_open =
-            |other: TransactionKey| other == key || ledger.get(other).is_some_and(TransactionEntry::is_open);
+        let is_open = |other: TransactionKey| {
+            other == key || ledger.get(other).is_some_and(TrackedFlowTransaction::is_open)
+        };
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
             let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
             self.handles
@@ -129,7 +132,7 @@ impl RpcConversation {
         }
     }
 
-    pub(super) fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TransactionEntry) {
+    pub(super) fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TrackedFlowTransaction) {
         for (at, segment) in entry.segments() {
             if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
                 && uses.get_mut().remove(key, segment.offset)

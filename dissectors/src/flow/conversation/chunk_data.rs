@@ -1,6 +1,6 @@
 //! Data that RDMA moves in or out of chunks.
 
-use crate::flow::frame_kind::FrameKind;
+use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::packet_delivery::RetransmissionStall;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
@@ -38,8 +38,8 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         packet: ChunkDataPacket<'_>,
         owner: &mut RdmaAttribution,
-        (mut rest, first): (u32, FrameKind),
-    ) -> FrameKind {
+        (mut rest, first): (u32, FrameContentKind),
+    ) -> FrameContentKind {
         let ChunkDataPacket { sender, is_read, offset, data } = packet;
         let Some((key, at)) = TransactionKey::from_attribution(*owner) else { return first };
         let segment = context.transaction_table.get(key).and_then(|entry| entry.segment_at(at));
@@ -93,12 +93,15 @@ pub(super) fn record_payload(
     offset: u64,
     data: &RdmaPacketPayload<'_>,
     unknown: UndecodedReason,
-) -> (FrameKind, u32) {
+) -> (FrameContentKind, u32) {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         let is_empty = data.length == 0;
-        return (if is_empty { FrameKind::EmptyOperation } else { context.count_undecoded(unknown) }, 0);
+        return (
+            if is_empty { FrameContentKind::EmptyOperation } else { context.count_undecoded(unknown) },
+            0,
+        );
     };
-    let kind = FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
+    let kind = FrameContentKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
     if context.limits.record_transaction_frames {
         context.transaction_table.record_event(
             key,
@@ -124,7 +127,7 @@ pub(super) fn record_payload(
     if !context.packet_meta.is_duplicate() {
         chunk.extend_times(context.packet_meta.accepted_time());
     }
-    let Some(segment) = chunk.segments.get_mut(index) else { return (FrameKind::Unrelated, 0) };
+    let Some(segment) = chunk.segments.get_mut(index) else { return (FrameContentKind::Unrelated, 0) };
     if is_heavy && segment.adds_range(offset, data) {
         context.stats.count_evicted(EvictedState::MovedRange);
         return (kind, 0);
@@ -155,10 +158,10 @@ pub(super) fn record_read_request(
     owner: RdmaAttribution,
     length: u32,
     unknown: UndecodedReason,
-) -> FrameKind {
+) -> FrameContentKind {
     let Some((key, at)) = TransactionKey::from_attribution(owner) else {
         return match length {
-            0 => FrameKind::EmptyOperation,
+            0 => FrameContentKind::EmptyOperation,
             _ => context.count_undecoded(unknown),
         };
     };
@@ -189,7 +192,7 @@ pub(super) fn record_read_request(
             entry.transaction.record_stall(RetransmissionStall { since, until: packet_meta.time });
         }
     }
-    FrameKind::ReadRequest { key, chunk: at.chunk() }
+    FrameContentKind::ReadRequest { key, chunk: at.chunk() }
 }
 
 /// Records a stall of chunk data that was lost and retransmitted.

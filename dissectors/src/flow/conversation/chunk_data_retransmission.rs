@@ -2,7 +2,7 @@
 
 use crate::flow::frame_role::FrameRole;
 use crate::flow::transaction_table::TransactionKey;
-use crate::flow::{FrameKind, RetransmissionStall};
+use crate::flow::{FrameContentKind, RetransmissionStall};
 use crate::rdma::RdmaAttribution;
 
 use super::ConversationContext;
@@ -13,10 +13,10 @@ use super::ConversationContext;
 pub(super) fn record_retransmitted_data(
     context: &mut ConversationContext<'_>,
     owner: RdmaAttribution,
-) -> FrameKind {
+) -> FrameContentKind {
     let packet_meta = context.packet_meta;
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else { return FrameKind::Unrelated };
-    let Some(entry) = context.transaction_table.get_mut(key) else { return FrameKind::Unrelated };
+    let Some((key, at)) = TransactionKey::from_attribution(owner) else { return FrameContentKind::Unrelated };
+    let Some(entry) = context.transaction_table.get_mut(key) else { return FrameContentKind::Unrelated };
     let transaction = &mut entry.transaction;
     let chunks =
         transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
@@ -37,5 +37,5 @@ pub(super) fn record_retransmitted_data(
             *packet_meta,
         );
     }
-    FrameKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
+    FrameContentKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() }
 }

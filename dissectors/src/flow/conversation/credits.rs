@@ -44,7 +44,7 @@ impl Credits {
 /// Credits of one side of a connection for its messages in version 2. draft-ietf-nfsv4-rpcrdma-version-two section
 /// 4.2.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MessageCredits {
+pub struct Version2SendCredits {
     /// Number of messages seen, modulo 2^32; each counts once.
     pub sent_messages: u32,
     /// Number of messages that the side may send in all since the connection began, modulo 2^32, from the peer's latest
@@ -56,7 +56,7 @@ pub struct MessageCredits {
     pub min_remaining: Option<i32>,
 }
 
-impl MessageCredits {
+impl Version2SendCredits {
     /// Counts a message that the side sends.
     pub(super) fn count_sent(&mut self) {
         self.sent_messages = self.sent_messages.wrapping_add(1);

@@ -5,9 +5,9 @@
 //! set-up of the connection, only some time after the first captured packet.
 
 use crate::flow::chunk::ChunkKind;
-use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionEntry, TransactionKey};
+use crate::flow::transaction_table::{ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey};
 use crate::flow::transport_event::{
-    MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault, TransportEventKind,
+    CapturedTransportEventKind, MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault,
 };
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
@@ -38,7 +38,7 @@ impl SuspectedAccess {
             (context.connection, self.sender),
             (self.frame, self.time),
             self.transaction,
-            (TransportEventKind::InvalidAccess(self.access, self.fault), is_certain),
+            (CapturedTransportEventKind::InvalidAccess(self.access, self.fault), is_certain),
         );
     }
 }
@@ -144,8 +144,9 @@ impl RpcConversation {
     ) -> (MemoryAccessFault, Option<TransactionKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(sender.peer(), access.handle));
-        let is_open =
-            |key: TransactionKey| context.transaction_table.get(key).is_some_and(TransactionEntry::is_open);
+        let is_open = |key: TransactionKey| {
+            context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
+        };
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (MemoryAccessFault::OutOfBounds, Some(key))
         } else if open(sender) > 0 && open(sender.peer()) == 0 {
@@ -211,7 +212,7 @@ impl RpcConversation {
 
 /// Returns the violation of an access to a segment that contains its range.
 fn fault_of_known_memory(
-    entry: Option<&TransactionEntry>,
+    entry: Option<&TrackedFlowTransaction>,
     at: ChunkSegmentIndex,
     is_read: bool,
 ) -> Option<MemoryAccessFault> {

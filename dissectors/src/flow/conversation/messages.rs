@@ -1,13 +1,13 @@
 //! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
 
-use crate::field::NullObserver;
-use crate::flow::FrameKind;
+use crate::field::NullFieldObserver;
+use crate::flow::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
-use crate::flow::message_continuation::ReassembledRpcMessage;
+use crate::flow::message_continuation::MultiSendRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
-use crate::flow::transport_event::TransportEventKind;
+use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::transport_header::TransportHeaderSummary;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};
@@ -45,15 +45,15 @@ impl RpcConversation {
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let sides = (context.connection, sender);
         if message.length == 0 {
             let events = &mut context.transaction_table.transport_events;
-            events.record(sides, context.packet_meta, None, TransportEventKind::EmptySend);
-            return FrameKind::EmptyOperation;
+            events.record(sides, context.packet_meta, None, CapturedTransportEventKind::EmptySend);
+            return FrameContentKind::EmptyOperation;
         }
         let kind = self.decode_message(context, sender, message, owner);
-        if let FrameKind::Undecoded(reason) = kind
+        if let FrameContentKind::Undecoded(reason) = kind
             && self.is_rpc
         {
             self.record_undecoded(context, sender, message, reason);
@@ -67,7 +67,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         message: &RdmaMessage<'_>,
         owner: &mut RdmaAttribution,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let dialect = match self.detect_dialect(message, context.limits.dialect) {
             Ok(dialect) => dialect,
             Err(why) => {
@@ -118,7 +118,7 @@ impl RpcConversation {
                 );
                 self.record_properties(sender, message);
                 *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
-                FrameKind::TransportMessage(envelope.words.message_type)
+                FrameContentKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
             // An error without a Call: the peer refused properties or a grant. Only version 2 has such errors.
@@ -133,7 +133,7 @@ impl RpcConversation {
                     message,
                 );
                 *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
-                FrameKind::TransportMessage(envelope.words.message_type)
+                FrameContentKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Inline
             | RpcTransferMode::InChunk
@@ -155,7 +155,7 @@ impl RpcConversation {
     /// Records the properties that a side announces.
     fn record_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
         let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-        let header = AnyDialectHeader::decode(Dialect::Version2, &mut cursor, &mut NullObserver);
+        let header = AnyDialectHeader::decode(Dialect::Version2, &mut cursor, &mut NullFieldObserver);
         if let Ok(AnyDialectHeader::Version2(header)) = &header
             && let Some(properties) = header.properties()
         {
@@ -173,7 +173,7 @@ impl RpcConversation {
         message: &RdmaMessage<'_>,
         envelope: TransportHeaderSummary,
         owner: &mut RdmaAttribution,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         // Only an error is shorter than a version 1 header with empty lists.
         let has_lists = envelope.words.dialect.is_version1() || envelope.is_unknown();
         let is_error = envelope.words.transfer_mode == RpcTransferMode::Error;
@@ -210,7 +210,7 @@ impl RpcConversation {
             RpcMessageKind::Reply => ChunkSegmentIndex::REPLY,
         };
         *owner = key.to_attribution(at);
-        FrameKind::Message { key, which }
+        FrameContentKind::Message { key, which }
     }
 
     /// Adds a Call or a Reply that came in `sends` Sends.
@@ -248,7 +248,7 @@ impl RpcConversation {
         message: &RdmaMessage<'_>,
         envelope: &TransportHeaderSummary,
         owner: &mut RdmaAttribution,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let is_call = envelope.words.message_type
             == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
@@ -258,9 +258,9 @@ impl RpcConversation {
         if let Some(assembled) = late
             && let Some(key) = self.complete_message(context, sender, which, &assembled)
         {
-            return FrameKind::Message { key, which };
+            return FrameContentKind::Message { key, which };
         }
-        FrameKind::PartialMessage
+        FrameContentKind::PartialMessage
     }
 
     /// Adds late parts to a message that was added without them.
@@ -269,7 +269,7 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         which: RpcMessageKind,
-        assembled: &ReassembledRpcMessage,
+        assembled: &MultiSendRpcMessage,
     ) -> Option<TransactionKey> {
         let message = assembled.message();
         let envelope = TransportHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
@@ -386,7 +386,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
-    ) -> FrameKind {
+    ) -> FrameContentKind {
         let key = self.transactions.get(&(sender, xid)).copied();
         self.record_done(context, sender, key);
         let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
@@ -399,7 +399,7 @@ impl RpcConversation {
             context.transaction_table.record_event(key, FrameRole::Done, *context.packet_meta);
         }
         *owner = key.to_attribution(ChunkSegmentIndex::DONE);
-        FrameKind::Done { key }
+        FrameContentKind::Done { key }
     }
 }
 
@@ -438,7 +438,7 @@ pub(in crate::flow) fn reply_xid(bytes: &[u8], length: usize) -> Option<Xid> {
 fn xid_and_kind(bytes: &[u8], length: usize) -> Option<(Xid, Option<RpcMessageKind>)> {
     let (_, dialect) = rpcrdma::recognize_dialect(bytes, length, None);
     let mut cursor = Cursor::new(bytes).with_length(length);
-    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullObserver).ok()?;
+    let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut NullFieldObserver).ok()?;
     let kind = |is_reply| Some(if is_reply { RpcMessageKind::Reply } else { RpcMessageKind::Call });
     let kind = match (header.message_type(), header.transfer_mode()) {
         (

@@ -1,6 +1,6 @@
 //! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
-use crate::flow::FrameKind;
+use crate::flow::FrameContentKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
@@ -17,7 +17,7 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         message: CapturedMessage,
-    ) -> (FrameKind, RdmaAttribution) {
+    ) -> (FrameContentKind, RdmaAttribution) {
         let mut cursor = Cursor::new(&message.bytes).with_length(message.length);
         let which = rpc_type(&cursor).unwrap_or_default();
         let Ok(xid) = cursor.word().map(Xid) else {
@@ -40,7 +40,7 @@ impl RpcConversation {
                 (self.add_reply(context, sender, xid, message, None), ChunkSegmentIndex::REPLY)
             }
         };
-        (FrameKind::Message { key, which }, key.to_attribution(at))
+        (FrameContentKind::Message { key, which }, key.to_attribution(at))
     }
 
     fn add_plain_call(

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::transaction_table::TransactionKey;
-use crate::flow::transport_event::TransportEventKind;
+use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
@@ -36,7 +36,7 @@ struct SuspectedReadDepthExcess {
 
 /// RDMA Reads of one side.
 #[derive(Debug, Default)]
-struct SideRdmaReads {
+struct OutboundRdmaReads {
     /// Maximum number in flight, if the set-up was captured.
     limit: Option<u16>,
     in_flight: VecDeque<RdmaReadInFlight>,
@@ -45,7 +45,7 @@ struct SideRdmaReads {
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
 #[derive(Debug, Default)]
-pub(super) struct ReadDepths([SideRdmaReads; 2]);
+pub(super) struct ReadDepths([OutboundRdmaReads; 2]);
 
 impl ReadDepths {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
@@ -65,7 +65,7 @@ impl ReadDepths {
         }
     }
 
-    fn of(&mut self, reader: ConnectionSide) -> &mut SideRdmaReads {
+    fn of(&mut self, reader: ConnectionSide) -> &mut OutboundRdmaReads {
         let [a, b] = &mut self.0;
         if reader == ConnectionSide::A { a } else { b }
     }
@@ -101,7 +101,7 @@ impl ReadDepths {
         if count > u32::from(limit) {
             side.suspect.get_or_insert(SuspectedReadDepthExcess { frame, time, transaction, count });
         } else if count == u32::from(limit) {
-            let kind = TransportEventKind::ReadsInFlight { count, limit };
+            let kind = CapturedTransportEventKind::ReadsInFlight { count, limit };
             let place = (context.connection, reader);
             context.transaction_table.transport_events.record_at(
                 place,
@@ -140,7 +140,7 @@ impl ReadDepths {
         let Some(suspect) = side.suspect.take() else { return };
         let SuspectedReadDepthExcess { frame, time, transaction, count } = suspect;
         let is_certain = is_first && context.packet_meta.time.abs_diff_ns(time) > MAX_REPLY_SKEW_NS;
-        let kind = TransportEventKind::ReadsInFlight { count, limit };
+        let kind = CapturedTransportEventKind::ReadsInFlight { count, limit };
         let place = (context.connection, reader);
         let events = &mut context.transaction_table.transport_events;
         events.record_at(place, (frame, time), transaction, (kind, is_certain));

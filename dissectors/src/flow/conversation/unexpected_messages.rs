@@ -3,11 +3,11 @@
 //! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
 //! sent a further message without loss.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
-use crate::flow::transaction_table::{TransactionEntry, TransactionKey};
-use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportEventKind, UnexpectedMessageReason};
+use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionKey};
+use crate::flow::transport_event::{CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedMessageReason};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaMessage};
 use crate::rpc::{RpcMsg, Xid};
@@ -25,19 +25,19 @@ const MAX_COMPARED_CALLS: usize = 1024;
 
 /// A message that the state of its connection does not seem to permit.
 #[derive(Clone, Copy, Debug)]
-struct SuspectedMessage {
+struct SuspectedUnexpectedMessage {
     sender: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
     transaction: Option<TransactionKey>,
-    kind: TransportEventKind,
+    kind: CapturedTransportEventKind,
     /// `true` if the Transaction had no Call.
     is_without_call: bool,
     /// Number of losses of the conversation, if a lost message would permit this one.
     losses: Option<u64>,
 }
 
-impl SuspectedMessage {
+impl SuspectedUnexpectedMessage {
     fn record(&self, context: &mut ConversationContext<'_>, is_certain: bool) {
         context.transaction_table.transport_events.record_at(
             (context.connection, self.sender),
@@ -51,7 +51,7 @@ impl SuspectedMessage {
 /// Messages of one connection that look invalid.
 #[derive(Debug, Default)]
 pub(super) struct SuspectedMessages {
-    suspects: Vec<SuspectedMessage>,
+    suspects: Vec<SuspectedUnexpectedMessage>,
     /// `true` if a Reply had Read chunks (RFC 5666).
     has_reply_read_list: bool,
     /// `true` if a Reply may belong to a Call that is not in the table any more, or not under its XID.
@@ -92,7 +92,12 @@ impl RpcConversation {
         let is_malformed = reason == UndecodedReason::MalformedHeader && message.gaps.is_empty();
         let fault = (is_version1 && is_malformed).then(|| header_fault(message)).flatten();
         let length = u32::try_from(message.length).unwrap_or(u32::MAX);
-        self.record_version1(context, sender, None, TransportEventKind::Undecoded { reason, length, fault });
+        self.record_version1(
+            context,
+            sender,
+            None,
+            CapturedTransportEventKind::Undecoded { reason, length, fault },
+        );
     }
 
     /// Records an event of version 1. Before the first Call or Reply, the event waits for the connection to be
@@ -102,13 +107,13 @@ impl RpcConversation {
         context: &mut ConversationContext<'_>,
         sender: ConnectionSide,
         transaction: Option<TransactionKey>,
-        kind: TransportEventKind,
+        kind: CapturedTransportEventKind,
     ) {
         let events = &mut context.transaction_table.transport_events;
         if self.last_message_time.is_some() {
             events.record((context.connection, sender), context.packet_meta, transaction, kind);
         } else if events.is_enabled() && self.suspected_messages.suspects.len() < MAX_SUSPECTS {
-            self.suspected_messages.suspects.push(SuspectedMessage {
+            self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
                 sender,
                 frame: context.packet_meta.last_frame(),
                 time: context.packet_meta.time,
@@ -131,7 +136,7 @@ impl RpcConversation {
         if length == 0 {
             let events = &mut context.transaction_table.transport_events;
             let sides = (context.connection, sender);
-            events.record(sides, context.packet_meta, None, TransportEventKind::EmptyWrite);
+            events.record(sides, context.packet_meta, None, CapturedTransportEventKind::EmptyWrite);
         }
     }
 
@@ -158,7 +163,7 @@ impl RpcConversation {
             Some(false) if entry.is_some_and(|entry| entry.transaction.reply.is_none()) => None,
             known => known,
         };
-        self.record_version1(context, sender, done, TransportEventKind::Done { has_read_list });
+        self.record_version1(context, sender, done, CapturedTransportEventKind::Done { has_read_list });
     }
 
     /// Returns the fault of a Reply of `sender`, of which no Call of the peer is in flight. A Reply whose RPC message
@@ -178,7 +183,7 @@ impl RpcConversation {
         if reply.is_rdma_error() {
             let own =
                 self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
-            return Some(match own.is_some_and(TransactionEntry::is_open) {
+            return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
                 true => UnexpectedMessageReason::ErrorByRequester,
                 false => UnexpectedMessageReason::ErrorWithoutCall,
             });
@@ -224,12 +229,14 @@ impl RpcConversation {
         let Transaction { xid: outer, call, reply: first, .. } = &*entry.transaction;
         let outer = *outer;
         if let Some(inner) = inline_xid(reply).filter(|inner| *inner != outer) {
-            let has_rpc = RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullObserver).is_ok();
+            let has_rpc =
+                RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
             if has_rpc {
-                let kind = TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
-                    outer,
-                    inner,
-                });
+                let kind =
+                    CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
+                        outer,
+                        inner,
+                    });
                 self.record_version1(context, sender, Some(key), kind);
             }
             return;
@@ -271,12 +278,12 @@ impl RpcConversation {
         fault: UnexpectedMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
-        self.suspected_messages.suspects.push(SuspectedMessage {
+        self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
             sender,
             frame: context.packet_meta.last_frame(),
             time: context.packet_meta.time,
             transaction: Some(transaction),
-            kind: TransportEventKind::UnexpectedMessage(fault),
+            kind: CapturedTransportEventKind::UnexpectedMessage(fault),
             is_without_call: entry.is_some_and(|entry| entry.transaction.call.is_none()),
             losses: Some(self.losses),
         });
@@ -298,7 +305,8 @@ impl RpcConversation {
     fn decide_messages(&mut self, context: &mut ConversationContext<'_>, receiver: ConnectionSide) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            let SuspectedMessage { sender, frame, transaction, is_without_call, losses, .. } = suspect;
+            let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
+                suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
             if is_certain && (sender.peer() != receiver || context.packet_meta.last_frame() == frame) {
                 waiting.push(suspect);
@@ -348,7 +356,7 @@ fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
         return None;
     }
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
-    match AnyDialectHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullObserver) {
+    match AnyDialectHeader::decode(rpcrdma::Dialect::Rfc8166, &mut cursor, &mut NullFieldObserver) {
         Ok(_) => Some(RpcRdmaHeaderFault::NoRpcMessage),
         Err(error) if error.is_cut() => None,
         Err(_) if proc == Some(RdmaProc::RDMA_MSGP) && version == Some(rpcrdma::VERSION) => {
@@ -389,7 +397,7 @@ fn may_answer_other_call(context: &ConversationContext<'_>, requester: Connectio
 fn asks_for_other(before: &CapturedMessage, call: &CapturedMessage) -> bool {
     let (mut one, mut other) = (Cursor::new(before.inline_bytes()), Cursor::new(call.inline_bytes()));
     let decode = |cursor: &mut Cursor<'_>| {
-        let message = RpcMsg::decode(cursor, &mut NullObserver).ok()?;
+        let message = RpcMsg::decode(cursor, &mut NullFieldObserver).ok()?;
         let call = message.call()?;
         Some(((call.prog, call.vers, call.proc), call.cred.gss().is_some()))
     };

@@ -1,6 +1,6 @@
 //! The end of a message: the fields after arguments or results, and the check that nothing follows them.
 
-use crate::field::Observer;
+use crate::field::FieldObserver;
 use crate::flow::transaction::RpcMessageKind;
 use crate::nfs::Procedure;
 use crate::rpc::gss::{self, GssControlMessage, GssPayload};
@@ -12,7 +12,7 @@ use super::CallHeaderSummary;
 ///
 /// # Errors
 /// Returns an error if it cannot be decoded, or if bytes follow it.
-pub(super) fn read_protection<'a, O: Observer<'a>>(
+pub(super) fn read_protection<'a, O: FieldObserver<'a>>(
     payload: GssPayload,
     cursor: &mut Cursor<'a>,
     observer: &mut O,
@@ -33,7 +33,7 @@ pub(super) fn read_protection<'a, O: Observer<'a>>(
 ///
 /// # Errors
 /// Returns an error if it cannot be decoded, or if bytes follow it.
-pub(super) fn read_control_message<'a, O: Observer<'a>>(
+pub(super) fn read_control_message<'a, O: FieldObserver<'a>>(
     payload: GssPayload,
     which: RpcMessageKind,
     cursor: &mut Cursor<'a>,

@@ -1,6 +1,6 @@
 //! Decoding and re-encoding of messages: verifies the typed structures against the bytes of real peers.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::nfs::Procedure;
 use crate::rpc;
 use crate::rpc::gss::{self, GssControlMessage, GssPayload};
@@ -85,7 +85,8 @@ impl<'a> TransactionMessages<'a> {
 fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<ReencodedBytes<'_>, XdrError> {
     let mut encoder = Encoder::new();
     if !sent.is_empty() {
-        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullObserver)?.encode(&mut encoder);
+        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullFieldObserver)?
+            .encode(&mut encoder);
     }
     Ok(ReencodedBytes { sent, encoded: encoder.finish().0 })
 }
@@ -97,7 +98,7 @@ fn reencode_message(
     mut cursor: Cursor<'_>,
     encoder: &mut Encoder,
 ) -> Result<(), XdrError> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver)?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver)?;
     message.encode(encoder);
     if message.reply().is_some_and(|reply| !reply.status().is_success()) {
         return Ok(());
@@ -109,17 +110,17 @@ fn reencode_message(
     match (payload, which) {
         (GssPayload::Plain, _) => body(&mut cursor, encoder)?,
         (GssPayload::Integrity, _) => {
-            let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullObserver)?;
+            let mut protected = gss::IntegrityBody::open(&mut cursor, &mut NullFieldObserver)?;
             let mut result = Ok(());
             encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
                 result = body(&mut protected.body, encoder);
             });
             result?;
-            gss::GssIntegrityChecksum::read(&mut cursor, &mut NullObserver)?.encode(encoder);
+            gss::GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder);
         }
         (GssPayload::Privacy, _) => {
-            gss::RpcGssPrivData::read(&mut cursor, &mut NullObserver)?.encode(encoder)
+            gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder)
         }
         (GssPayload::Control(control), RpcMessageKind::Call) => {
             control.reencode_arguments(&mut cursor, encoder)?

@@ -7,7 +7,7 @@ use crate::iwarp::mpa::FpduHeader;
 
 use super::fpdu_search::FpduConfidence;
 use super::payload::FpduHeaderFrames;
-use super::unparsed_bytes::UnparsedBytes;
+use super::unparsed_bytes::StreamByteCursor;
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
@@ -66,7 +66,7 @@ impl PartialFpdu {
     }
 
     /// Adds bytes that its CRC covers.
-    pub(super) fn update_crc(&mut self, bytes: &UnparsedBytes<'_>) {
+    pub(super) fn update_crc(&mut self, bytes: &StreamByteCursor<'_>) {
         self.captured_bytes += bytes.bytes.len() as u64;
         match &mut self.crc_check {
             FpduCrcCheck::Running(_) if bytes.is_cut() => self.crc_check = FpduCrcCheck::Missing,

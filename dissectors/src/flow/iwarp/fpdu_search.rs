@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
@@ -123,9 +123,9 @@ impl FpduSearchBytes<'_> {
     ) -> Option<Result<CandidateFpdu, FpduMismatch>> {
         let mut headers = [0; MAX_HEADER_BYTES];
         let count = self.copy_without_markers(offset, markers, &mut headers);
-        let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullObserver)?;
+        let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullFieldObserver)?;
         let length = usize::from(header.ulpdu_length);
-        let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, length, 0), &mut NullObserver)?;
+        let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, length, 0), &mut NullFieldObserver)?;
         if !segment.is_plausible(length) {
             return Some(Err(FpduMismatch));
         }
@@ -146,7 +146,7 @@ impl FpduSearchBytes<'_> {
         while let Some(place) = next.map(|next| (next - self.at) as usize)
             && place < end
             && let Some((marker, _)) =
-                self.bytes.get(place..).and_then(|bytes| Marker::decode(bytes, 0, &mut NullObserver))
+                self.bytes.get(place..).and_then(|bytes| Marker::decode(bytes, 0, &mut NullFieldObserver))
         {
             if marker.reserved != 0 || usize::from(marker.fpduptr) != place - begins {
                 return None;
@@ -241,7 +241,7 @@ impl FpduSearchBytes<'_> {
         let places = (MAX_HEADER_BYTES..MARKER_INTERVAL as usize).step_by(Marker::LENGTH);
         let with = places.filter_map(|behind| {
             let place = offset + behind;
-            let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut NullObserver)?;
+            let (marker, _) = Marker::decode(self.bytes.get(place..)?, 0, &mut NullFieldObserver)?;
             if marker.reserved != 0 || usize::from(marker.fpduptr) != behind {
                 return None;
             }
@@ -337,7 +337,7 @@ fn find_by_marker(
     let mut next = markers.next_marker(bytes.at)?;
     loop {
         let place = usize::try_from(next - bytes.at).ok()?;
-        let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut NullObserver)?;
+        let (marker, _) = Marker::decode(bytes.bytes.get(place..)?, 0, &mut NullFieldObserver)?;
         let behind = usize::from(marker.fpduptr & !3);
         // It may point before these bytes; a later one will not.
         if let Some(offset) = place.checked_sub(behind)

@@ -1,10 +1,10 @@
 //! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::PacketMeta;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::{StreamBytes, StreamPosition};
-use crate::flow::transport_event::{MpaStartupFault, RdmapFault, TransportEventKind};
+use crate::flow::transport_event::{CapturedTransportEventKind, MpaStartupFault, RdmapFault};
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::Crc;
@@ -17,10 +17,10 @@ use crate::rdma::RdmaPacketPayload;
 use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
-use super::payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimes};
+use super::payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimeRange};
 use super::segment_faults;
 use super::startup_faults;
-use super::unparsed_bytes::UnparsedBytes;
+use super::unparsed_bytes::StreamByteCursor;
 use super::{CrcUse, IwarpSharedState};
 
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl FpduFraming {
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
-        let mut run = UnparsedBytes::new(piece);
+        let mut run = StreamByteCursor::new(piece);
         self.search_budget = FpduSearchBudget::for_segment(run.bytes.len());
         self.recheck_tentative_fpdu(&run, shared, out);
         while run.length > 0 {
@@ -155,7 +155,7 @@ impl FpduFraming {
                 {
                     if by_sender {
                         let fault = RdmapFault::Startup(MpaStartupFault::UsedAfterRejection);
-                        out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
+                        out.transport_event(CapturedTransportEventKind::Rdmap(fault), run.meta);
                     }
                     self.state = MpaFramingState::Lost;
                 }
@@ -168,7 +168,7 @@ impl FpduFraming {
     #[inline]
     fn recheck_tentative_fpdu(
         &mut self,
-        run: &UnparsedBytes<'_>,
+        run: &StreamByteCursor<'_>,
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
@@ -201,14 +201,16 @@ impl FpduFraming {
     #[inline]
     fn process_contiguous_fpdu(
         &mut self,
-        run: &mut UnparsedBytes<'_>,
+        run: &mut StreamByteCursor<'_>,
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) -> bool {
         if self.markers != Some(MpaMarkerPositions::Off) {
             return false;
         }
-        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullObserver) else { return false };
+        let Some((header, _)) = FpduHeader::decode(run.bytes, 0, &mut NullFieldObserver) else {
+            return false;
+        };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > run.length as usize {
             self.check_request_length(run, shared, out);
@@ -217,11 +219,11 @@ impl FpduFraming {
         let ulpdu = CapturedSlice::new(run.bytes, run.length as usize, 0)
             .skip_bytes(FpduHeader::LENGTH)
             .with_length(ulpdu_length);
-        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullObserver) else {
+        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullFieldObserver) else {
             if out.records_events() && self.is_proven {
                 let rest = run.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
-                    out.transport_event(TransportEventKind::Rdmap(fault), run.meta);
+                    out.transport_event(CapturedTransportEventKind::Rdmap(fault), run.meta);
                     self.is_proven = false;
                 }
             }
@@ -284,7 +286,7 @@ impl FpduFraming {
             data: RdmaPacketPayload { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             meta: fpdu.meta,
-            times: FrameTimes::at(fpdu.meta.time),
+            times: FrameTimeRange::at(fpdu.meta.time),
         });
         true
     }
@@ -294,7 +296,7 @@ impl FpduFraming {
     #[inline]
     fn check_request_length(
         &mut self,
-        run: &UnparsedBytes<'_>,
+        run: &StreamByteCursor<'_>,
         shared: &IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
@@ -312,7 +314,7 @@ impl FpduFraming {
     #[cold]
     fn report_pad(&self, pad: u32, packet_meta: PacketMeta<'_>, out: &mut impl FpduSink) {
         if out.records_events() {
-            out.transport_event(TransportEventKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
+            out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::Pad(pad)), packet_meta);
         }
     }
 
@@ -341,7 +343,7 @@ impl FpduFraming {
     /// Processes bytes of an FPDU.
     fn process_fpdu(
         &mut self,
-        run: &mut UnparsedBytes<'_>,
+        run: &mut StreamByteCursor<'_>,
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
@@ -355,7 +357,7 @@ impl FpduFraming {
                 && self.requested_markers == Some(true)
                 && let Some(fault) = segment_faults::marker_fault(&marker, start)
             {
-                out.transport_event(TransportEventKind::Rdmap(fault), marker.meta);
+                out.transport_event(CapturedTransportEventKind::Rdmap(fault), marker.meta);
             }
             self.attribute_frame(&marker, run);
             return;
@@ -418,7 +420,7 @@ impl FpduFraming {
             data: RdmaPacketPayload { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             meta: part.meta,
-            times: FrameTimes::at(part.meta.time),
+            times: FrameTimeRange::at(part.meta.time),
         };
         if fpdu.is_buffered
             && fpdu.crc_check == FpduCrcCheck::Missing
@@ -449,7 +451,7 @@ impl FpduFraming {
     }
 
     /// Attributes the frame of bytes without payload to the payload of their FPDU.
-    fn attribute_frame(&mut self, taken: &UnparsedBytes<'_>, rest: &UnparsedBytes<'_>) {
+    fn attribute_frame(&mut self, taken: &StreamByteCursor<'_>, rest: &StreamByteCursor<'_>) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         if fpdu.is_in_trailer() {
             self.payload_buffer.add_trailer_frames(taken.meta);
@@ -461,7 +463,7 @@ impl FpduFraming {
     /// Processes header bytes of an FPDU.
     fn process_headers(
         &mut self,
-        run: &mut UnparsedBytes<'_>,
+        run: &mut StreamByteCursor<'_>,
         room: u32,
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
@@ -483,8 +485,10 @@ impl FpduFraming {
         if part.is_cut() {
             out.lost_fpdus();
             // It can be skipped if its length is known.
-            let header =
-                fpdu.headers.get(..known).and_then(|known| FpduHeader::decode(known, 0, &mut NullObserver));
+            let header = fpdu
+                .headers
+                .get(..known)
+                .and_then(|known| FpduHeader::decode(known, 0, &mut NullFieldObserver));
             match header {
                 Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED_HEADER_LENGTH => {
                     fpdu.header = Some(header);
@@ -503,7 +507,7 @@ impl FpduFraming {
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
             if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(TransportEventKind::Rdmap(RdmapFault::NoMarkers), part.meta);
+                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::NoMarkers), part.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
                 self.markers = Some(MpaMarkerPositions::At(began));
@@ -516,9 +520,10 @@ impl FpduFraming {
             return;
         }
         let bytes = fpdu.headers.get(..fpdu.processed_bytes).unwrap_or_default();
-        let decoded = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
+        let decoded = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).and_then(|(header, rest)| {
             let length = usize::from(header.ulpdu_length);
-            let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;
+            let (segment, _) =
+                DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
             segment.is_plausible(length).then_some((header, segment))
         });
         let Some((header, segment)) = decoded else {
@@ -526,13 +531,16 @@ impl FpduFraming {
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
             {
-                out.transport_event(TransportEventKind::Rdmap(RdmapFault::UnrequestedMarkers), part.meta);
+                out.transport_event(
+                    CapturedTransportEventKind::Rdmap(RdmapFault::UnrequestedMarkers),
+                    part.meta,
+                );
             } else if self.is_proven
                 && shared.crc_use == CrcUse::No
                 && fpdu.confidence == FpduConfidence::Certain
             {
                 // With CRCs, that of the FPDU before is wrong, too.
-                out.transport_event(TransportEventKind::Rdmap(RdmapFault::NoFpdu), part.meta);
+                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::NoFpdu), part.meta);
             }
             self.resolve_unconfirmed_fpdu(false, out);
             shared.counts.skipped_bytes += captured;
@@ -552,7 +560,7 @@ impl FpduFraming {
                 data: RdmaPacketPayload::default(),
                 range: at..at,
                 meta: part.meta,
-                times: FrameTimes::at(part.meta.time),
+                times: FrameTimeRange::at(part.meta.time),
             };
             let markers = self.markers.unwrap_or_default();
             let trailer_end = markers.end_of(run.at, (header.pad() + Crc::LENGTH) as u64);
@@ -644,7 +652,7 @@ impl FpduFraming {
     /// Searches for the start of an FPDU.
     fn resynchronize(
         &mut self,
-        run: &mut UnparsedBytes<'_>,
+        run: &mut StreamByteCursor<'_>,
         shared: &mut IwarpSharedState,
         out: &mut impl FpduSink,
     ) {
@@ -671,7 +679,7 @@ impl FpduFraming {
     }
 
     /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
-    fn confidence_at_start(&mut self, run: &UnparsedBytes<'_>, out: &impl FpduSink) -> FpduConfidence {
+    fn confidence_at_start(&mut self, run: &StreamByteCursor<'_>, out: &impl FpduSink) -> FpduConfidence {
         let found = fpdu_search::find_at_start(&run.to_search_bytes(&self.search_budget), |stag| {
             out.knows_memory(stag)
         });
@@ -686,27 +694,27 @@ impl FpduFraming {
     }
 
     /// Processes bytes of a start-up frame.
-    fn process_startup(&mut self, run: &mut UnparsedBytes<'_>, out: &mut impl FpduSink) {
+    fn process_startup(&mut self, run: &mut StreamByteCursor<'_>, out: &mut impl FpduSink) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let before = bytes.len();
         if before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(run.bytes) {
             // Its private data has ended, whatever its length says.
             if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
                 out.startup(startup, run.meta);
-                out.transport_event(TransportEventKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
+                out.transport_event(CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault)), run.meta);
             }
             return self.begin_fpdus(run.at);
         }
         let room = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - before;
         bytes.extend_from_slice(run.bytes.get(..room).unwrap_or(run.bytes));
         let Some(startup) =
-            MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullObserver)
+            MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
         else {
             let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !run.is_cut();
             run.take(run.length);
             if !is_short {
                 if let Some(fault) = startup_faults::length_fault(bytes) {
-                    let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                    let kind = CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault));
                     out.transport_event(kind, run.meta);
                 }
                 self.state = MpaFramingState::Lost;

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::missing_byte_ranges::add_gap;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::TransportEventKind;
+use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::{PacketMeta, RetransmissionStall};
 use crate::frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::iwarp::crc::Crc;
@@ -67,7 +67,7 @@ struct SentIwarpMessage {
 
 /// Consecutive FPDUs with data of one memory segment.
 #[derive(Debug)]
-struct SentChunkData {
+struct TaggedFpduRun {
     /// Positions from the first header to the last trailer.
     range: Range<StreamPosition>,
     attribution: RdmaAttribution,
@@ -187,7 +187,7 @@ pub(super) struct IwarpMessages {
     /// Sorted by stream position.
     sent_messages: VecDeque<SentIwarpMessage>,
     /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
-    chunk_data: VecDeque<SentChunkData>,
+    chunk_data: VecDeque<TaggedFpduRun>,
     /// Header of a message, assembled from several parts.
     header_buffer: [u8; MAX_HEADER_BYTES],
     header_bytes: usize,
@@ -213,7 +213,7 @@ impl IwarpMessages {
     pub(super) fn memory_bytes(&self) -> usize {
         self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
             + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
-            + self.chunk_data.capacity() * size_of::<SentChunkData>()
+            + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
     }
 
     /// Returns the number of bytes of the message in reassembly.
@@ -280,7 +280,7 @@ impl IwarpMessages {
         let ends = payload.is_end() && payload.segment.is_last;
         if data.length == 0 {
             self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
-            taker.event(payload.meta, IwarpEvent::Control(Some(TransportEventKind::EmptyWrite)));
+            taker.event(payload.meta, IwarpEvent::Control(Some(CapturedTransportEventKind::EmptyWrite)));
             return RdmaAttribution::default();
         }
         let write = match &mut self.ongoing_write {
@@ -323,7 +323,7 @@ impl IwarpMessages {
             self.chunk_data.pop_front();
         }
         let start = range.start.saturating_sub(TAGGED_HEADER_BYTES);
-        self.chunk_data.push_back(SentChunkData { range: start..range.end, attribution });
+        self.chunk_data.push_back(TaggedFpduRun { range: start..range.end, attribution });
     }
 
     /// Processes bytes of the peer's response to an RDMA Read of this side. Responses arrive in the order of
@@ -370,7 +370,8 @@ impl IwarpMessages {
         let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
         if is_whole && !self.send_reassembly.is_open {
             if data.length == 0 {
-                return taker.event(packet_meta, IwarpEvent::Control(Some(TransportEventKind::EmptySend)));
+                return taker
+                    .event(packet_meta, IwarpEvent::Control(Some(CapturedTransportEventKind::EmptySend)));
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
             let message = RdmaMessage {
@@ -506,9 +507,10 @@ impl IwarpMessages {
         }
         let part = CapturedSlice::new(bytes, bytes.len(), 0);
         let event = if segment.opcode == RdmapOpcode::TERMINATE {
-            RdmapTerminate::decode(part, &mut NullObserver).map(IwarpEvent::Terminate)
+            RdmapTerminate::decode(part, &mut NullFieldObserver).map(IwarpEvent::Terminate)
         } else {
-            ReadRequest::decode(bytes, 0, &mut NullObserver).map(|(request, _)| self.begin_read(&request))
+            ReadRequest::decode(bytes, 0, &mut NullFieldObserver)
+                .map(|(request, _)| self.begin_read(&request))
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
         taker.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));

@@ -30,7 +30,7 @@ mod startup_faults;
 pub(super) mod tests;
 mod unparsed_bytes;
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
@@ -42,7 +42,7 @@ use super::PacketMeta;
 use super::connection_setup::SetUpFrame;
 use super::statistics::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
-use super::transport_event::{RdmapFault, TransportEventKind};
+use super::transport_event::{CapturedTransportEventKind, RdmapFault};
 
 pub use segment_view::observe_segment;
 
@@ -63,14 +63,14 @@ pub(super) enum IwarpEvent<'a> {
     Part,
     /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its
     /// kind, if that is of interest.
-    Control(Option<TransportEventKind>),
+    Control(Option<CapturedTransportEventKind>),
     /// The stream ends, for this reason.
     Terminate(RdmapTerminate),
     /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
     /// requests are known. Only if [`IwarpEventSink::records_events`].
     Fpdu([bool; 4]),
     /// A deviation from the specifications, or damage.
-    Transport(TransportEventKind),
+    Transport(CapturedTransportEventKind),
     /// An FPDU that its receiver refuses for its CRC.
     Refused {
         /// `true` if an FPDU is certain to be there.
@@ -96,9 +96,9 @@ pub(super) fn begins_fpdu(data: RdmaPacketPayload<'_>, is_expected: bool) -> boo
         return false;
     }
     let part = CapturedSlice::new(data.bytes, length, 0);
-    let payload = FpduHeader::decode(data.bytes, 0, &mut NullObserver).and_then(|(header, _)| {
+    let payload = FpduHeader::decode(data.bytes, 0, &mut NullFieldObserver).and_then(|(header, _)| {
         let ulpdu = part.skip_bytes(FpduHeader::LENGTH).with_length(usize::from(header.ulpdu_length));
-        DdpSegment::decode(ulpdu, &mut NullObserver)
+        DdpSegment::decode(ulpdu, &mut NullFieldObserver)
     });
     is_expected
         || payload.is_some_and(|(segment, payload)| {
@@ -265,7 +265,7 @@ impl IwarpConnection {
             if taker.records_events()
                 && let Some(fault) = startup_faults::startup_fault(&startup, peer.startup.as_ref())
             {
-                let kind = TransportEventKind::Rdmap(RdmapFault::Startup(fault));
+                let kind = CapturedTransportEventKind::Rdmap(RdmapFault::Startup(fault));
                 taker.event(packet_meta, IwarpEvent::Transport(kind));
             }
             self.handle_startup(sender, startup, frame);
@@ -385,7 +385,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {
-            self.sink.event(payload.meta, IwarpEvent::Transport(TransportEventKind::Rdmap(fault)));
+            self.sink.event(payload.meta, IwarpEvent::Transport(CapturedTransportEventKind::Rdmap(fault)));
         }
     }
 }
@@ -423,7 +423,7 @@ impl<T: IwarpEventSink> FpduSink for IwarpFpduSink<'_, T> {
     }
 
     #[cold]
-    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>) {
+    fn transport_event(&mut self, kind: CapturedTransportEventKind, packet_meta: PacketMeta<'_>) {
         self.sink.event(packet_meta, IwarpEvent::Transport(kind));
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::TransportEventKind;
+use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
@@ -28,17 +28,17 @@ pub(super) struct FpduPayload<'a> {
     /// is that of the bytes.
     pub(super) meta: PacketMeta<'a>,
     /// Times of the first and last of the frames.
-    pub(super) times: FrameTimes,
+    pub(super) times: FrameTimeRange,
 }
 
 /// Time range of several frames.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FrameTimes {
+pub(super) struct FrameTimeRange {
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
 }
 
-impl FrameTimes {
+impl FrameTimeRange {
     /// Creates the range of one frame.
     #[inline]
     pub(super) fn at(time: Timestamp) -> Self {
@@ -53,14 +53,14 @@ impl FrameTimes {
 /// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
 /// that follows. Few FPDUs have any.
 #[derive(Debug, Default)]
-pub(super) struct FpduHeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimes)>>);
+pub(super) struct FpduHeaderFrames(Option<Box<(Vec<FrameNumber>, FrameTimeRange)>>);
 
 impl FpduHeaderFrames {
     pub(super) fn add(&mut self, packet_meta: PacketMeta<'_>) {
         if packet_meta.frames.is_empty() {
             return;
         }
-        let now = FrameTimes::at(packet_meta.time);
+        let now = FrameTimeRange::at(packet_meta.time);
         let (frames, times) = &mut **self.0.get_or_insert_with(|| Box::new((Vec::new(), now)));
         if frames.last() != packet_meta.frames.last() {
             frames.extend_from_slice(packet_meta.frames);
@@ -118,7 +118,7 @@ pub(super) trait FpduSink {
     fn records_events(&self) -> bool;
 
     /// Handles a transport event.
-    fn transport_event(&mut self, kind: TransportEventKind, packet_meta: PacketMeta<'_>);
+    fn transport_event(&mut self, kind: CapturedTransportEventKind, packet_meta: PacketMeta<'_>);
 
     /// Handles an FPDU that its receiver refuses for its CRC. `is_proven`: an FPDU is certain to be there.
     fn refused_fpdu(&mut self, is_proven: bool, packet_meta: PacketMeta<'_>);
@@ -136,7 +136,7 @@ struct BufferedPayload {
     bytes: Range<usize>,
     frames: Range<usize>,
     time: Timestamp,
-    times: FrameTimes,
+    times: FrameTimeRange,
     offset: u32,
     length: u32,
     range: Range<StreamPosition>,
@@ -198,7 +198,7 @@ impl FpduPayloadBuffer {
         }
         self.frames.extend_from_slice(packet_meta.frames);
         last.frames.end = self.frames.len();
-        last.times = last.times.union(FrameTimes::at(packet_meta.time));
+        last.times = last.times.union(FrameTimeRange::at(packet_meta.time));
     }
 
     /// Delivers the buffered payload.

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::stream::StreamPosition;
-use crate::flow::transport_event::{RdmapFault, TransportEventKind};
+use crate::flow::transport_event::{CapturedTransportEventKind, RdmapFault};
 use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
@@ -16,12 +16,16 @@ use crate::rdma::Handle;
 use super::CrcUse;
 use super::messages::OutstandingRdmaRead;
 use super::payload::FpduPayload;
-use super::unparsed_bytes::UnparsedBytes;
+use super::unparsed_bytes::StreamByteCursor;
 
 /// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it
 /// ends with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.
 #[cold]
-pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -> Option<TransportEventKind> {
+pub(super) fn fault_of_fpdu(
+    bytes: &[u8],
+    header: FpduHeader,
+    crc_use: CrcUse,
+) -> Option<CapturedTransportEventKind> {
     let fpdu = bytes.get(..header.fpdu_length())?;
     let (covered, field) = fpdu.split_at_checked(fpdu.len() - Crc::LENGTH)?;
     let rest = bytes.get(fpdu.len()..).unwrap_or_default();
@@ -31,9 +35,9 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
         .skip_bytes(FpduHeader::LENGTH)
         .with_length(usize::from(header.ulpdu_length));
     match crc_use {
-        CrcUse::Yes if !has_right_crc => ends_well.then_some(TransportEventKind::BadMpaCrc),
+        CrcUse::Yes if !has_right_crc => ends_well.then_some(CapturedTransportEventKind::BadMpaCrc),
         _ if !has_right_crc && !ends_well => None,
-        _ => header_fault(ulpdu).map(TransportEventKind::Rdmap),
+        _ => header_fault(ulpdu).map(CapturedTransportEventKind::Rdmap),
     }
 }
 
@@ -41,12 +45,13 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
 /// requests: a wrong CRC if CRCs are used. `run` are the bytes from there on.
 #[cold]
 pub(super) fn fault_of_request_length(
-    run: &UnparsedBytes<'_>,
+    run: &StreamByteCursor<'_>,
     crc_use: CrcUse,
-) -> Option<TransportEventKind> {
+) -> Option<CapturedTransportEventKind> {
     const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + ReadRequest::LENGTH;
-    let (header, behind) = FpduHeader::decode(run.bytes, 0, &mut NullObserver)?;
-    let (segment, _) = DdpSegment::decode(CapturedSlice::new(behind, ULPDU_LENGTH, 0), &mut NullObserver)?;
+    let (header, behind) = FpduHeader::decode(run.bytes, 0, &mut NullFieldObserver)?;
+    let (segment, _) =
+        DdpSegment::decode(CapturedSlice::new(behind, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
     let length = usize::from(header.ulpdu_length);
     let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
     let (covered, behind) = run.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
@@ -56,10 +61,10 @@ pub(super) fn fault_of_request_length(
         return None;
     }
     if crc_use == CrcUse::Yes && Crc::compute(covered).to_wire_bytes() != field {
-        return Some(TransportEventKind::BadMpaCrc);
+        return Some(CapturedTransportEventKind::BadMpaCrc);
     }
     let length = length.checked_sub(DdpSegment::UNTAGGED_HEADER_LENGTH)? as u32;
-    Some(TransportEventKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
+    Some(CapturedTransportEventKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
 }
 
 /// Returns the padding as a big-endian number.
@@ -71,8 +76,8 @@ pub(super) fn pad_value(pad: &[u8]) -> u32 {
 /// `rest` are the bytes behind its header.
 #[cold]
 pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault> {
-    let (ddp, behind) = DdpControl::decode(rest, 0, &mut NullObserver)?;
-    let (rdmap, _) = RdmapControl::decode(behind, 0, &mut NullObserver)?;
+    let (ddp, behind) = DdpControl::decode(rest, 0, &mut NullFieldObserver)?;
+    let (rdmap, _) = RdmapControl::decode(behind, 0, &mut NullFieldObserver)?;
     let is_segment = ddp.version == DdpControl::VERSION
         && rdmap.version <= 1
         && (ddp.reserved, rdmap.reserved) == (0, 0)
@@ -85,20 +90,20 @@ pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault
 
 /// Returns `true` if bytes begin with a plausible FPDU.
 pub(super) fn begins_fpdu(bytes: &[u8]) -> bool {
-    let segment = FpduHeader::decode(bytes, 0, &mut NullObserver).and_then(|(header, rest)| {
+    let segment = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).and_then(|(header, rest)| {
         let length = usize::from(header.ulpdu_length);
-        let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullObserver)?;
+        let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
         Some(segment.is_plausible(length))
     });
     segment == Some(true)
 }
 
 /// Returns the deviation of a marker in an FPDU that begins at `start`.
-pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: StreamPosition) -> Option<RdmapFault> {
+pub(super) fn marker_fault(marker: &StreamByteCursor<'_>, start: StreamPosition) -> Option<RdmapFault> {
     if marker.is_cut() {
         return None;
     }
-    let (found, _) = Marker::decode(marker.bytes, 0, &mut NullObserver)?;
+    let (found, _) = Marker::decode(marker.bytes, 0, &mut NullFieldObserver)?;
     let expected = marker.at.checked_sub(start).and_then(|distance| u16::try_from(distance).ok())?;
     let Marker { fpduptr: pointer, reserved } = found;
     match (pointer == expected, reserved) {
@@ -111,9 +116,9 @@ pub(super) fn marker_fault(marker: &UnparsedBytes<'_>, start: StreamPosition) ->
 /// Returns the deviation in the headers of a ULPDU; `None` if there are several, so that the bytes may be no ULPDU at
 /// all.
 fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
-    let (ddp, rest) = DdpControl::decode(ulpdu.bytes, 0, &mut NullObserver)?;
-    let (rdmap, _) = RdmapControl::decode(rest, 0, &mut NullObserver)?;
-    let (segment, payload) = DdpSegment::decode(ulpdu, &mut NullObserver)?;
+    let (ddp, rest) = DdpControl::decode(ulpdu.bytes, 0, &mut NullFieldObserver)?;
+    let (rdmap, _) = RdmapControl::decode(rest, 0, &mut NullFieldObserver)?;
+    let (segment, payload) = DdpSegment::decode(ulpdu, &mut NullFieldObserver)?;
     let opcode = rdmap.opcode;
     let place = match (opcode.queue(), segment.target) {
         (None, _) => Some(RdmapFault::Opcode(opcode)),

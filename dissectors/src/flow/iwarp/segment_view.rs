@@ -1,6 +1,6 @@
 //! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
-use crate::field::{NullObserver, Observer, ObserverRef};
+use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
 use crate::flow::stream::StreamPosition;
 use crate::frame::CapturedSlice;
 use crate::iwarp::DdpSegment;
@@ -13,7 +13,7 @@ const ASSUMED_POSITION: StreamPosition = 1 << 32;
 
 /// Reports the headers of the start-up frame and of the FPDUs that begin in a segment of an iWARP stream.
 /// An FPDU with a marker in it is reported up to the marker.
-pub fn observe_segment<'a, O: Observer<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
+pub fn observe_segment<'a, O: FieldObserver<'a>>(payload: CapturedSlice<'a>, observer: &mut O) {
     report_segment(payload, &mut ObserverRef::new(observer));
 }
 
@@ -32,7 +32,9 @@ fn report_segment<'a>(payload: CapturedSlice<'a>, observer: &mut ObserverRef<'_,
         }
         let until_marker = markers.next_marker(at).map_or(usize::MAX, |next| (next - at) as usize);
         let visible = CapturedSlice { bytes: rest.bytes.get(..until_marker).unwrap_or(rest.bytes), ..rest };
-        let Some((header, segment)) = DdpSegment::observe_fpdu(visible, &mut NullObserver) else { return };
+        let Some((header, segment)) = DdpSegment::observe_fpdu(visible, &mut NullFieldObserver) else {
+            return;
+        };
         if !segment.is_plausible(usize::from(header.ulpdu_length)) {
             return;
         }
@@ -75,7 +77,7 @@ mod tests {
     #[derive(Default)]
     struct Opcodes(Vec<&'static str>);
 
-    impl<'a> Observer<'a> for Opcodes {
+    impl<'a> FieldObserver<'a> for Opcodes {
         fn enter(&mut self, _: &'static Field, _: usize) {}
         fn leave(&mut self, _: usize) {}
         fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {

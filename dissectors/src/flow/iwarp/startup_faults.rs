@@ -1,6 +1,6 @@
 //! Deviations of start-up frames from RFC 5044 section 7.1 and RFC 6581.
 
-use crate::field::NullObserver;
+use crate::field::NullFieldObserver;
 use crate::flow::transport_event::MpaStartupFault;
 use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{Enhanced, MAX_PRIVATE_DATA_BYTES, MpaStartupFrame, MpaStartupFrameKind, ReplyFrame};
@@ -15,7 +15,7 @@ const ENHANCED_REVISION: u8 = 2;
 #[cold]
 pub(super) fn length_fault(bytes: &[u8]) -> Option<MpaStartupFault> {
     // Both kinds of frame have the field at the same place.
-    let (frame, _) = ReplyFrame::decode(bytes, 0, &mut NullObserver)?;
+    let (frame, _) = ReplyFrame::decode(bytes, 0, &mut NullFieldObserver)?;
     (usize::from(frame.pd_length) > MAX_PRIVATE_DATA_BYTES)
         .then_some(MpaStartupFault::PrivateDataLength(frame.pd_length))
 }
@@ -63,6 +63,7 @@ pub(super) fn shorter_frame(bytes: &[u8]) -> Option<(MpaStartupFrame, MpaStartup
     let field = bytes.get_mut(MpaStartupFrame::FIXED_LENGTH - 2..MpaStartupFrame::FIXED_LENGTH)?;
     let announced = u16::from_be_bytes([*field.first()?, *field.last()?]);
     field.copy_from_slice(&length.to_be_bytes());
-    let startup = MpaStartupFrame::decode(CapturedSlice::new(&bytes, bytes.len(), 0), &mut NullObserver)?;
+    let startup =
+        MpaStartupFrame::decode(CapturedSlice::new(&bytes, bytes.len(), 0), &mut NullFieldObserver)?;
     Some((startup, MpaStartupFault::PrivateDataMismatch { announced, length }))
 }

@@ -7,7 +7,7 @@ use super::fpdu_search::{self, FpduSearchBudget};
 
 /// Stream bytes that were not parsed yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UnparsedBytes<'a> {
+pub(super) struct StreamByteCursor<'a> {
     pub(super) at: StreamPosition,
     pub(super) bytes: &'a [u8],
     pub(super) length: u32,
@@ -16,7 +16,7 @@ pub(super) struct UnparsedBytes<'a> {
     pub(super) had_payload: bool,
 }
 
-impl<'a> UnparsedBytes<'a> {
+impl<'a> StreamByteCursor<'a> {
     pub(super) fn new(piece: StreamBytes<'a>) -> Self {
         Self {
             at: piece.at,

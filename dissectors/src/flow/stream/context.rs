@@ -2,10 +2,10 @@
 
 use crate::flow::conversation::{ConversationContext, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
-use crate::flow::statistics::{FlowStats, UndecodedReason};
+use crate::flow::statistics::{FlowDecodingStatistics, UndecodedReason};
 use crate::flow::transaction_table::TransactionTable;
-use crate::flow::transport_event::TransportEventKind;
-use crate::flow::{FlowLimits, FrameKind, PacketMeta};
+use crate::flow::transport_event::CapturedTransportEventKind;
+use crate::flow::{FlowLimits, FrameContentKind, PacketMeta};
 use crate::rdma::{ConnectionSide, Handle};
 
 /// State of the flow that a stream parser uses besides its own.
@@ -15,10 +15,10 @@ pub(in crate::flow) struct StreamContext<'a> {
     pub(in crate::flow) sender: ConnectionSide,
     pub(in crate::flow) conversation: &'a mut RpcConversation,
     pub(in crate::flow) transaction_table: &'a mut TransactionTable,
-    pub(in crate::flow) stats: &'a mut FlowStats,
+    pub(in crate::flow) stats: &'a mut FlowDecodingStatistics,
     pub(in crate::flow) limits: &'a FlowLimits,
     /// Meanings of the decoded bytes.
-    pub(in crate::flow) frame_kinds: &'a mut Vec<FrameKind>,
+    pub(in crate::flow) frame_kinds: &'a mut Vec<FrameContentKind>,
 }
 
 impl StreamContext<'_> {
@@ -48,7 +48,7 @@ impl StreamContext<'_> {
         if is_all {
             self.stats.count_undecoded_frames(UndecodedReason::NoRecordMark, 1);
         }
-        self.frame_kinds.push(FrameKind::SkippedBytes { bytes });
+        self.frame_kinds.push(FrameContentKind::SkippedBytes { bytes });
     }
 
     /// Counts a frame whose bytes cannot be decoded.
@@ -89,7 +89,7 @@ impl IwarpEventSink for StreamContext<'_> {
                 if is_proven {
                     let sides = (self.connection, self.sender);
                     let events = &mut self.transaction_table.transport_events;
-                    events.record(sides, &packet_meta, None, TransportEventKind::BadMpaCrc);
+                    events.record(sides, &packet_meta, None, CapturedTransportEventKind::BadMpaCrc);
                 }
                 return;
             }
@@ -97,15 +97,15 @@ impl IwarpEventSink for StreamContext<'_> {
                 if self.records_events() {
                     self.conversation.checks_mut().startups += 1;
                 }
-                FrameKind::Management
+                FrameContentKind::Management
             }
-            IwarpEvent::Part => FrameKind::PartialMessage,
+            IwarpEvent::Part => FrameContentKind::PartialMessage,
             IwarpEvent::Control(kind) => {
                 if let Some(kind) = kind {
                     let sides = (self.connection, self.sender);
                     self.transaction_table.transport_events.record(sides, &packet_meta, None, kind);
                 }
-                FrameKind::Control
+                FrameContentKind::Control
             }
             IwarpEvent::Terminate(terminate) => {
                 let sender = self.sender;
@@ -116,13 +116,13 @@ impl IwarpEventSink for StreamContext<'_> {
                     sides,
                     &packet_meta,
                     None,
-                    TransportEventKind::Terminate(terminate),
+                    CapturedTransportEventKind::Terminate(terminate),
                 );
-                FrameKind::Terminate(terminate)
+                FrameContentKind::Terminate(terminate)
             }
         };
         self.frame_kinds.push(meaning);
-        if let FrameKind::Undecoded(_) = meaning {
+        if let FrameContentKind::Undecoded(_) = meaning {
             self.remove_repeated_reason(&packet_meta);
         }
     }
@@ -140,8 +140,8 @@ impl IwarpEventSink for StreamContext<'_> {
 impl StreamContext<'_> {
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
     fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
-        if let Some((FrameKind::Undecoded(reason), before)) = self.frame_kinds.split_last()
-            && before.contains(&FrameKind::Undecoded(*reason))
+        if let Some((FrameContentKind::Undecoded(reason), before)) = self.frame_kinds.split_last()
+            && before.contains(&FrameContentKind::Undecoded(*reason))
         {
             if !packet_meta.is_captured_twice() {
                 self.stats.uncount_undecoded(*reason);

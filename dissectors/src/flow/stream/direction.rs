@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::flow::duplicate_frames::IpIdVariation;
+use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_table::TransactionKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
@@ -16,8 +16,8 @@ use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::RdmaPacketPayload;
 
-use super::receiver_reports::{self, DeliveryDelay, ReceiverReports};
-use super::{StreamBytes, StreamPosition, StreamReader};
+use super::receiver_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
+use super::{StreamBytes, StreamPosition, TcpDirectionReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
 /// clocks and multiple queues reorder frames.
@@ -91,7 +91,7 @@ const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
-struct PreviousSequenceRange {
+struct PreviousIncarnationSequenceRange {
     syn: Option<TcpSequence>,
     from: TcpSequence,
     last: TcpSequence,
@@ -102,7 +102,7 @@ struct PreviousSequenceRange {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousStreamIncarnation {
     /// Ranges of both directions.
-    directions: [Option<PreviousSequenceRange>; 2],
+    directions: [Option<PreviousIncarnationSequenceRange>; 2],
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
@@ -164,13 +164,13 @@ pub(in crate::flow) struct TcpStreamDirection {
     /// Receive window in the last acknowledgement.
     window: u16,
     /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
-    reports: Option<Box<ReceiverReports>>,
+    reports: Option<Box<TcpReceiverAcknowledgements>>,
     /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
     needed_retransmission: Option<(Range<StreamPosition>, Timestamp)>,
     /// Time at which the receiver last requested a retransmission.
     pub(in crate::flow) last_request_time: Option<Timestamp>,
     /// Detector for its duplicates.
-    pub(in crate::flow) id_variation: IpIdVariation,
+    pub(in crate::flow) id_variation: VaryingIpIdDetector,
     /// Position after the last byte, from the FIN.
     end: Option<StreamPosition>,
     /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
@@ -288,10 +288,10 @@ impl TcpStreamDirection {
     }
 
     /// Returns the range of its segments, from the SYN to the number after the FIN.
-    fn to_previous(&self) -> Option<PreviousSequenceRange> {
+    fn to_previous(&self) -> Option<PreviousIncarnationSequenceRange> {
         let last = self.next_position?.max(self.end.unwrap_or(0)) + 1;
         let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
-        Some(PreviousSequenceRange {
+        Some(PreviousIncarnationSequenceRange {
             syn: self.first_sequence.map(|first| first.add(u32::MAX)),
             from: TcpSequence(from as u32),
             last: TcpSequence(last as u32),
@@ -366,7 +366,7 @@ impl TcpStreamDirection {
     }
 
     /// Delivers the buffered segments.
-    pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl StreamReader) {
+    pub(in crate::flow) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
         self.deliver_contiguous(None, reader);
     }
 
@@ -404,7 +404,7 @@ impl TcpStreamDirection {
         data: RdmaPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
         received: StreamPosition,
-        reader: &mut impl StreamReader,
+        reader: &mut impl TcpDirectionReader,
     ) {
         if data.length == 0 {
             return;
@@ -509,7 +509,7 @@ impl TcpStreamDirection {
     /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
     /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
     /// copy counts.
-    fn report_retransmission(&mut self, piece: StreamBytes<'_>, reader: &mut impl StreamReader) {
+    fn report_retransmission(&mut self, piece: StreamBytes<'_>, reader: &mut impl TcpDirectionReader) {
         if piece.meta.is_captured_twice() {
             return reader.read_retransmission(piece);
         }
@@ -572,7 +572,7 @@ impl TcpStreamDirection {
         for (_, key, which) in self.unacknowledged_messages.range(from..).copied() {
             if let Some(before) = delay(key, which, until) {
                 let retransmitted = retransmitted.clone();
-                let delay = DeliveryDelay { key, which, before, until, retransmitted };
+                let delay = RetransmissionDelayedMessage { key, which, before, until, retransmitted };
                 self.reports.get_or_insert_default().record_delay(delay);
             }
         }
@@ -580,7 +580,7 @@ impl TcpStreamDirection {
 
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
-    fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl StreamReader) {
+    fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
         while let Some(held) = self.out_of_order.front()
             && Some(held.at) == self.next_position
             && held.received <= self.other_reached
@@ -605,7 +605,7 @@ impl TcpStreamDirection {
         &mut self,
         segment: &TcpSegment<'_>,
         now: Timestamp,
-    ) -> Vec<DeliveryDelay> {
+    ) -> Vec<RetransmissionDelayedMessage> {
         let Some(next) = self.next_position else { return Vec::new() };
         let position = self.position_of(segment.acknowledgment);
         if position > next + MAX_DISTANCE {
@@ -646,7 +646,7 @@ impl TcpStreamDirection {
         position: StreamPosition,
         blocks: &[[[u8; 4]; 2]],
         now: Timestamp,
-    ) -> Vec<DeliveryDelay> {
+    ) -> Vec<RetransmissionDelayedMessage> {
         let range = |block: &[[u8; 4]; 2]| {
             let [left, right] = receiver_reports::block_edges(*block);
             self.position_of(left)..self.position_of(right)
@@ -733,7 +733,7 @@ impl TcpStreamDirection {
     }
 
     /// Skips the first gap: delivers it as missing bytes, then the buffered segments after it.
-    pub(in crate::flow) fn skip_gap(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
+    pub(in crate::flow) fn skip_gap(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
         let Some(hole) = self.gap() else { return };
         if hole.is_empty() {
             // The bytes it waits for in the other direction will not arrive.
@@ -756,7 +756,7 @@ impl TcpStreamDirection {
     }
 
     /// Ends the direction: delivers everything buffered, with its gaps.
-    pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl StreamReader) {
+    pub(in crate::flow) fn finish(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
         while !self.out_of_order.is_empty() {
             self.skip_gap(now, reader);
         }

@@ -1,6 +1,6 @@
 //! TCP streams: segments in any order become bytes in order, with the frames that carried them.
 //!
-//! A [`StreamReader`] reads the content of each direction as [`StreamBytes`], in order, without overlap and
+//! A [`TcpDirectionReader`] reads the content of each direction as [`StreamBytes`], in order, without overlap and
 //! with every gap reported. A segment that was truncated by a snap length or never captured has fewer bytes
 //! than its length; so loss, snap lengths and captures that begin in mid-stream are one case.
 //!
@@ -22,7 +22,7 @@ use crate::rdma::RdmaPacketPayload;
 
 use super::PacketMeta;
 
-pub(super) use receiver_reports::{DeliveryDelay, MAX_DUPLICATE_REPORT_DELAY_NS};
+pub(super) use receiver_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.
@@ -62,7 +62,7 @@ impl<'a> StreamBytes<'a> {
 }
 
 /// Reader of the bytes of one direction.
-pub(super) trait StreamReader {
+pub(super) trait TcpDirectionReader {
     /// Handles the next bytes.
     fn read_bytes(&mut self, piece: StreamBytes<'_>);
 

@@ -67,7 +67,7 @@ pub(super) fn block_edges(block: [[u8; 4]; 2]) -> [TcpSequence; 2] {
 
 /// A message that a retransmission delayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::flow) struct DeliveryDelay {
+pub(in crate::flow) struct RetransmissionDelayedMessage {
     pub(in crate::flow) key: TransactionKey,
     pub(in crate::flow) which: RpcMessageKind,
     /// End of the message before.
@@ -80,16 +80,16 @@ pub(in crate::flow) struct DeliveryDelay {
 
 /// Reports of the receiver of one direction.
 #[derive(Debug, Default)]
-pub(super) struct ReceiverReports {
+pub(super) struct TcpReceiverAcknowledgements {
     /// Position before which unacknowledged bytes are missing at the receiver, except those that it reported.
     missing_before: StreamPosition,
     /// Ranges after a gap that it reported as received; sorted, without overlap.
     received: Vec<Range<StreamPosition>>,
     /// Delays that may be revoked.
-    delays: Vec<DeliveryDelay>,
+    delays: Vec<RetransmissionDelayedMessage>,
 }
 
-impl ReceiverReports {
+impl TcpReceiverAcknowledgements {
     /// Records that unacknowledged bytes before a position are missing.
     pub(super) fn record_missing_before(&mut self, position: StreamPosition) {
         self.missing_before = self.missing_before.max(position);
@@ -118,7 +118,7 @@ impl ReceiverReports {
         self.received.iter().any(|known| known.start <= range.start && range.end <= known.end)
     }
 
-    pub(super) fn record_delay(&mut self, delay: DeliveryDelay) {
+    pub(super) fn record_delay(&mut self, delay: RetransmissionDelayedMessage) {
         let now = delay.until;
         self.delays.retain(|known| known.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
         if self.delays.len() < MAX_DELAYS {
@@ -131,9 +131,9 @@ impl ReceiverReports {
         &mut self,
         again: &Range<StreamPosition>,
         now: Timestamp,
-    ) -> Vec<DeliveryDelay> {
+    ) -> Vec<RetransmissionDelayedMessage> {
         self.delays.retain(|delay| delay.until.abs_diff_ns(now) <= MAX_DUPLICATE_REPORT_DELAY_NS);
-        let is_spurious = |delay: &mut DeliveryDelay| {
+        let is_spurious = |delay: &mut RetransmissionDelayedMessage| {
             delay.retransmitted.start < again.end && again.start < delay.retransmitted.end
         };
         // The last delay of a message is revoked first.
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn received_ranges_that_touch_are_one_and_their_number_is_limited() {
-        let mut reports = ReceiverReports::default();
+        let mut reports = TcpReceiverAcknowledgements::default();
         for range in [30..40, 10..20, 20..30] {
             reports.record_received(range);
         }

@@ -48,7 +48,7 @@ const LIMITS: FlowLimits = FlowLimits {
     gap_bytes: 64 << 10,
     stream_bytes: 256 << 10,
     partial_message_bytes: 100_000,
-    fragments: ip_reassembly::FragmentLimits {
+    fragments: ip_reassembly::IpReassemblyLimits {
         datagrams: 10,
         bytes: 10_000,
         fragments: 10,

@@ -145,9 +145,9 @@ fn several_write_chunks_are_told_apart() {
     assert_eq!(outcome.meanings[1], data_of(outcome.meanings[0], ChunkKind::Write, 1));
 }
 
-fn data_of(call: FrameKind, kind: ChunkKind, chunk: usize) -> FrameKind {
-    let FrameKind::Message { key, .. } = call else { panic!("{call:?}") };
-    FrameKind::ChunkData { key, kind, chunk }
+fn data_of(call: FrameContentKind, kind: ChunkKind, chunk: usize) -> FrameContentKind {
+    let FrameContentKind::Message { key, .. } = call else { panic!("{call:?}") };
+    FrameContentKind::ChunkData { key, kind, chunk }
 }
 
 /// RFC 8166 section 3.5.3: the whole Call in a Position-Zero Read chunk.
@@ -353,8 +353,8 @@ fn seed_000_3_a_read_list_in_a_reply_is_fetched_and_ends_with_done() {
     let done = link.send_bytes(Client, &header(7, 1, 32, rpcrdma::RdmaBody::Done));
     frames.extend([done.clone(), done].concat());
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
-    let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
-    assert_eq!(outcome.meanings[5..], [FrameKind::Done { key }; 2]);
+    let FrameContentKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
+    assert_eq!(outcome.meanings[5..], [FrameContentKind::Done { key }; 2]);
 }
 
 /// RFC 5666 section 3.5: the XID of an RDMA_DONE is that of the Call, which may precede the capture.
@@ -366,7 +366,7 @@ fn rfc5666_section_3_5_rdma_done_of_an_unknown_call_is_counted_as_such() {
     let outcome = run(&frames);
     assert_eq!(outcome.lines(), ["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::DoneWithoutCall, 2)]);
-    let meaning = FrameKind::Undecoded(UndecodedReason::DoneWithoutCall);
+    let meaning = FrameContentKind::Undecoded(UndecodedReason::DoneWithoutCall);
     assert_eq!((outcome.meanings[0], outcome.meanings[3]), (meaning, meaning));
     // An RDMA_DONE ends with its type.
     let longer = [header(99, 1, 32, rpcrdma::RdmaBody::Done), vec![0; 4]].concat();
@@ -392,7 +392,7 @@ fn rdma_msgp_is_a_message_with_its_chunk_lists() {
 #[derive(Default)]
 struct FileData(Vec<u8>);
 
-impl<'a> crate::field::Observer<'a> for FileData {
+impl<'a> crate::field::FieldObserver<'a> for FileData {
     fn enter(&mut self, _: &'static crate::field::Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

@@ -7,7 +7,7 @@ use super::*;
 #[derive(Default)]
 struct Names(Vec<&'static str>);
 
-impl<'a> Observer<'a> for Names {
+impl<'a> FieldObserver<'a> for Names {
     fn enter(&mut self, _: &'static Field, _: usize) {}
     fn leave(&mut self, _: usize) {}
     fn value(&mut self, field: &'static Field, _: Range<usize>, _: FieldValue<'a>) {

@@ -1,7 +1,7 @@
 //! Bytes removed by a snap length are unknown: neither empty, nor absent, nor malformed.
 
 use super::*;
-use crate::flow::transaction::ChunkListState;
+use crate::flow::transaction::ChunkListCompleteness;
 use crate::nfs::StatusUnion;
 use crate::nfs::v4::{self, Args, Nfsstat4, Results};
 use crate::rpcrdma::SidePrivateData;
@@ -20,7 +20,8 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
     for captured in 16..header + 40 {
         let outcome = run_cut(&frames, 2, HEADERS + captured);
         let call = outcome.transactions[1].call.as_ref().unwrap();
-        let expected = if captured < header { ChunkListState::Cut } else { ChunkListState::Complete };
+        let expected =
+            if captured < header { ChunkListCompleteness::Cut } else { ChunkListCompleteness::Complete };
         assert_eq!(call.chunk_lists(), Some(expected), "{captured}");
     }
 }

@@ -83,7 +83,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
             "#2 c1 > 7 GETATTR NFS3ERR_STALE call 7 reply 8",
         ],
     );
-    let transport = |htype| FrameKind::TransportMessage(RpcRdmaMessageType::Version2(htype));
+    let transport = |htype| FrameContentKind::TransportMessage(RpcRdmaMessageType::Version2(htype));
     assert_eq!(
         outcome.meanings[..3],
         [
@@ -96,7 +96,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     // The header of the last of them is kept for views.
     assert_eq!(outcome.flow.header_only_messages(FrameNumber(5)).len(), 0);
     let [lone] = outcome.flow.header_only_messages(FrameNumber(6)) else { panic!() };
-    assert_eq!(lone.observe(&mut NullObserver), Ok(()));
+    assert_eq!(lone.observe(&mut NullFieldObserver), Ok(()));
     let state = outcome.flow.connections().next().unwrap();
     let told = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };
     assert_eq!(state.properties, [Some(told); 2]);
@@ -126,7 +126,7 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
         let outcome = run(&frames);
         outcome.flow.connections().next().unwrap().message_credits
     };
-    let credits = |sent, limit, least_left| MessageCredits {
+    let credits = |sent, limit, least_left| Version2SendCredits {
         sent_messages: sent,
         send_limit: Some(limit),
         min_remaining: least_left,
@@ -221,7 +221,7 @@ fn seed_003_4_4_a_reply_of_the_prototype_is_read_and_ends_with_done() {
     .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 rr44[2000/2000@4-5] done"]);
     assert_eq!(dialects(&outcome), [[Some(Dialect::Prototype); 2]]);
-    assert!(matches!(outcome.meanings[5], FrameKind::Done { .. }));
+    assert!(matches!(outcome.meanings[5], FrameContentKind::Done { .. }));
     // Without the bytes that the client fetched it is incomplete.
     let outcome = run(&without(&frames, &[5]));
     assert!(outcome.lines()[0].contains("missing replyread:0:1024-1999"), "{:?}", outcome.lines());

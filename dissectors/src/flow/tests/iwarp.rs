@@ -74,7 +74,7 @@ fn calls_replies_and_their_chunks_come_over_iwarp() {
         assert_eq!((name.transport.to_string(), name.server.port), ("iwarp".into(), Some(20049)));
         let counts = outcome.flow.mpa_counts();
         assert_eq!((counts.good > 0, counts.bad, counts.unknown), (wants_crc, 0, 0));
-        assert_eq!(outcome.meanings[3], FrameKind::Management);
+        assert_eq!(outcome.meanings[3], FrameContentKind::Management);
     }
 }
 
@@ -222,7 +222,7 @@ fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
     connection.server.untagged(RdmapOpcode::TERMINATE, DdpQueue::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
     frames.push(connection.flush(Server));
     let outcome = run(&frames);
-    let Some(FrameKind::Terminate(terminate)) = outcome.meanings.last() else {
+    let Some(FrameContentKind::Terminate(terminate)) = outcome.meanings.last() else {
         panic!("{:?}", outcome.meanings)
     };
     assert_eq!(terminate.to_string(), "RDMA, Remote Protection Error, Base or bounds violation");

@@ -2,7 +2,7 @@
 //! sequence numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::flow::transaction::{DeliveryEvidence, LostCallCopy, TransactionPhases};
+use crate::flow::transaction::{DeliveryEvidence, LostCallTransmissionEvidence, TransactionPhases};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -300,9 +300,9 @@ fn a_send_that_was_sent_again_is_one_message_of_two_copies() {
     );
     let t = &outcome.transactions[0];
     assert_eq!(t.latency_ns(), Some(2000), "from the first Call to the first Reply");
-    let FrameKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
-    assert_eq!(outcome.meanings[1], FrameKind::Retransmission { key, which: RpcMessageKind::Call });
-    assert_eq!(outcome.meanings[4], FrameKind::Retransmission { key, which: RpcMessageKind::Reply });
+    let FrameContentKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
+    assert_eq!(outcome.meanings[1], FrameContentKind::Retransmission { key, which: RpcMessageKind::Call });
+    assert_eq!(outcome.meanings[4], FrameContentKind::Retransmission { key, which: RpcMessageKind::Reply });
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     };
     assert_eq!(t.phases(), Some(phases));
     assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 2, 0));
-    assert_eq!(outcome.meanings[5], FrameKind::Control);
+    assert_eq!(outcome.meanings[5], FrameContentKind::Control);
 }
 
 /// InfiniBand volume 1, section 9.7.6.1.3: with a Local ACK Timeout of 20 (4.096 µs × 2^20 = 4.3 s), the seventh retry
@@ -434,7 +434,7 @@ fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_c
     frames.extend([link.send(Server, &null_reply(7)), link.send(Server, &null_reply(8))].concat());
     let outcome = run(&frames);
     let lost: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.lost_copy())).collect();
-    let certain = Some(LostCallCopy::Certain { ns: 2000 });
+    let certain = Some(LostCallTransmissionEvidence::Certain { ns: 2000 });
     assert_eq!(lost, [(5, None), (7, certain), (8, None)]);
 }
 
@@ -443,7 +443,7 @@ fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_c
 #[test]
 fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
     const TIMEOUT_NS: u64 = 4_096 << 17;
-    let possible = |ns| Some(LostCallCopy::Possible { ns });
+    let possible = |ns| Some(LostCallTransmissionEvidence::Possible { ns });
     let cases = [
         (true, TIMEOUT_NS - 1, None),
         (true, TIMEOUT_NS, possible(TIMEOUT_NS)),

@@ -4,7 +4,7 @@ use crate::nfs::StatusUnion;
 use crate::nfs::v3::{self, Args, Results};
 use crate::nfs::v4;
 use crate::rdma::Handle;
-use crate::rpc::auth::{AuthBody, Credential, Flavor, Verifier};
+use crate::rpc::auth::{Credential, Flavor, UndecodedAuthBody, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{
     self, ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, WriteChunk,
@@ -132,7 +132,7 @@ pub(super) fn header(xid: u32, version: u32, credits: u32, rdma_body: RdmaBody<'
     encoder.finish().0
 }
 
-const NOBODY: AuthBody<'static> = AuthBody { body: Opaque(b"") };
+const NOBODY: UndecodedAuthBody<'static> = UndecodedAuthBody { body: Opaque(b"") };
 
 fn rpc_call(xid: u32, prog: Program, vers: u32, proc: u32, arguments: impl FnOnce(&mut Encoder)) -> Rdma {
     let call = rpc::CallBody {

@@ -393,7 +393,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
         .flat_map(|frame| if frame.len() > 100 { wire::fragments(frame, 64) } else { vec![frame.clone()] })
         .collect();
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1,2 reply 6,7 w[1000/1000/1000@4-5]"]);
-    assert_eq!(outcome.meanings[0], FrameKind::PartialMessage);
+    assert_eq!(outcome.meanings[0], FrameContentKind::PartialMessage);
 }
 
 #[test]
@@ -433,7 +433,8 @@ fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     .concat();
     let outcome = run(&frames);
     assert_eq!((outcome.undecoded(), outcome.transactions.len()), (vec![], 2), "{:?}", outcome.meanings);
-    let empty = outcome.meanings.iter().filter(|meaning| **meaning == FrameKind::EmptyOperation).count();
+    let empty =
+        outcome.meanings.iter().filter(|meaning| **meaning == FrameContentKind::EmptyOperation).count();
     assert_eq!(empty, 6, "{:?}", outcome.meanings);
 }
 

@@ -38,7 +38,7 @@ use wire::{Client, Frames, Link, Server};
 struct Outcome {
     flow: Flow,
     transactions: Vec<Transaction>,
-    meanings: Vec<FrameKind>,
+    meanings: Vec<FrameContentKind>,
 }
 
 /// Runs frames that are a microsecond apart, the first at 1 microsecond.
@@ -69,13 +69,13 @@ fn run_within(limits: FlowLimits, frames: &[Vec<u8>], snap: impl Fn(u64) -> usiz
     Outcome { flow, transactions, meanings }
 }
 
-fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
+fn feed(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameContentKind {
     let bytes = identified(bytes, number as u16);
     feed_as_it_is(flow, number, time, &bytes, snap)
 }
 
 /// Feeds a frame with its own identification.
-fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameKind {
+fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: usize) -> FrameContentKind {
     flow.process_frame(&Frame {
         number: FrameNumber(number),
         time: Timestamp(time),
@@ -101,8 +101,8 @@ fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
         bytes: &copy,
         length: copy.len() as u32,
     };
-    let datagram = crate::net::decode(&frame, &mut NullObserver);
-    if let (crate::net::DatagramPayload::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
+    let datagram = crate::net::decode(&frame, &mut NullFieldObserver);
+    if let (crate::net::NetworkLayerPayload::Infiniband(packet), Some(Icrc::Bad { expected, .. })) =
         (datagram.payload, datagram.icrc(&frame))
     {
         let end = packet.at + packet.length;
@@ -129,7 +129,7 @@ fn whole(transaction: &Transaction) {
 
 struct Depth(i32);
 
-impl<'a> Observer<'a> for Depth {
+impl<'a> FieldObserver<'a> for Depth {
     fn enter(&mut self, _: &'static Field, _: usize) {
         self.0 += 1;
     }

@@ -1,8 +1,8 @@
 //! Calls in flight, one rule per test.
 
 use super::*;
-use crate::flow::pending_calls::PendingPhase;
-use crate::flow::transport_event::{TransportEventKind, UnexpectedMessageReason};
+use crate::flow::pending_calls::PendingTransactionPhase;
+use crate::flow::transport_event::{CapturedTransportEventKind, UnexpectedMessageReason};
 
 const MS: u64 = 1_000_000;
 
@@ -15,7 +15,7 @@ fn fed(limits: FlowLimits, frames: &[Vec<u8>]) -> Flow {
     flow
 }
 
-fn phases(flow: &Flow) -> Vec<(u32, PendingPhase)> {
+fn phases(flow: &Flow) -> Vec<(u32, PendingTransactionPhase)> {
     flow.pending_calls().map(|call| (call.transaction.xid.0, call.phase())).collect()
 }
 
@@ -31,7 +31,7 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
     .concat();
     let first = frames.len() as u64 - 1;
     let flow = fed(FlowLimits::default(), &frames[..frames.len() - 1]);
-    assert_eq!(phases(&flow), [(7, PendingPhase::Server), (8, PendingPhase::Server)]);
+    assert_eq!(phases(&flow), [(7, PendingTransactionPhase::Server), (8, PendingTransactionPhase::Server)]);
     let flow = fed(FlowLimits::default(), &frames);
     let [call] = flow.pending_calls().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
     assert_eq!((call.transaction.xid.0, call.copies), (8, 1));
@@ -49,14 +49,14 @@ fn the_phase_tells_what_moved_so_far() {
     let source = memory(0xa1, 0, 1000);
     let call = link.send(Client, &write_call(7, 1000).read(&[source]));
     let flow = fed(FlowLimits::default(), &call);
-    assert_eq!(phases(&flow), [(7, PendingPhase::DataIn { moved_bytes: 0, offered_bytes: 1000 })]);
+    assert_eq!(phases(&flow), [(7, PendingTransactionPhase::DataIn { moved_bytes: 0, offered_bytes: 1000 })]);
     let frames = [call, link.read(Server, source, &data(1000))].concat();
-    assert_eq!(phases(&fed(FlowLimits::default(), &frames)), [(7, PendingPhase::Server)]);
+    assert_eq!(phases(&fed(FlowLimits::default(), &frames)), [(7, PendingTransactionPhase::Server)]);
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 2048);
     let whole = read(&mut link, 8, sink);
     let flow = fed(FlowLimits::default(), &whole[..whole.len() - 2]);
-    let moved = PendingPhase::DataOut { moved_bytes: 2048 };
+    let moved = PendingTransactionPhase::DataOut { moved_bytes: 2048 };
     assert_eq!(phases(&flow), [(8, moved)]);
 }
 
@@ -70,7 +70,7 @@ fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
     flow.advance_time(Timestamp(100 * MS as i64 + 1001));
     let given = flow.next_transaction().unwrap();
     assert_eq!((given.xid.0, given.index, given.reply.is_none()), (7, 1, true));
-    assert_eq!(phases(&flow), [(8, PendingPhase::Server)]);
+    assert_eq!(phases(&flow), [(8, PendingTransactionPhase::Server)]);
     flow.advance_time(Timestamp(200 * MS as i64));
     assert_eq!(flow.next_transaction().map(|given| given.xid.0), Some(8));
     assert_eq!(flow.evicted_counts().collect::<Vec<_>>(), [(EvictedState::OldCall, 2)]);
@@ -101,7 +101,8 @@ fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
         feed(&mut flow, 4, 40 * SECOND, &link.send(Server, &getattr_reply(7))[0], usize::MAX);
         feed(&mut flow, 5, 60 * SECOND, &link.send(Client, &getattr_call(9))[0], usize::MAX);
         let kinds: Vec<_> = flow.transport_events().map(|event| (event.frame.0, event.kind)).collect();
-        let unexpected = TransportEventKind::UnexpectedMessage(UnexpectedMessageReason::ReplyWithoutCall);
+        let unexpected =
+            CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::ReplyWithoutCall);
         let expected = if is_forgotten { vec![] } else { vec![(4, unexpected)] };
         assert_eq!(kinds, expected, "the Call was forgotten: {is_forgotten}");
     }

@@ -72,9 +72,9 @@ fn seed_003_4_3_the_server_moves_data_between_call_and_reply() {
     let outcome = run(&frames);
     let words: Vec<_> = { outcome.meanings.iter() }
         .map(|meaning| match meaning {
-            FrameKind::Message { which, .. } => format!("{which:?}"),
-            FrameKind::ReadRequest { chunk, .. } => format!("asks for Read chunk {chunk}"),
-            FrameKind::ChunkData { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
+            FrameContentKind::Message { which, .. } => format!("{which:?}"),
+            FrameContentKind::ReadRequest { chunk, .. } => format!("asks for Read chunk {chunk}"),
+            FrameContentKind::ChunkData { kind, chunk, .. } => format!("moves {kind:?} chunk {chunk}"),
             other => format!("{other:?}"),
         })
         .collect();

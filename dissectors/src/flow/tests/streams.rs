@@ -66,7 +66,7 @@ fn a_segment_may_hold_many_records_and_a_record_take_many_segments() {
             "#3 c1 > 9 GETATTR NFS3ERR_STALE call 4 reply 6,7",
         ],
     );
-    assert!(matches!(outcome.meanings[3], FrameKind::Message { which: RpcMessageKind::Call, .. }));
+    assert!(matches!(outcome.meanings[3], FrameContentKind::Message { which: RpcMessageKind::Call, .. }));
 }
 
 #[test]
@@ -78,10 +78,11 @@ fn everything_that_a_segment_means_is_told() {
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64, bytes, usize::MAX);
     }
-    let is_call =
-        |meaning: &FrameKind| matches!(meaning, FrameKind::Message { which: RpcMessageKind::Call, .. });
+    let is_call = |meaning: &FrameContentKind| {
+        matches!(meaning, FrameContentKind::Message { which: RpcMessageKind::Call, .. })
+    };
     assert_eq!(flow.frame_kinds().iter().filter(|meaning| is_call(meaning)).count(), 2);
-    assert_eq!(flow.frame_kinds().last(), Some(&FrameKind::PartialMessage));
+    assert_eq!(flow.frame_kinds().last(), Some(&FrameContentKind::PartialMessage));
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn rfc9293_section_3_8_4_keep_alives_and_window_probes_change_nothing() {
         s.send(Server, &reply(8)),
     ]);
     let outcome = expect_all(&frames, &[WHOLE, "#2 c1 > 8 GETATTR NFS3ERR_STALE call 8,9 reply 10"]);
-    assert_eq!(outcome.meanings[5..7], [FrameKind::Control; 2]);
+    assert_eq!(outcome.meanings[5..7], [FrameContentKind::Control; 2]);
 }
 
 #[test]
@@ -438,7 +439,7 @@ fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
         s.send(Client, b"MPA ID Req Frame\0\x01\0\0"),
     ]);
     let outcome = expect_all(&frames, &[WHOLE]);
-    assert_eq!(outcome.meanings[5], FrameKind::Management);
+    assert_eq!(outcome.meanings[5], FrameContentKind::Management);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::address::{Lid, Port};
 use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
-use crate::infiniband::mad::{AttributeId, Class, MadHeader, Method, TransactionId};
+use crate::infiniband::mad::{AttributeId, MadHeader, MadManagementClass, MadMethod, TransactionId};
 use crate::infiniband::{
     Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, Msn, NakCode, PartitionKey, Psn, Qpn, QueueKey,
     RdmaEncapsulation, Reth, Syndrome,
@@ -295,9 +295,9 @@ impl Link {
     fn management(&self, who: Who, attribute: cm::Attribute, message: &[u8]) -> Vec<u8> {
         let mad = MadHeader {
             baseversion: 1,
-            mgmtclass: Class::COMMUNICATION,
+            mgmtclass: MadManagementClass::COMMUNICATION,
             classversion: 2,
-            method: Method::SEND,
+            method: MadMethod::SEND,
             status: 0,
             classspecific: 0,
             transactionid: TransactionId(1),
@@ -442,7 +442,7 @@ fn frame(
 /// Splits an IPv4 frame into two fragments after `at` bytes of its payload.
 pub(super) fn fragments(frame: &[u8], at: usize) -> Frames {
     let (ethernet, rest) = frame.split_at(Ethernet::LENGTH);
-    let (ip, _) = Ipv4::decode(rest, 0, &mut crate::field::NullObserver).unwrap();
+    let (ip, _) = Ipv4::decode(rest, 0, &mut crate::field::NullFieldObserver).unwrap();
     let payload = &rest[Ipv4::LENGTH..];
     let part = |bytes: &[u8], offset: usize, mf| {
         let len = (Ipv4::LENGTH + bytes.len()) as u16;

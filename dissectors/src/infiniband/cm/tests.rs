@@ -1,5 +1,5 @@
 use super::*;
-use crate::infiniband::mad::{MadHeader, Method, TransactionId};
+use crate::infiniband::mad::{MadHeader, MadMethod, TransactionId};
 use crate::infiniband::{InfinibandPacket, RdmaEncapsulation};
 
 /// Decodes a hex dump.
@@ -13,9 +13,9 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
     let mut bytes = hex("6400ffff 00000001 80000000  80010000 00000001");
     let header = MadHeader {
         baseversion: 1,
-        mgmtclass: Class::COMMUNICATION,
+        mgmtclass: MadManagementClass::COMMUNICATION,
         classversion: 2,
-        method: Method::SEND,
+        method: MadMethod::SEND,
         status: 0,
         classspecific: 0,
         transactionid: TransactionId(0x2_3dd4_aece),
@@ -30,8 +30,8 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
 
 fn read(bytes: &[u8]) -> Option<CmMessage<'_>> {
     let part = CapturedSlice::new(bytes, 280, 42);
-    let packet = InfinibandPacket::decode(part, RdmaEncapsulation::RoceV2, &mut NullObserver).unwrap();
-    CmMessage::decode(&Mad::from_packet(&packet, &mut NullObserver)?, &mut NullObserver)
+    let packet = InfinibandPacket::decode(part, RdmaEncapsulation::RoceV2, &mut NullFieldObserver).unwrap();
+    CmMessage::decode(&Mad::from_packet(&packet, &mut NullFieldObserver)?, &mut NullFieldObserver)
 }
 
 /// REQ of a Linux NFS client at 10.9.0.2 to port 20049 of 10.9.0.1.

@@ -38,7 +38,7 @@ fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
 fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
     let network = bytes.len() - ip().len();
     let whole = frame(link, bytes);
-    let datagram = decode(&whole, &mut NullObserver);
+    let datagram = decode(&whole, &mut NullFieldObserver);
     assert_eq!((datagram.source, datagram.destination), (address("10.9.0.1"), address("10.9.0.2")));
     assert_eq!(datagram.network_offset, network);
     let found = packet(datagram);
@@ -48,15 +48,16 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
     Told::of(link, bytes);
     for captured in 0..bytes.len() {
         let cut = cut_frame(link, &bytes[..captured], bytes.len());
-        let datagram = decode(&cut, &mut NullObserver);
-        if let DatagramPayload::Infiniband(packet) = datagram.payload {
+        let datagram = decode(&cut, &mut NullFieldObserver);
+        if let NetworkLayerPayload::Infiniband(packet) = datagram.payload {
             assert_eq!((packet.at, packet.length), (found.at, found.length));
             assert_eq!(datagram.network_offset, network);
         } else {
-            let cut = matches!(datagram.payload, DatagramPayload::Other(UndecodableFrameReason::Cut { .. }));
+            let cut =
+                matches!(datagram.payload, NetworkLayerPayload::Other(UndecodableFrameReason::Cut { .. }));
             let in_bth = matches!(
                 datagram.payload,
-                DatagramPayload::Other(UndecodableFrameReason::Infiniband(infiniband::PacketError {
+                NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(infiniband::PacketError {
                     kind: infiniband::PacketErrorKind::Cut,
                     ..
                 }))
@@ -69,7 +70,7 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
 #[track_caller]
 fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
     match read(link, bytes).payload {
-        DatagramPayload::Other(UndecodableFrameReason::Malformed { what, at }) => (what, at),
+        NetworkLayerPayload::Other(UndecodableFrameReason::Malformed { what, at }) => (what, at),
         other => panic!("{other:?}"),
     }
 }
@@ -171,7 +172,7 @@ fn a_frame_that_the_mirror_cut_keeps_its_lengths() {
     let found = packet(read(LinkType::RAW, &bytes));
     assert_eq!((found.length, found.payload.length, found.aeth), (20, 0, None));
     let whole = frame(LinkType::RAW, &bytes);
-    assert_eq!(decode(&whole, &mut NullObserver).icrc(&whole), Some(Icrc::Unknown));
+    assert_eq!(decode(&whole, &mut NullFieldObserver).icrc(&whole), Some(Icrc::Unknown));
 }
 
 /// RFC 7348 section 5.
@@ -184,7 +185,7 @@ fn vxlan_holds_ethernet_where_its_identifier_is_valid() {
     assert_eq!(told.find("vxlan.vni"), (32..35, "Unsigned(100)"));
     let mut invalid = bytes;
     invalid[28] = 0;
-    let DatagramPayload::Udp(datagram) = read(LinkType::RAW, &invalid).payload else { panic!() };
+    let NetworkLayerPayload::Udp(datagram) = read(LinkType::RAW, &invalid).payload else { panic!() };
     assert_eq!(datagram.destination_port, Port(4789));
 }
 
@@ -271,7 +272,7 @@ fn a_channel_beside_a_pseudowire_is_not_read() {
     let bytes = ethernet(0x8847, &[&LABELS[..], &[0x10, 0, 0x00, 0x21, 0x45, 0, 0, 0]].concat());
     assert_eq!(
         read(LinkType::ETHERNET, &bytes).payload,
-        DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::MPLS))
+        NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(EtherType::MPLS))
     );
     assert_eq!(Told::of(LinkType::ETHERNET, &bytes).find("pwach.channel_type").1, "Unsigned(33)");
 }
@@ -287,11 +288,14 @@ fn what_a_tunnel_holds_may_be_anything_that_is_read() {
     fragment[6..8].copy_from_slice(&0x2000u16.to_be_bytes());
     let bytes = gre(&[0, 0, 8, 0], &fragment);
     let datagram = read(LinkType::RAW, &bytes);
-    assert!(matches!(datagram.payload, DatagramPayload::Fragment(_)));
+    assert!(matches!(datagram.payload, NetworkLayerPayload::Fragment(_)));
     assert_eq!(datagram.source, address("10.9.0.1"));
     let arp = vxlan(&ethernet(0x0806, &[0; 28]));
     let datagram = read(LinkType::RAW, &arp);
-    assert_eq!(datagram.payload, DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::ARP)));
+    assert_eq!(
+        datagram.payload,
+        NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(EtherType::ARP))
+    );
     assert_eq!(datagram.source, Address::Unknown, "its addresses are those of Ethernet");
     let keepalive = gre(&[0, 0, 0, 0], &[]);
     assert_eq!(read(LinkType::RAW, &keepalive).source, address("192.0.2.1"));
@@ -328,7 +332,7 @@ fn a_tunnel_header_that_cannot_be_is_told() {
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
     assert_eq!(
         read(LinkType::RAW, &pptp).payload,
-        DatagramPayload::Other(UndecodableFrameReason::EtherType(EtherType::PPP))
+        NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(EtherType::PPP))
     );
 }
 

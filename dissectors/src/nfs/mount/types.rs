@@ -3,7 +3,7 @@
 //! Types common to all versions have the names of RFC 1813.
 
 use crate::field::{Field, FieldKind};
-use crate::nfs::{ResultStatus, v2, v3};
+use crate::nfs::{StatusUnionDiscriminant, v2, v3};
 use crate::xdr::{Chain, List, Text};
 
 /// dirpath: path of a directory on the server. RFC 1813 section 5.1.4.
@@ -126,12 +126,12 @@ const STATUS: Field = Field {
     doc: "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1",
 };
 
-impl ResultStatus for Fhstatus {
+impl StatusUnionDiscriminant for Fhstatus {
     const OK: Self = Self::MNT_OK;
     const FIELD: &'static Field = &STATUS;
 }
 
-impl ResultStatus for Mountstat3 {
+impl StatusUnionDiscriminant for Mountstat3 {
     const OK: Self = Self::MNT3_OK;
     const FIELD: &'static Field = &Field { label: "fhs_status", ..STATUS };
 }

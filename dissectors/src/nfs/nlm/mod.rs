@@ -7,15 +7,15 @@ pub mod v4;
 
 pub use types::*;
 
-use crate::field::NullObserver;
-use crate::nfs::{ProcedureStatus, ResultStatus};
+use crate::field::NullFieldObserver;
+use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant};
 use crate::xdr::{Cursor, Xdr, XdrError};
 
 /// Decodes the status of results, which follows the cookie. XNFS section 10.
-fn read_status_after_cookie<S: ResultStatus>(
+fn read_status_after_cookie<S: StatusUnionDiscriminant>(
     mut results: Cursor<'_>,
 ) -> Result<Option<ProcedureStatus>, XdrError> {
-    Netobj::decode(&mut results, S::FIELD, &mut NullObserver)?;
+    Netobj::decode(&mut results, S::FIELD, &mut NullFieldObserver)?;
     ProcedureStatus::read::<S>(&mut results).map(Some)
 }
 

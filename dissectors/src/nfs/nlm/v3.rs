@@ -1,7 +1,7 @@
 //! NLM version 3, for NFSv2. XNFS version 3W chapter 10.
 
 use crate::field::{Field, FieldKind};
-use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
+use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
 use super::read_status_after_cookie;
@@ -78,7 +78,7 @@ crate::xdr! { "nlm";
     struct NlmShareres<'a> { cookie: Netobj<'a>, stat: NlmStats, sequence: i32 }
 }
 
-impl ResultStatus for NlmStats {
+impl StatusUnionDiscriminant for NlmStats {
     const OK: Self = Self::LCK_GRANTED;
     const FIELD: &'static Field = &Field {
         name: "nlm.stat",

@@ -1,7 +1,7 @@
 //! NLM version 4, for NFSv3. RFC 1813 section 6, which describes the differences to version 3.
 
 use crate::field::{Field, FieldKind};
-use crate::nfs::{ProcedureStatus, ResultStatus, nsm};
+use crate::nfs::{ProcedureStatus, StatusUnionDiscriminant, nsm};
 use crate::xdr::{Cursor, Void, XdrError};
 
 use super::read_status_after_cookie;
@@ -82,7 +82,7 @@ crate::xdr! { "nlm";
     struct Nlm4Shareres<'a> { cookie: Netobj<'a>, stat: Nlm4Stats, sequence: i32 }
 }
 
-impl ResultStatus for Nlm4Stats {
+impl StatusUnionDiscriminant for Nlm4Stats {
     const OK: Self = Self::NLM4_GRANTED;
     const FIELD: &'static Field = &Field {
         name: "nlm.stat",

@@ -1,7 +1,7 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1833 sections 2.1 and 3.1.
 
 use super::*;
-use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
+use crate::nfs::example_messages::{FieldPositionChecker, items, lay_out};
 use crate::rpc::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Cursor, Opaque, Text, Void};
@@ -208,7 +208,7 @@ fn rfc1833_section_3_2_a_port_is_no_status() {
 
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
-    let mut observer = ValueOrderObserver::default();
+    let mut observer = FieldPositionChecker::default();
     v4::Args::decode(v4::Procedure::GETADDR, &mut Cursor::new(&rpcb().0), &mut observer).unwrap();
     let expected = [
         "portmap.rpcb.prog",
@@ -220,7 +220,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
         "portmap.rpcb.owner",
     ];
     assert_eq!(observer.names, expected);
-    let (bytes, mut observer) = (lay_out![100_003, 3, 6, 0], ValueOrderObserver::default());
+    let (bytes, mut observer) = (lay_out![100_003, 3, 6, 0], FieldPositionChecker::default());
     v2::Args::decode(v2::Procedure::GETPORT, &mut Cursor::new(&bytes), &mut observer).unwrap();
     assert_eq!(observer.names, ["portmap.prog", "portmap.version", "portmap.proto", "portmap.port"]);
 }

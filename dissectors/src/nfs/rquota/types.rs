@@ -1,7 +1,7 @@
 //! Types common to both versions of RQUOTA. The program has no RFC; the names are those of its XDR file.
 
 use crate::field::{Field, FieldKind};
-use crate::nfs::ResultStatus;
+use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::Text;
 
 /// Path in the file system, at most RQ_PATHLEN bytes.
@@ -46,7 +46,7 @@ crate::xdr! { "rquota";
     struct SetquotaOk { sqr_rquota: Rquota => "rquota.rquota" }
 }
 
-impl ResultStatus for GqrStatus {
+impl StatusUnionDiscriminant for GqrStatus {
     const OK: Self = Self::Q_OK;
     const FIELD: &'static Field = &Field {
         name: "rquota.status",

@@ -1,9 +1,9 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1094 sections 2.2 and 2.3.
 
 use super::*;
-use crate::field::{Field, FieldValue, NullObserver, Observer};
-use crate::nfs::ResultStatus;
-use crate::nfs::example_messages::{ValueOrderObserver, items, lay_out};
+use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use crate::nfs::StatusUnionDiscriminant;
+use crate::nfs::example_messages::{FieldPositionChecker, items, lay_out};
 use crate::xdr::{ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Text, Xdr};
 
 const FH: Fhandle = *b"a filehandle is 32 bytes always.";
@@ -124,7 +124,7 @@ pub(in crate::nfs) mod table {
 #[test]
 fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
     let bytes = lay_out![FH, -1, -1, -1, -1, -1, -1, -1, -1];
-    let decoded = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+    let decoded = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
     let Args::SETATTR(Setattr2Args { attributes, .. }) = decoded else { panic!() };
     assert_eq!(
         (attributes.mode, attributes.uid, attributes.gid),
@@ -137,7 +137,7 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
 fn rfc1094_section_2_3_7_a_file_name_has_at_most_255_bytes() {
     let lookup = |length| {
         let bytes = lay_out![FH, "x".repeat(length).as_str()];
-        Args::decode(Procedure::LOOKUP, &mut Cursor::new(&bytes), &mut NullObserver).map(|_| ())
+        Args::decode(Procedure::LOOKUP, &mut Cursor::new(&bytes), &mut NullFieldObserver).map(|_| ())
     };
     assert_eq!(lookup(255), Ok(()));
     assert_eq!(lookup(256), Err(XdrError::TooLong { at: 32, length: 256, bound: 255 }));
@@ -168,7 +168,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
         let chunks =
             [ChunkedDataItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
-        let decoded = Args::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
+        let decoded = Args::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         reduce(|encoder| decoded.encode(encoder))
     };
@@ -179,7 +179,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     let symlink = lay_out![path.clone(), sattr()];
     let chunks = [ChunkedDataItem { position: Some(path.len() as u32), length: 5, bytes: Some(b"../to") }];
     let mut cursor = Cursor::new(&symlink).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullFieldObserver).unwrap();
     let Args::SYMLINK(args) = &decoded else { panic!() };
     assert_eq!(args.to.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (symlink, vec![(path.len(), 5)]));
@@ -189,7 +189,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     {
         let chunks = [ChunkedDataItem { position: None, length: 5, bytes: Some(b"hello") }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(procedure, &mut cursor, &mut NullObserver).unwrap();
+        let decoded = Results::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes.clone(), vec![(bytes.len(), 5)]));
     }
 }
@@ -199,7 +199,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
     let chunks = [ChunkedDataItem { position: None, length: 0, bytes: None }];
     for bytes in [lay_out![5], lay_out![0, fattr(), 0], lay_out![0, fattr(), "hello"]] {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
         let again = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again), (0, (bytes, Vec::new())));
     }
@@ -213,7 +213,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out![FH, 4];
     let chunks = [ChunkedDataItem { position: Some(36), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::NotEligible { at: 32 }));
 
     let texts = |has: fn(Procedure) -> bool| Procedure::ALL.iter().filter(|p| has(**p)).count();
@@ -224,7 +224,7 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out![FH, 1, 2, 3, "hello"];
-    let mut observer = ValueOrderObserver::default();
+    let mut observer = FieldPositionChecker::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected =
         ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];
@@ -242,7 +242,7 @@ fn fields_have_the_names_that_wireshark_gives_them() {
 fn a_time_that_is_to_be_the_servers_is_no_instant() {
     #[derive(Default)]
     struct Instants(Vec<(&'static str, i128)>, Vec<u64>);
-    impl<'a> Observer<'a> for Instants {
+    impl<'a> FieldObserver<'a> for Instants {
         fn enter(&mut self, _: &'static Field, _: usize) {}
         fn leave(&mut self, _: usize) {}
         fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {

@@ -1,8 +1,8 @@
 //! Types common to the procedures. RFC 1094 section 2.3.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, Observer};
-use crate::nfs::ResultStatus;
+use crate::field::{Field, FieldKind, FieldObserver};
+use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 /// fhandle: identifier of a file or directory, opaque to the client. RFC 1094 section 2.3.3.
@@ -106,7 +106,7 @@ impl Timeval {
     }
 }
 
-impl ResultStatus for Nfsstat {
+impl StatusUnionDiscriminant for Nfsstat {
     const OK: Self = Self::NFS_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.status2",
@@ -147,7 +147,7 @@ impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for SattrField<T> {
         T::describe(registry);
     }
 
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,

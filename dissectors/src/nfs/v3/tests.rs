@@ -1,9 +1,9 @@
 //! Arguments and results of each procedure, encoded by hand from RFC 1813 section 3.3.
 
 use super::*;
-use crate::field::NullObserver;
-use crate::nfs::ResultStatus;
-use crate::nfs::example_messages::{ValueOrderObserver, holds, lay_out};
+use crate::field::NullFieldObserver;
+use crate::nfs::StatusUnionDiscriminant;
+use crate::nfs::example_messages::{FieldPositionChecker, holds, lay_out};
 use crate::xdr::{Chain, ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
@@ -97,7 +97,7 @@ fn rfc1813_section_3_3_2_setattr_sets_what_set_it_says_and_may_be_guarded() {
 #[test]
 fn rfc1813_section_2_6_a_time_is_set_in_one_of_three_ways() {
     let bytes = lay_out!["handle7", 0, 0, 0, 0, 3];
-    let result = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullObserver);
+    let result = Args::decode(Procedure::SETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::Invalid { at: 28, what: "TimeHow", value: 3 }));
 }
 
@@ -376,7 +376,8 @@ fn rfc1813_section_3_3_21_commit() {
 #[test]
 fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() {
     let bytes = lay_out![12_345];
-    let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+    let decoded =
+        Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
     assert_eq!(decoded.status().unwrap().to_string(), "12345");
     assert_eq!(Nfsstat3::NFS3ERR_JUKEBOX.to_string(), "NFS3ERR_JUKEBOX");
     assert_eq!(Nfsstat3::OK, Nfsstat3::NFS3_OK);
@@ -385,14 +386,14 @@ fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() 
 #[test]
 fn rfc1813_section_2_4_a_filehandle_has_at_most_64_bytes() {
     let bytes = lay_out!["x".repeat(65).as_str()];
-    let result = Args::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullObserver);
+    let result = Args::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::TooLong { at: 0, length: 65, bound: 64 }));
 }
 
 #[test]
 fn rfc1813_section_3_there_are_22_procedures() {
     assert_eq!(Procedure::ALL, (0..22).map(Procedure).collect::<Vec<_>>());
-    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut NullObserver);
+    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::Unknown { at: 0, what: "Procedure", number: 22 }));
 }
 
@@ -410,7 +411,7 @@ fn rfc8267_section_4_the_data_of_write_is_found_in_the_read_chunk_of_its_positio
     let position = bytes.len() as u32;
     let chunks = [ChunkedDataItem { position: Some(position), length: 8192, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut NullObserver).unwrap();
+    let decoded = Args::decode(Procedure::WRITE, &mut cursor, &mut NullFieldObserver).unwrap();
     let Args::WRITE(args) = &decoded else { panic!() };
     assert_eq!((args.count, args.data), (8192, Ddp::Chunk { length: 8192, bytes: None }));
     assert_eq!((cursor.remaining(), cursor.unreduced_position()), (0, bytes.len() + 8192));
@@ -424,7 +425,7 @@ fn rfc8267_section_4_the_data_of_read_is_found_in_the_write_chunk() {
     let data = [7; 2001];
     let chunks = [ChunkedDataItem { position: None, length: 2001, bytes: Some(&data) }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
+    let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
     let Results::READ(StatusUnion::Ok(ok)) = &decoded else { panic!() };
     assert_eq!((ok.eof, ok.data.length(), ok.data.bytes()), (false, 2001, Some(&data[..])));
     assert_eq!((cursor.remaining(), cursor.unreduced_position()), (0, bytes.len() + 2004));
@@ -438,7 +439,7 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     let chunks = [ChunkedDataItem { position: Some(position), length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out!["handle7", "file", sattr(), 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullObserver).unwrap();
+    let decoded = Args::decode(Procedure::SYMLINK, &mut cursor, &mut NullFieldObserver).unwrap();
     let Args::SYMLINK(args) = &decoded else { panic!() };
     assert_eq!(args.symlink.symlink_data.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(position as usize, 5)]));
@@ -446,7 +447,7 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
     let chunks = [ChunkedDataItem { position: None, length: 5, bytes: Some(b"../to") }];
     let bytes = lay_out![0, 0, 5];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut NullObserver).unwrap();
+    let decoded = Results::decode(Procedure::READLINK, &mut cursor, &mut NullFieldObserver).unwrap();
     let Results::READLINK(StatusUnion::Ok(ok)) = &decoded else { panic!() };
     assert_eq!(ok.data.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (bytes, vec![(12, 5)]));
@@ -466,7 +467,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
         (lay_out![0, 1, fattr(), 5, 1, "hello"], 0),
     ] {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullObserver).unwrap();
+        let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
         let (again, left_out) = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again, left_out.len()), (0, bytes, splices));
     }
@@ -480,14 +481,14 @@ fn rfc8267_section_4_nothing_else_may_travel_in_a_chunk() {
     let bytes = lay_out!["handle7", 4];
     let chunks = [ChunkedDataItem { position: Some(16), length: 4, bytes: None }];
     let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullObserver);
+    let result = Args::decode(Procedure::LOOKUP, &mut cursor, &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::NotEligible { at: 12 }));
 }
 
 #[test]
 fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out!["handle7", 3u64, 5, 1, "hello"];
-    let mut observer = ValueOrderObserver::default();
+    let mut observer = FieldPositionChecker::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
     let expected = ["nfs.fhandle", "nfs.offset3", "nfs.count3", "nfs.write.stable", "nfs.data"];
     assert_eq!(observer.names, expected);
@@ -500,8 +501,8 @@ proptest::proptest! {
         let chunks = [ChunkedDataItem { position: Some(position.into()), length: length.into(), bytes: None }];
         let procedure = Procedure(procedure);
         let cursor = Cursor::new(&bytes).with_length(length.into());
-        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut ValueOrderObserver::default());
-        let _ = Results::decode(procedure, &mut { cursor }, &mut ValueOrderObserver::default());
+        let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut FieldPositionChecker::default());
+        let _ = Results::decode(procedure, &mut { cursor }, &mut FieldPositionChecker::default());
     }
 
     #[test]
@@ -510,10 +511,10 @@ proptest::proptest! {
     ) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut cursor = Cursor::new(&bytes);
-        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut NullObserver) {
+        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut NullFieldObserver) {
             let mut encoder = Encoder::new();
             decoded.encode(&mut encoder);
-            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut NullObserver);
+            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut NullFieldObserver);
             proptest::prop_assert_eq!(again, Ok(decoded));
             proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
         }

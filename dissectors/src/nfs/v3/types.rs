@@ -1,7 +1,7 @@
 //! Types common to the procedures. RFC 1813 sections 2.3 to 2.6.
 
 use crate::field::{Field, FieldKind};
-use crate::nfs::ResultStatus;
+use crate::nfs::StatusUnionDiscriminant;
 use crate::xdr::{Opaque, Text};
 
 /// nfs_fh3: identifier of a file system object, opaque to the client. RFC 1813 section 2.6.
@@ -177,7 +177,7 @@ impl Duration3 {
     }
 }
 
-impl ResultStatus for Nfsstat3 {
+impl StatusUnionDiscriminant for Nfsstat3 {
     const OK: Self = Self::NFS3_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.status3",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::field::{Field, FieldKind, FieldValue, FlagName, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
 
 /// Names of the bits of a bitmap.
@@ -175,13 +175,13 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
     const KIND: FieldKind = FieldKind::Flags;
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullObserver)?;
+        let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullFieldObserver)?;
         if O::ENABLED {
             if words.is_empty() {
                 observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));

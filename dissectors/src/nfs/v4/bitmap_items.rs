@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
 use super::bitmap::{BitNames, Bitmap4, words_for_bits};
@@ -26,7 +26,7 @@ pub trait BitmapItem<'a>: Sized {
     ///
     /// # Errors
     /// Returns [`XdrError::Unknown`] for a bit that is not in the table, or an error of the item's type.
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         number: u32,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
@@ -106,7 +106,7 @@ macro_rules! items {
                 }
             }
 
-            fn decode<O: crate::field::Observer<'a>>(
+            fn decode<O: crate::field::FieldObserver<'a>>(
                 number: u32,
                 cursor: &mut crate::xdr::Cursor<'a>,
                 observer: &mut O,
@@ -197,7 +197,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
     }
 
     /// Decodes the next item and reports it to the observer.
-    pub fn next_observed<O: Observer<'a>>(&mut self, observer: &mut O) -> Option<Result<T, XdrError>> {
+    pub fn next_observed<O: FieldObserver<'a>>(&mut self, observer: &mut O) -> Option<Result<T, XdrError>> {
         if self.is_stopped {
             return None;
         }
@@ -219,7 +219,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Iterator for BitmapItemWalk<
     type Item = Result<T, XdrError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_observed(&mut NullObserver)
+        self.next_observed(&mut NullFieldObserver)
     }
 }
 
@@ -260,18 +260,18 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, 
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         if O::ENABLED && !observer.is_interested_in(field, Self::describe) {
-            return Self::decode(cursor, field, &mut NullObserver);
+            return Self::decode(cursor, field, &mut NullFieldObserver);
         }
         observer.enter(field, cursor.position());
         let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
         let mut inner = *cursor;
-        let values = Opaque::decode(cursor, T::VALUES, &mut NullObserver);
+        let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
         let has = |number| mask.contains(number);
         if O::ENABLED && (values.is_err() || observer.is_interested_in_items(T::VALUES, has)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.

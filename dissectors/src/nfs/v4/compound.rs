@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
 use super::file::Createtype4;
@@ -116,7 +116,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     ///
     /// # Errors
     /// Returns an error if the message ends before the operations.
-    pub fn decode<O: Observer<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
+    pub fn decode<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let mut inside = ForwardingObserver::new(observer, Some(&HEAD));
         let head = H::decode(cursor, &HEAD, &mut inside)?;
         let count = u32::decode(cursor, &COUNT, &mut inside)?;
@@ -190,7 +190,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     /// Decodes the next operation. The observer receives a group of fields that begins with the number. Operations in a
     /// slice are not reported.
     #[inline]
-    pub fn next_observed<O: Observer<'a>>(
+    pub fn next_observed<O: FieldObserver<'a>>(
         &mut self,
         observer: &mut O,
     ) -> Option<Result<B, CompoundDecodeFailure<B::Number>>> {
@@ -200,7 +200,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
     /// Decodes the next operation like [`CompoundOperations::next_observed`], and returns what `read` returns for it.
     /// Operations are large: those that are not kept need not be moved.
     #[inline]
-    pub fn read_next<O: Observer<'a>, R>(
+    pub fn read_next<O: FieldObserver<'a>, R>(
         &mut self,
         observer: &mut O,
         read: impl FnOnce(B) -> R,
@@ -234,7 +234,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperations<'a, B> {
 /// Decodes one operation, reports it to the observer, and returns what `read` returns for it. If it is undecodable,
 /// reports the remaining bytes.
 #[inline]
-fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>, R>(
+fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
     read: impl FnOnce(B) -> R,
@@ -262,7 +262,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: Observer<'a>, R>(
     body.map_err(|error| CompoundDecodeFailure { operation: Some(number), status, error })
 }
 
-fn report_rest<'a, O: Observer<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
+fn report_rest<'a, O: FieldObserver<'a>>(cursor: &Cursor<'a>, observer: &mut O) {
     let (at, rest) = (cursor.position(), cursor.rest());
     if !rest.is_empty() {
         observer.value(&REST, at..at + rest.len(), FieldValue::Bytes(rest));
@@ -273,7 +273,7 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperations<'a, B> {
     type Item = Result<B, CompoundDecodeFailure<B::Number>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_observed(&mut NullObserver)
+        self.next_observed(&mut NullFieldObserver)
     }
 }
 
@@ -342,7 +342,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut search = MainOperationSearch::NEW;
         let mut operations = self.operations();
         let mut stop = None;
-        while let Some(number) = operations.read_next(&mut NullObserver, |body| body.number()) {
+        while let Some(number) = operations.read_next(&mut NullFieldObserver, |body| body.number()) {
             match number {
                 Ok(number) => search.add::<B>(number),
                 Err(error) => stop = Some(error),
@@ -378,12 +378,12 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
     /// # Errors
     /// Returns an error if the message ends before the operations.
     pub fn decode(mut cursor: Cursor<'a>) -> Result<Self, XdrError> {
-        let compound = Compound::<'a, H, B>::decode(&mut cursor, &mut NullObserver)?;
+        let compound = Compound::<'a, H, B>::decode(&mut cursor, &mut NullFieldObserver)?;
         let mut operations = Vec::with_capacity(MAX_RESERVED.min(compound.count as usize));
         let (mut stop, mut after_first) = (None, None);
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
-            match decode_operation(&mut cursor, &mut NullObserver, |body| operations.push(body)) {
+            match decode_operation(&mut cursor, &mut NullFieldObserver, |body| operations.push(body)) {
                 Ok(()) if operations.len() == 1 => {
                     let rest = cursor.rest();
                     after_first = (cursor.remaining() == rest.len()).then_some(rest);
@@ -529,7 +529,7 @@ mod tests {
         let bytes = bytes(WRITE_CALL);
         let chunks = [ChunkedDataItem { position: Some(112), length: 65536, bytes: None }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
+        let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!((call.head.minorversion, call.count()), (2, 4));
 
         let operations: Vec<_> = call.operations().map(Result::unwrap).collect();
@@ -554,7 +554,8 @@ mod tests {
         let bytes = bytes(READ_REPLY);
         let chunks = [ChunkedDataItem { position: None, length: 100, bytes: None }];
         let reply =
-            CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullObserver).unwrap();
+            CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullFieldObserver)
+                .unwrap();
         let data = Ddp::Chunk { length: 100, bytes: None };
         let read = Results::READ(StatusUnion::Ok(Read4Resok { eof: true, data }));
         assert_eq!(reply.operations().nth(2), Some(Ok(read)));
@@ -584,7 +585,7 @@ mod tests {
     fn results(bytes: &[u8], returned: [u32; 3]) -> (Vec<String>, Vec<(usize, u32)>) {
         let chunks = returned.map(|length| ChunkedDataItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
-        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         let (mut operations, mut results) = (reply.operations(), Vec::new());
         for body in operations.by_ref() {
             let (length, bytes) = match body.unwrap() {
@@ -633,7 +634,7 @@ mod tests {
         let bytes = words(&[0, 0, 2, 25, 10008, 25, 0, 1, 100]);
         let chunks = [0, 100].map(|length| ChunkedDataItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
-        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         let read = Results::READ(StatusUnion::Ok(Read4Resok {
             eof: true,
             data: Ddp::Chunk { length: 100, bytes: None },
@@ -653,7 +654,7 @@ mod tests {
     #[test]
     fn a_callback_is_named_after_what_it_asks() {
         let bytes = bytes(RECALL_CALL);
-        let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+        let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         assert_eq!(call.head.callback_ident, 0);
         assert_eq!(call.main_operation().operation, Some(CbOperation::CB_RECALL));
         let mut operations = call.operations();
@@ -681,7 +682,7 @@ mod tests {
     #[test]
     fn an_unknown_operation_stops_the_walk_and_leaves_its_bytes() {
         let bytes = bytes("00000000 00000002 00000003 0000000a 0000004c 00000007 0000000a");
-        let call = CompoundCall::decode(&mut Cursor::new(&bytes), &mut NullObserver).unwrap();
+        let call = CompoundCall::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         let mut operations = call.operations();
         assert_eq!(operations.next(), Some(Ok(Args::GETFH(Void))));
         let error = XdrError::Unknown { at: 20, what: "Operation", number: 76 };
@@ -701,7 +702,7 @@ mod tests {
     fn a_result_that_cannot_be_read_still_has_its_status() {
         let bytes = bytes("00000000 00000000 00000001 00000019 00000000 00000001");
         let mut cursor = Cursor::new(&bytes).with_length(500);
-        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).unwrap();
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         let stop = reply.operations().next().unwrap().unwrap_err();
         assert_eq!((stop.operation, stop.status), (Some(Operation::READ), Some(Nfsstat4::NFS4_OK)));
         assert!(stop.error.is_cut());
@@ -713,7 +714,7 @@ mod tests {
         let operations = [Args::GETXATTR(Getxattr4Args { gxa_name: Text(b"user.a") })];
         let mut encoder = Encoder::new();
         CompoundCall::new(head, &operations).encode(&mut encoder);
-        let call = CompoundCall::decode(&mut Cursor::new(encoder.bytes()), &mut NullObserver).unwrap();
+        let call = CompoundCall::decode(&mut Cursor::new(encoder.bytes()), &mut NullFieldObserver).unwrap();
         assert_eq!(call.operations().next(), Some(Ok(operations[0].clone())));
         assert!(operations[0].number().first_minor_version() > Some(call.head.minorversion));
     }
@@ -755,7 +756,7 @@ mod tests {
             .encode(&mut encoder);
         let named = |captured: usize| {
             let mut cursor = Cursor::new(&encoder.bytes()[..captured]).with_length(encoder.bytes().len());
-            CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap().main_operation().operation
+            CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap().main_operation().operation
         };
         // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
         assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
@@ -768,7 +769,7 @@ mod tests {
         )
         .encode(&mut encoder);
         let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
-        let call = CompoundCall::decode(&mut cursor, &mut NullObserver).unwrap();
+        let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(call.main_operation().operation, Some(Operation::GETFH));
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{DdpEligibleItem, Field, FieldValue, Observer};
+use crate::field::{DdpEligibleItem, Field, FieldObserver, FieldValue};
 
 /// Forwards everything except the outermost groups of one field, which the other observer has entered already. Counts
 /// the groups that an error leaves open.
@@ -21,7 +21,7 @@ impl<'o, O> ForwardingObserver<'o, O> {
     /// Leaves all open groups.
     pub(super) fn leave_all<'a>(&mut self, at: usize)
     where
-        O: Observer<'a>,
+        O: FieldObserver<'a>,
     {
         for _ in 0..std::mem::take(&mut self.depth) {
             self.observer.leave(at);
@@ -29,7 +29,7 @@ impl<'o, O> ForwardingObserver<'o, O> {
     }
 }
 
-impl<'a, O: Observer<'a>> Observer<'a> for ForwardingObserver<'_, O> {
+impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for ForwardingObserver<'_, O> {
     const ENABLED: bool = O::ENABLED;
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Locations of file systems: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
 use super::address::ServerName;
@@ -102,13 +102,13 @@ impl<'a> Xdr<'a> for FlsInfo<'a> {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let start = cursor.position();
-        let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullObserver)?);
+        let this = Self(Opaque::decode(cursor, field, &mut crate::field::NullFieldObserver)?);
         if O::ENABLED {
             observer.enter(field, start);
             for (at, ((field, names), byte)) in (start + 4..).zip(FACTS.iter().zip(this.0.0)) {

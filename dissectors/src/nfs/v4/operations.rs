@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::field::{Field, FieldKind, FieldValue, FlagName, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
 use crate::nfs::StatusUnion;
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
@@ -46,7 +46,7 @@ pub trait OperationBody<'a>: Sized + Clone {
     ///
     /// # Errors
     /// Returns [`XdrError::Unknown`] for an unknown number, or an error of the body's type.
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         number: Self::Number,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
@@ -96,7 +96,7 @@ macro_rules! table {
             const NAMES: &'static [FlagName] = Self::NAMES;
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 cursor: &mut Cursor<'a>,
                 field: &'static Field,
                 observer: &mut O,
@@ -143,7 +143,7 @@ macro_rules! table {
             }
 
             #[inline]
-            fn decode<O: Observer<'a>>(
+            fn decode<O: FieldObserver<'a>>(
                 number: $number,
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,

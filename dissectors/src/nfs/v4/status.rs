@@ -1,7 +1,7 @@
 //! nfsstat4: errors of all minor versions.
 
 use crate::field::Field;
-use crate::nfs::ResultStatus;
+use crate::nfs::StatusUnionDiscriminant;
 
 crate::xdr! { "nfs";
     /// nfsstat4. RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11, RFC 8276 section 8.3.
@@ -122,7 +122,7 @@ crate::xdr! { "nfs";
     }
 }
 
-impl ResultStatus for Nfsstat4 {
+impl StatusUnionDiscriminant for Nfsstat4 {
     const OK: Self = Self::NFS4_OK;
     const FIELD: &'static Field = &Field {
         name: "nfs.nfsstat4",
@@ -169,19 +169,19 @@ macro_rules! results {
             const KIND: crate::field::FieldKind = crate::field::FieldKind::Group;
 
             fn describe(registry: &mut crate::field::registry::FieldRegistry) {
-                use crate::nfs::ResultStatus;
+                use crate::nfs::StatusUnionDiscriminant;
                 registry.xdr::<crate::nfs::v4::Nfsstat4>(crate::nfs::v4::Nfsstat4::FIELD, "");
                 <$ok as crate::xdr::Xdr>::describe(registry);
                 <$content as crate::xdr::Xdr>::describe(registry);
             }
 
             #[inline]
-            fn decode<O: crate::field::Observer<$lt>>(
+            fn decode<O: crate::field::FieldObserver<$lt>>(
                 cursor: &mut crate::xdr::Cursor<$lt>,
                 field: &'static crate::field::Field,
                 observer: &mut O,
             ) -> Result<Self, crate::xdr::XdrError> {
-                use crate::nfs::ResultStatus;
+                use crate::nfs::StatusUnionDiscriminant;
                 use crate::nfs::v4::Nfsstat4;
                 use crate::xdr::Xdr;
                 match Nfsstat4::decode(cursor, Nfsstat4::FIELD, observer)? {

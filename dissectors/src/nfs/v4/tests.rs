@@ -9,8 +9,8 @@ use proptest::prelude::*;
 pub(super) use self::examples::laid;
 use self::examples::{every_call, every_callback, every_callback_reply, every_reply, slice};
 use super::*;
-use crate::field::{Field, FieldValue, NullObserver, Observer};
-use crate::nfs::{ResultStatus, StatusUnion};
+use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
+use crate::nfs::{StatusUnion, StatusUnionDiscriminant};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 /// Observer that records fields.
@@ -21,7 +21,7 @@ pub(super) struct Seen<'a> {
     pub(super) values: Vec<(&'static str, Range<usize>, FieldValue<'a>)>,
 }
 
-impl<'a> Observer<'a> for Seen<'a> {
+impl<'a> FieldObserver<'a> for Seen<'a> {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.depth += 1;
         self.groups.push(field.label);
@@ -132,7 +132,7 @@ fn a_result_begins_with_its_status() {
         let mut encoder = Encoder::new();
         result.encode(&mut encoder);
         assert_eq!(
-            Nfsstat4::decode(&mut Cursor::new(encoder.bytes()), Nfsstat4::FIELD, &mut NullObserver),
+            Nfsstat4::decode(&mut Cursor::new(encoder.bytes()), Nfsstat4::FIELD, &mut NullFieldObserver),
             Ok(result.status())
         );
     }

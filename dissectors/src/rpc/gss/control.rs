@@ -2,7 +2,7 @@
 //! assertions and their list (RFC 7861 section 2.7). They are in a Call of NULL and its Reply.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, NullObserver, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
 use super::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
@@ -52,7 +52,7 @@ crate::xdr! { "rpc.authgss";
     struct Rgss3Label<'a> { rl_lfs: Rgss3Lfs, rl_label: Text<'a> }
 
     /// rgss3_privs: an application-defined privilege. RFC 7861 section 2.7.1.4.
-    struct Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
+    struct Rgss3Privs<'a> { rp_name: Text<'a>, rp_privilege: Opaque<'a> }
 
     /// rgss3_assertion_type and rgss3_list_item. RFC 7861 sections 2.7.1 and 2.7.2.
     enum Rgss3AssertionType { LABEL = 0, PRIVS = 1 }
@@ -60,7 +60,7 @@ crate::xdr! { "rpc.authgss";
     /// rgss3_assertion_u. RFC 7861 section 2.7.1.
     union Rgss3Assertion<'a> switch (atype: Rgss3AssertionType) {
         LABEL => Label(Rgss3Label<'a>) as rau_label,
-        PRIVS => Privs(Privs<'a>) as rau_privs,
+        PRIVS => Rgss3Privs(Rgss3Privs<'a>) as rau_privs,
         default => Ext(Opaque<'a>) as rau_ext,
     }
 
@@ -85,7 +85,7 @@ crate::xdr! { "rpc.authgss";
     /// rgss3_list_item_u. RFC 7861 section 2.7.2.
     union Rgss3ListItem<'a> switch (itype: Rgss3AssertionType) {
         LABEL => Labels(List<'a, Rgss3Label<'a>>) as rli_labels,
-        PRIVS => Privs(List<'a, Privs<'a>>) as rli_privs,
+        PRIVS => Rgss3Privs(List<'a, Rgss3Privs<'a>>) as rli_privs,
         default => Ext(Opaque<'a>) as rli_ext,
     }
 
@@ -130,7 +130,7 @@ impl GssControlMessage {
     ///
     /// # Errors
     /// Returns an error if decoding fails; fields reported before remain valid.
-    pub fn arguments<'a, O: Observer<'a>>(
+    pub fn arguments<'a, O: FieldObserver<'a>>(
         self,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
@@ -149,7 +149,7 @@ impl GssControlMessage {
     ///
     /// # Errors
     /// Returns an error if decoding fails; fields reported before remain valid.
-    pub fn results<'a, O: Observer<'a>>(
+    pub fn results<'a, O: FieldObserver<'a>>(
         self,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
@@ -196,7 +196,7 @@ impl GssControlMessage {
 }
 
 /// Decodes a structure protected by `service`.
-fn decode_protected<'a, T: Xdr<'a>, O: Observer<'a>>(
+fn decode_protected<'a, T: Xdr<'a>, O: FieldObserver<'a>>(
     service: RpcGssService,
     field: &'static Field,
     cursor: &mut Cursor<'a>,
@@ -221,18 +221,18 @@ fn reencode_protected<'a, T: Xdr<'a>>(
 ) -> Result<(), XdrError> {
     match service {
         RpcGssService::rpc_gss_svc_integrity => {
-            let mut protected = IntegrityBody::open(cursor, &mut NullObserver)?;
-            let content = T::decode(&mut protected.body, &INIT, &mut NullObserver)?;
+            let mut protected = IntegrityBody::open(cursor, &mut NullFieldObserver)?;
+            let content = T::decode(&mut protected.body, &INIT, &mut NullFieldObserver)?;
             encoder.append_nested(|encoder| {
                 encoder.word(protected.seq_num);
                 content.encode(encoder);
             });
-            GssIntegrityChecksum::read(cursor, &mut NullObserver)?.encode(encoder);
+            GssIntegrityChecksum::read(cursor, &mut NullFieldObserver)?.encode(encoder);
         }
         RpcGssService::rpc_gss_svc_privacy => {
-            RpcGssPrivData::read(cursor, &mut NullObserver)?.encode(encoder)
+            RpcGssPrivData::read(cursor, &mut NullFieldObserver)?.encode(encoder)
         }
-        _ => T::decode(cursor, &INIT, &mut NullObserver)?.encode(encoder),
+        _ => T::decode(cursor, &INIT, &mut NullFieldObserver)?.encode(encoder),
     }
     Ok(())
 }
@@ -262,18 +262,18 @@ impl<'a> Xdr<'a> for GssVerifierBody<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let position = cursor.position();
         let mut start = *cursor;
-        let body = Opaque::<400>::decode(cursor, field, &mut NullObserver)?;
+        let body = Opaque::<400>::decode(cursor, field, &mut NullFieldObserver)?;
         let length = start.word()?;
         let content = start.take_enclosed(length)?;
         let mut trial = content;
-        if let Ok(args) = Rgss2BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
+        if let Ok(args) = Rgss2BindChanVerfArgs::decode(&mut trial, &BIND_CHANNEL, &mut NullFieldObserver)
             && trial.remaining() == 0
             && !args.rbcva_chan_bind_prefix.0.is_empty()
             && args.rbcva_chan_bind_prefix.0.iter().all(u8::is_ascii_graphic)
@@ -282,7 +282,7 @@ impl<'a> Xdr<'a> for GssVerifierBody<'a> {
             return Ok(Self::BindArgs(args));
         }
         let mut trial = content;
-        if let Ok(results) = Rgss2BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut NullObserver)
+        if let Ok(results) = Rgss2BindChanVerfRes::decode(&mut trial, &BIND_CHANNEL, &mut NullFieldObserver)
             && trial.remaining() == 0
             && !results.rbcvr_mic.0.is_empty()
         {

@@ -5,7 +5,7 @@ use super::*;
 /// Parts of a step, for editing.
 struct Draft {
     head: Vec<u8>,
-    slots: Vec<MessageSlot>,
+    slots: Vec<SubstitutableMessageSlot>,
     payloads: Vec<TracePayload>,
     asked: TraceProcedure,
     has_session: bool,
@@ -118,7 +118,7 @@ impl Maker<'_> {
             if self.random.once_in(10) {
                 continue;
             }
-            draft.slots.push(MessageSlot {
+            draft.slots.push(SubstitutableMessageSlot {
                 at: (at - length) as u32,
                 length: (length + value.len().next_multiple_of(4)) as u32,
                 holds,
@@ -415,9 +415,9 @@ impl Maker<'_> {
     }
 
     /// Returns the slots of a Reply whose values later steps use.
-    fn given(&mut self) -> Vec<MessageSlot> {
+    fn given(&mut self) -> Vec<SubstitutableMessageSlot> {
         let count = self.random.below(3);
-        let slots = (0..count).map(|_| MessageSlot {
+        let slots = (0..count).map(|_| SubstitutableMessageSlot {
             at: *self.random.of(&[24, 28, 32, 120]),
             length: *self.random.of(&[16, 20, 32]),
             holds: *self.random.of(&[
@@ -433,7 +433,7 @@ impl Maker<'_> {
             definition: 1,
             place: 0,
         });
-        let mut slots: Vec<MessageSlot> = slots.collect();
+        let mut slots: Vec<SubstitutableMessageSlot> = slots.collect();
         slots.sort_by_key(|slot| slot.at);
         slots
     }
@@ -503,8 +503,8 @@ impl Maker<'_> {
                     reply: none(),
                 },
                 carried: TraceWireForms {
-                    call: TraceMessageForm::MESSAGE,
-                    reply: TraceMessageForm::MESSAGE,
+                    call: TraceMessageWireForm::MESSAGE,
+                    reply: TraceMessageWireForm::MESSAGE,
                     credits: [1; 2],
                     rdma_error: 0,
                     returned: List::default(),
@@ -518,7 +518,7 @@ impl Maker<'_> {
         let about = TraceProvenance {
             program: Text(b"test"),
             captures: List::from(&captures[..]),
-            keeping: ContentRetention::HASHED,
+            keeping: TraceFileDataRetention::HASHED,
             key: 0,
         };
         let mut tables = writer.begin_tables(&about).unwrap();

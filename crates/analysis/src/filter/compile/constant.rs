@@ -2,7 +2,7 @@
 
 use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
-use crate::filter::catalog::{FieldOrigin, FilterFieldCatalogEntry, nearest};
+use crate::filter::catalog::{FilterFieldCatalogEntry, FilterFieldSource, nearest};
 use crate::filter::error::{FilterError, proposal};
 use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
@@ -89,7 +89,8 @@ impl FilterCompiler<'_> {
         beside: OperandContext<'_>,
     ) -> FilterCompileResult<FilterConstant> {
         let bytes = to_field_case(bytes, beside);
-        if let Some((field, FieldOrigin::Generated(fact))) = beside.field.map(|field| (field, &field.origin))
+        if let Some((field, FilterFieldSource::Generated(fact))) =
+            beside.field.map(|field| (field, &field.origin))
             && beside.is_whole
             && let Some(words) = possible_generated_values::possible_values(*fact, self.catalog)
         {
@@ -147,10 +148,10 @@ const FORMER_NAMES: [(&str, &str); 2] = [("AUTH_NULL", "AUTH_NONE"), ("AUTH_UNIX
 /// Converts a text to the case of the values of a generated field, if they have one.
 fn to_field_case(text: &[u8], beside: OperandContext<'_>) -> Vec<u8> {
     match beside.field.map(|field| &field.origin) {
-        Some(FieldOrigin::Generated(fact)) if GeneratedField::UPPER_CASE.contains(fact) => {
+        Some(FilterFieldSource::Generated(fact)) if GeneratedField::UPPER_CASE.contains(fact) => {
             text.to_ascii_uppercase()
         }
-        Some(FieldOrigin::Generated(fact)) if GeneratedField::LOWER_CASE.contains(fact) => {
+        Some(FilterFieldSource::Generated(fact)) if GeneratedField::LOWER_CASE.contains(fact) => {
             text.to_ascii_lowercase()
         }
         _ => text.to_vec(),

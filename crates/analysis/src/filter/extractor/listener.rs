@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{self, Field, FieldKind, Observer};
+use nfsrdma_dissectors::field::{self, Field, FieldKind, FieldObserver};
 use nfsrdma_dissectors::net::Sll2;
 
 use super::{FieldExtractor, FilterSlotSetIndex, is_header_length};
-use crate::filter::catalog::FieldOrigin;
-use crate::filter::generated_fields::{FieldAliasPart, GeneratedField};
-use crate::filter::value::{FilterFieldIndex, FilterValue};
+use crate::filter::catalog::FilterFieldSource;
+use crate::filter::generated_fields::{AliasedValuePart, GeneratedField};
+use crate::filter::value::{FilterValue, ReferencedFieldIndex};
 use crate::names;
 
 /// Number of bytes of the UDP header before its length, and after it.
@@ -72,19 +72,24 @@ impl ExtractorListener<'_, '_> {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn extracts_slot(&self, slot: FilterFieldIndex) -> bool {
+    fn extracts_slot(&self, slot: ReferencedFieldIndex) -> bool {
         let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<FilterFieldIndex> {
+    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<ReferencedFieldIndex> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
     /// Starts the protocols and adds the protocol names of a field at byte `at`. Returns its other slots in the vector
     /// of [`FieldExtractor::slot_buffer`].
-    fn begin(&mut self, field: &'static Field, set: FilterSlotSetIndex, at: usize) -> Vec<FilterFieldIndex> {
+    fn begin(
+        &mut self,
+        field: &'static Field,
+        set: FilterSlotSetIndex,
+        at: usize,
+    ) -> Vec<ReferencedFieldIndex> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -96,7 +101,7 @@ impl ExtractorListener<'_, '_> {
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(FilterFieldIndex, usize)| *known == slot;
+                let is_begun = |(known, _): &(ReferencedFieldIndex, usize)| *known == slot;
                 if !of.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
@@ -116,7 +121,7 @@ impl ExtractorListener<'_, '_> {
         own
     }
 
-    fn push_bytes(&mut self, slot: FilterFieldIndex, range: Range<usize>) {
+    fn push_bytes(&mut self, slot: ReferencedFieldIndex, range: Range<usize>) {
         if !self.extractor.traits(slot).uses_value {
             self.extractor.values.push(slot, FilterValue::Unknown);
             return;
@@ -127,7 +132,7 @@ impl ExtractorListener<'_, '_> {
     }
 }
 
-impl<'a> Observer<'a> for ExtractorListener<'_, '_> {
+impl<'a> FieldObserver<'a> for ExtractorListener<'_, '_> {
     #[inline(always)]
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe) || {
@@ -212,7 +217,7 @@ impl ExtractorListener<'_, '_> {
     fn use_following_bytes(
         &mut self,
         field: &'static Field,
-        slot: FilterFieldIndex,
+        slot: ReferencedFieldIndex,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
@@ -222,7 +227,7 @@ impl ExtractorListener<'_, '_> {
             return false;
         };
         let length = usize::try_from(number).unwrap_or(usize::MAX);
-        if named.origin == FieldOrigin::Generated(GeneratedField::UdpPayload) {
+        if named.origin == FilterFieldSource::Generated(GeneratedField::UdpPayload) {
             let (before, behind) = AROUND_UDP_LENGTH;
             let start = bytes.end + behind;
             // A jumbogram has no length, and ends with the frame.
@@ -230,7 +235,7 @@ impl ExtractorListener<'_, '_> {
             if start < end {
                 self.push_bytes(slot, start..end);
             }
-        } else if named.origin == FieldOrigin::Generated(GeneratedField::Arp) {
+        } else if named.origin == FilterFieldSource::Generated(GeneratedField::Arp) {
             if number == ARP.0 {
                 // It is the first field of the SLL2 header, and the last of all others.
                 let start = if bytes.start == 0 { Sll2::LENGTH } else { bytes.end };
@@ -294,7 +299,7 @@ impl ExtractorListener<'_, '_> {
     fn add(
         &mut self,
         field: &'static Field,
-        slots: &[FilterFieldIndex],
+        slots: &[ReferencedFieldIndex],
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
@@ -330,9 +335,9 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_unset_request(&self, slot: FilterFieldIndex, field: &'static Field, number: i128) -> bool {
+    fn is_unset_request(&self, slot: ReferencedFieldIndex, field: &'static Field, number: i128) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
-            Some(FieldOrigin::Bit(bit)) => {
+            Some(FilterFieldSource::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
             }
             _ => false,
@@ -342,27 +347,27 @@ impl ExtractorListener<'_, '_> {
     /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(
         &self,
-        slot: FilterFieldIndex,
+        slot: ReferencedFieldIndex,
         value: FilterValue<'_>,
         bytes: &Range<usize>,
     ) -> FilterValue<'static> {
         let part = match self.extractor.fields.get(slot).map(|field| &field.origin) {
-            Some(FieldOrigin::Alias(alias)) => alias.part,
-            Some(FieldOrigin::Bit(bit)) => {
+            Some(FilterFieldSource::Alias(alias)) => alias.part,
+            Some(FilterFieldSource::Bit(bit)) => {
                 return match value {
                     FilterValue::Number(number) => FilterValue::Bool(number & i128::from(bit.mask) != 0),
                     _ => FilterValue::Unknown,
                 };
             }
-            _ => FieldAliasPart::Whole,
+            _ => AliasedValuePart::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (FieldAliasPart::Bits(shift, mask), FilterValue::Number(number)) => {
+            (AliasedValuePart::Bits(shift, mask), FilterValue::Number(number)) => {
                 number >> shift & i128::from(mask)
             }
-            (FieldAliasPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (FieldAliasPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
-            (FieldAliasPart::Crc16From(before), FilterValue::Bytes(_)) => {
+            (AliasedValuePart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (AliasedValuePart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (AliasedValuePart::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);
                 crc16(self.bytes.get(start..end).unwrap_or_default()).into()

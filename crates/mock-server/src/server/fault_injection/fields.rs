@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::{self, Program};
@@ -36,12 +36,12 @@ impl MockCallOperations {
     /// Decodes a Call; `None` if it is not an NFS Call.
     pub(super) fn from_call(message: &[u8], chunks: &[ChunkedDataItem<'_>]) -> Option<Self> {
         let mut cursor = Cursor::new(message).with_chunks(chunks);
-        let header = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let header = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let call = header.call().filter(|call| call.prog == Program::NFS)?;
         let procedure = Procedure::from_numbers(call.prog, call.vers, call.proc)?;
         let operations = match procedure {
             Procedure::Compound => {
-                let compound = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+                let compound = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let named = compound.operations().map_while(Result::ok);
                 named.filter_map(|args| args.number().name()).collect()
             }
@@ -90,7 +90,7 @@ impl MockFieldFinder<'_, '_> {
     }
 }
 
-impl<'a> Observer<'a> for MockFieldFinder<'_, 'a> {
+impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
     fn enter(&mut self, field: &'static Field, at: usize) {
         self.enclosing.push((field.label, at));
     }
@@ -165,7 +165,7 @@ pub(super) fn argument(
     field: &str,
 ) -> Option<MockFieldPosition> {
     let mut cursor = Cursor::new(message).with_chunks(chunks);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let mut finder = MockFieldFinder::new(operation, field, message, chunks);
     // A Call that sets a size never applies to a directory.
     finder.non_directory_depth = Some(0);
@@ -183,7 +183,7 @@ pub(super) fn result(
 ) -> Option<MockFieldPosition> {
     let items = items(answer);
     let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let mut finder = MockFieldFinder::new(operation, field, &answer.message, &items);
     // Results that cannot be decoded do not contain the field.
     let _ = asked.procedure.results(&mut cursor, &mut finder);
@@ -206,7 +206,7 @@ fn items(answer: &MockReply) -> Vec<ChunkedDataItem<'_>> {
 /// Returns the status of a reply: that of the procedure, or of the COMPOUND.
 pub(super) fn status(answer: &MockReply) -> Option<u32> {
     let mut cursor = Cursor::new(&answer.message);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     cursor.word().ok()
 }
 
@@ -228,7 +228,7 @@ pub(super) fn fail(asked: &MockCallOperations, answer: &mut MockReply, operation
     let (start, at) = {
         let items = items(answer);
         let mut cursor = Cursor::new(&answer.message).with_chunks(&items);
-        if rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+        if rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
             return false;
         }
         let start = cursor.at();

@@ -6,7 +6,7 @@ mod files;
 mod opens;
 mod state;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Bitmap4, Clientid4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, Results, Setattr4Res,
     Stateid4,
@@ -86,7 +86,7 @@ pub(super) fn call(
         1 => {}
         _ => return Ok(MockDispatchResult::Unknown),
     }
-    let call = CompoundCall::decode(cursor, &mut NullObserver)?;
+    let call = CompoundCall::decode(cursor, &mut NullFieldObserver)?;
     let minor = call.head.minorversion;
     let mut run = MockCompound {
         minor,

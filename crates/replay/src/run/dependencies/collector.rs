@@ -12,7 +12,7 @@
 //! | bytes of a file | concurrent reads, exclusive writes |
 //! | client | sessions and client IDs are created and destroyed exclusively |
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Attribute, Operation, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
@@ -20,10 +20,10 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 use super::super::call_description::{CallDescription, ROOT};
 use super::super::options::{self, ReplayPace};
-use super::directory_entry_targets::{DirectoryEntryTarget, DirectoryEntryTargetTable};
+use super::directory_entry_targets::{DirectoryEntryReferent, DirectoryEntryTargetTable};
 use super::effects::OperationEffect;
 use super::{DependencyResource, DependencyResourceKind, ResourceAccessMode, StepDependency};
-use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep, VariableUse};
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep, VariableUse};
 
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;
@@ -223,7 +223,7 @@ impl DependencyCollector {
     /// Orders an OPEN after an overlapping CLOSE if it was granted a new stateid: before the CLOSE it would have been
     /// granted the same one (RFC 8881 section 9.9).
     fn add_open_end(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
-        let is_new = |slot: &MessageSlot| {
+        let is_new = |slot: &SubstitutableMessageSlot| {
             slot.holds == MessageSlotKind::STATEID
                 && slot.operation == at
                 && slot.part == VariableUse::DEFINED
@@ -242,7 +242,8 @@ impl DependencyCollector {
 
     /// Records the open that a lock was made with.
     fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
-        let find = |slot: &MessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
+        let find =
+            |slot: &SubstitutableMessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
         let open = step.call.slots.iter().find(find);
         let lock = step.reply.slots.iter().find(find);
         if let (Some(open), Some(lock)) = (open, lock)
@@ -290,7 +291,7 @@ impl DependencyCollector {
                 self.add_access(DependencyResourceKind::Name, before, name, ResourceAccessMode::SharedRead);
                 self.add_size_read(file, is_directory);
                 let found = Some(file).filter(|file| *file != NONE);
-                if found.is_some() || self.names.target(before, name) == DirectoryEntryTarget::Unknown {
+                if found.is_some() || self.names.target(before, name) == DirectoryEntryReferent::Unknown {
                     self.names.set_target(before, name, found);
                 }
             }
@@ -308,7 +309,8 @@ impl DependencyCollector {
                 let moved = self.names.target(saved, from);
                 self.add_object_removal(file, to);
                 self.add_name_change(saved, from, None);
-                let moved = if let DirectoryEntryTarget::Object(moved) = moved { Some(moved) } else { None };
+                let moved =
+                    if let DirectoryEntryReferent::Object(moved) = moved { Some(moved) } else { None };
                 self.add_name_change(file, to, moved);
             }
             OperationEffect::ReadDirectory => {
@@ -405,12 +407,12 @@ impl DependencyCollector {
     /// Adds the possible removal of the object that a name refers to.
     fn add_object_removal(&mut self, directory: u32, name: u64) {
         match self.names.target(directory, name) {
-            DirectoryEntryTarget::NoObject => {}
-            DirectoryEntryTarget::Object(object) => {
+            DirectoryEntryReferent::NoObject => {}
+            DirectoryEntryReferent::Object(object) => {
                 self.add_access(DependencyResourceKind::Object, object, 0, ResourceAccessMode::Exclusive)
             }
             // It may be any object that others use.
-            DirectoryEntryTarget::Unknown => {
+            DirectoryEntryReferent::Unknown => {
                 self.add_access(DependencyResourceKind::All, 0, 0, ResourceAccessMode::Exclusive)
             }
         }
@@ -428,10 +430,10 @@ fn may_extend(step: &TraceStep<'_>, end: u64) -> bool {
 fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
     let items: [ChunkedDataItem<'_>; 0] = [];
     let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&items);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     match step.asked.find_description()? {
         Procedure::Compound => {
-            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             reply.operations().map_while(Result::ok).find_map(|results| match results {
                 Results::GETATTR(StatusUnion::Ok(given)) => {
                     given.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
@@ -443,7 +445,7 @@ fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
             })
         }
         Procedure::V3(v3::Procedure::WRITE) => {
-            match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullObserver).ok()? {
+            match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullFieldObserver).ok()? {
                 // A WRITE up to the old end does not extend the file; one beyond does.
                 v3::Results::WRITE(StatusUnion::Ok(done)) => {
                     Some(done.file_wcc.before?.size.saturating_add(1))

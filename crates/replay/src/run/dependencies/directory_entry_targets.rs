@@ -16,7 +16,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DirectoryEntryTarget {
+pub(super) enum DirectoryEntryReferent {
     /// No object with a filehandle.
     NoObject,
     /// The object of this variable.
@@ -79,11 +79,11 @@ impl DirectoryEntryTargetTable {
     }
 
     /// Returns the target of a name.
-    pub(super) fn target(&self, directory: u32, name: u64) -> DirectoryEntryTarget {
+    pub(super) fn target(&self, directory: u32, name: u64) -> DirectoryEntryReferent {
         match self.objects.get(&(directory, name)) {
-            None => DirectoryEntryTarget::Unknown,
-            Some(&NONE) => DirectoryEntryTarget::NoObject,
-            Some(variable) => DirectoryEntryTarget::Object(*variable),
+            None => DirectoryEntryReferent::Unknown,
+            Some(&NONE) => DirectoryEntryReferent::NoObject,
+            Some(variable) => DirectoryEntryReferent::Object(*variable),
         }
     }
 

@@ -13,7 +13,7 @@ struct StepInterval {
 
 /// Unfinished steps, sorted by their end.
 #[derive(Debug, Default)]
-pub(super) struct StepIntervals {
+pub(super) struct UnfinishedStepIntervals {
     /// Steps that change the resource: others wait for them.
     changes: Vec<StepInterval>,
     /// Steps that read it: they do not wait for each other.
@@ -25,7 +25,7 @@ fn intervals_ended_by(spans: &[StepInterval], start: u64) -> impl Iterator<Item 
     spans.get(..count).unwrap_or_default().iter().rev()
 }
 
-impl StepIntervals {
+impl UnfinishedStepIntervals {
     /// Adds a step. Calls `wait` for each step that it waits for.
     pub(super) fn add(
         &mut self,
@@ -78,7 +78,12 @@ mod tests {
 
     const NONE: [u32; 0] = [];
 
-    fn waits(spans: &mut StepIntervals, span: (u64, u64), window_index: u32, changes: bool) -> Vec<u32> {
+    fn waits(
+        spans: &mut UnfinishedStepIntervals,
+        span: (u64, u64),
+        window_index: u32,
+        changes: bool,
+    ) -> Vec<u32> {
         let mut waits = Vec::new();
         spans.add(span, window_index, changes, |window_index| waits.push(window_index));
         waits
@@ -86,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_step_waits_for_what_was_over_and_for_nothing_that_another_has_waited_for() {
-        let mut spans = StepIntervals::default();
+        let mut spans = UnfinishedStepIntervals::default();
         assert_eq!(waits(&mut spans, (10, 20), 0, true), NONE);
         assert_eq!(waits(&mut spans, (12, 24), 1, true), NONE);
         assert_eq!(waits(&mut spans, (20, 30), 2, true), [0]);
@@ -105,7 +110,7 @@ mod tests {
 
     #[test]
     fn those_that_look_do_not_wait_for_each_other() {
-        let mut spans = StepIntervals::default();
+        let mut spans = UnfinishedStepIntervals::default();
         assert_eq!(waits(&mut spans, (0, 1), 0, false), NONE);
         assert_eq!(waits(&mut spans, (2, 3), 1, false), NONE);
         assert_eq!(waits(&mut spans, (4, 5), 2, true), [1, 0]);

@@ -15,9 +15,10 @@ use super::collector::DependencyCollector;
 use super::directory_entry_targets::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, NONE,
-    PayloadContentState, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageForm, TracePayload,
-    TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin, TraceWireForms, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
+    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
+    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
+    TraceWireForms, VariableUse,
 };
 
 /// Step of a test: operations with their values, times, and client.
@@ -210,8 +211,8 @@ impl Book {
         CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: made.minor }, &made.operations)
             .encode(&mut encoder);
         let (head, splices) = encoder.finish();
-        let slot =
-            |(operation, holds, part, variable): &(u32, MessageSlotKind, VariableUse, u32)| MessageSlot {
+        let slot = |(operation, holds, part, variable): &(u32, MessageSlotKind, VariableUse, u32)| {
+            SubstitutableMessageSlot {
                 at: 0,
                 length: 0,
                 holds: *holds,
@@ -221,9 +222,10 @@ impl Book {
                 variable: *variable,
                 definition: 0,
                 place: 0,
-            };
-        let calls: Vec<MessageSlot> = made.call.iter().map(slot).collect();
-        let replies: Vec<MessageSlot> = made.reply.iter().map(slot).collect();
+            }
+        };
+        let calls: Vec<SubstitutableMessageSlot> = made.call.iter().map(slot).collect();
+        let replies: Vec<SubstitutableMessageSlot> = made.reply.iter().map(slot).collect();
         let payloads: Vec<TracePayload> = splices
             .iter()
             .map(|splice| TracePayload {
@@ -292,8 +294,8 @@ impl Book {
                 reply: none(),
             },
             carried: TraceWireForms {
-                call: TraceMessageForm::RECORD,
-                reply: TraceMessageForm::RECORD,
+                call: TraceMessageWireForm::RECORD,
+                reply: TraceMessageWireForm::RECORD,
                 credits: [0; 2],
                 rdma_error: 0,
                 returned: List::default(),

@@ -10,10 +10,10 @@ use super::super::recording::{NonNfsCallExchange, NonNfsTcpStream};
 use super::super::step_outcome::StepOutcome;
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
-use super::step_window::{WindowStep, unreadable_state};
+use super::step_window::{UnfinishedStep, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
 use crate::auxiliary_programs::{
-    AuxiliaryCallError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
+    AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
 use crate::trace::TraceStep;
 
@@ -21,7 +21,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
     pub(super) fn call_auxiliary(
         &mut self,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         tape: &mut OptionalReplayRecorder,
     ) -> UnsentStepReason {
         if let Err(error) = self.check_all() {
@@ -45,7 +45,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn call_program(
         &mut self,
         step: &TraceStep<'_>,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepOutcome, UnsentStepReason> {
@@ -114,8 +114,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns the state of a step whose program does not reply.
-    fn no_reply_state(&mut self, why: &AuxiliaryCallError) -> StepOutcome {
-        if let AuxiliaryCallError::Silent(why) = why {
+    fn no_reply_state(&mut self, why: &AuxiliaryProgramError) -> StepOutcome {
+        if let AuxiliaryProgramError::Silent(why) = why {
             self.report.end.silent_program.get_or_insert_with(|| why.clone());
         }
         StepOutcome::Unreplayable(format!("other-program: {why}"))

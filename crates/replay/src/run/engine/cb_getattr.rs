@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, mask_and_values,
 };
@@ -51,8 +51,10 @@ impl CbGetattrAnswers {
         if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
-        let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullObserver) else { return };
-        let Ok(reply) = CbCompoundReply::decode(&mut body(&step.reply), &mut NullObserver) else { return };
+        let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullFieldObserver) else { return };
+        let Ok(reply) = CbCompoundReply::decode(&mut body(&step.reply), &mut NullFieldObserver) else {
+            return;
+        };
         let operations =
             call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, both) in operations.enumerate() {

@@ -31,10 +31,10 @@ use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
-use super::step_window::{SUBSTITUTE_INDEX, WindowStep, call_tag};
+use super::step_window::{SUBSTITUTE_INDEX, UnfinishedStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
-use crate::trace::{MessageSlot, MessageSlotKind, TraceStep};
+use crate::trace::{MessageSlotKind, SubstitutableMessageSlot, TraceStep};
 use request::{SubstituteOpenReply, SubstituteOpenRequest, SubstituteOpenStage, UnconfirmedOpen};
 
 /// Substitutes of a run.
@@ -67,7 +67,7 @@ impl DelegationSubstitutes {
 struct DelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     window_index: u32,
-    window_step: Box<WindowStep>,
+    window_step: Box<UnfinishedStep>,
     request: SubstituteOpenRequest,
     /// Stages to be done; the first is in flight or next.
     stages: VecDeque<SubstituteOpenStage>,
@@ -121,14 +121,14 @@ impl CallIssuer {
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<SubstitutedStateid> {
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<DelegationStateidSubstitution> {
         if self.ungranted_delegations.is_empty() {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
             slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
-        let of = |slot: MessageSlot| SubstitutedStateid {
+        let of = |slot: SubstitutableMessageSlot| DelegationStateidSubstitution {
             operation: slot.operation as usize,
             has_own_owner: self.substitutes.has_substitute(slot.variable),
             variable: slot.variable,
@@ -251,7 +251,7 @@ impl CallIssuer {
     /// delegation is missing that cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> bool {
@@ -267,7 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn release_after_substitute(
         &mut self,
         window_index: u32,
-        room: Box<WindowStep>,
+        room: Box<UnfinishedStep>,
         connection: ConnectionId,
     ) {
         let Some(wanted) = self.issuer.substitutes.wanted.take() else {
@@ -506,7 +506,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// An operation that uses the stateid of an open in place of a delegation's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct SubstitutedStateid {
+pub(in crate::run) struct DelegationStateidSubstitution {
     /// Index of the operation in the COMPOUND, from 0.
     pub(in crate::run) operation: usize,
     /// `true` if the open has this program's own open-owner.

@@ -12,7 +12,7 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Operation, Read4Args, Read4Resok, Results, StableHow4, Write4Args, Write4Resok,
 };
@@ -26,10 +26,10 @@ use super::super::recovery;
 use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
-use super::step_window::WindowStep;
+use super::step_window::UnfinishedStep;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
-use crate::trace::value_substitution::RepositionedPayload;
+use crate::trace::value_substitution::PositionedTracePayload;
 use crate::trace::{GssProtection, TraceStep, VariableUse};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
@@ -178,14 +178,14 @@ impl CallIssuer {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let items = RepositionedPayload::items(&self.placed);
+        let items = PositionedTracePayload::items(&self.placed);
         let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
-        rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let mut encoder = Encoder::new();
         encoder.raw(self.call_buffer.get(..cursor.at())?);
         match step.asked.find_description()? {
             Procedure::Compound if recovery::is_repeatable(&parts.operations) => {
-                let call = v4::CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+                let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let mut found = 0;
                 let mut operations = Vec::new();
                 for operation in call.operations() {
@@ -210,7 +210,7 @@ impl CallIssuer {
                 v4::CompoundCall::new(call.head.clone(), &operations).encode(&mut encoder);
             }
             Procedure::V3(procedure) => {
-                match v3::Args::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+                match v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
                     v3::Args::READ(args) => {
                         let offset = args.offset.checked_add(done.into())?;
                         v3::Args::READ(v3::Read3Args { offset, count: length, ..args })
@@ -243,7 +243,7 @@ impl CallIssuer {
     /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
     pub(super) fn session_limit_state(
         &self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         outcome: &ReplyOutcome,
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> Option<StepOutcome> {
@@ -264,7 +264,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// piece is to be sent.
     pub(super) fn handle_piece_reply<'j>(
         &mut self,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         reply: &TransportReply<'_>,
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
@@ -279,7 +279,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     fn handle_step_piece<'j>(
         &mut self,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         step: &TraceStep<'_>,
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
@@ -311,7 +311,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn record_undone(&mut self, held: &WindowStep, state: &StepOutcome) {
+    pub(super) fn record_undone(&mut self, held: &UnfinishedStep, state: &StepOutcome) {
         let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
         self.verification.record_undone_effects(&step, &held.description);
@@ -363,11 +363,11 @@ fn read_io_payload<T>(
     mut cursor: Cursor<'_>,
     mut take: impl FnMut(IoReplyPayload<'_>) -> T,
 ) -> Option<T> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.reply().filter(|reply| reply.status().is_success())?;
     match procedure? {
         Procedure::Compound => {
-            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             if reply.head.status != v4::Nfsstat4::NFS4_OK {
                 return None;
             }
@@ -398,7 +398,7 @@ fn read_io_payload<T>(
             found
         }
         Procedure::V3(procedure) => {
-            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
                 v3::Results::READ(outcome) => {
                     let ok = outcome.ok()?;
                     let data = ok.data.bytes()?;
@@ -430,13 +430,13 @@ fn join_replies(
     joined: &mut Vec<u8>,
 ) -> Option<()> {
     let mut cursor = reply.cursor();
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let mut encoder = Encoder::new();
     encoder.raw(reply.message.get(..cursor.at())?);
     let data = || Ddp::Chunk { length, bytes: None };
     match procedure? {
         Procedure::Compound => {
-            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let mut all = Vec::new();
             for results in reply.operations() {
                 all.push(match results.ok()? {
@@ -454,7 +454,7 @@ fn join_replies(
             v4::CompoundReply::new(reply.head.clone(), &all).encode(&mut encoder);
         }
         Procedure::V3(procedure) => {
-            match v3::Results::decode(procedure, &mut cursor, &mut NullObserver).ok()? {
+            match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
                 v3::Results::READ(StatusUnion::Ok(ok)) => {
                     let ok = v3::Read3Resok { count: length, data: data(), ..ok };
                     v3::Results::READ(StatusUnion::Ok(ok)).encode(&mut encoder);

@@ -7,7 +7,7 @@ use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
 use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::containment::ContainedTransport;
-use crate::run_plan::reason::{PlanReason, PlannedStepState};
+use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
@@ -93,9 +93,9 @@ fn unsent_outcome(reason: Option<PlanReason>) -> Option<StepOutcome> {
     if let Some(reason) = reason {
         let why = || format!("{}: {}", reason.code(), reason.text());
         match reason.state() {
-            PlannedStepState::Skipped => return Some(StepOutcome::Skipped(why())),
-            PlannedStepState::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
-            PlannedStepState::Run | PlannedStepState::Synthesized => {}
+            PlannedStepDisposition::Skipped => return Some(StepOutcome::Skipped(why())),
+            PlannedStepDisposition::Unreplayable => return Some(StepOutcome::Unreplayable(why())),
+            PlannedStepDisposition::Run | PlannedStepDisposition::Synthesized => {}
         }
     }
     None

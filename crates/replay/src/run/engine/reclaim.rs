@@ -14,7 +14,9 @@ use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
 use super::super::live_values::LiveServerSession;
-use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryResult};
+use super::super::recovery::calls::{
+    self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
+};
 use super::super::recovery::client_state::{
     CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
 };
@@ -24,7 +26,7 @@ use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
-use super::step_window::{RECOVERY_INDEX, WindowStep, call_tag};
+use super::step_window::{RECOVERY_INDEX, UnfinishedStep, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
 use crate::trace::{MessageSlotKind, NONE, TraceStep};
@@ -121,7 +123,11 @@ impl CallIssuer {
     }
 
     /// Returns the state of a step that needs state which could not be reclaimed.
-    pub(super) fn not_reclaimed_state(&self, held: &WindowStep, step: &TraceStep<'_>) -> Option<StepOutcome> {
+    pub(super) fn not_reclaimed_state(
+        &self,
+        held: &UnfinishedStep,
+        step: &TraceStep<'_>,
+    ) -> Option<StepOutcome> {
         if self.unrecovered.is_empty() {
             return None;
         }
@@ -145,7 +151,7 @@ impl CallIssuer {
     /// Records the state at the server that a Call and its Reply create or release.
     pub(super) fn record_state(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) {
@@ -208,11 +214,11 @@ impl CallIssuer {
         &mut self,
         restart: &mut ClientReclaim,
         ask: RecoveryCall,
-        got: RecoveryResult,
+        got: RecoveryCallResult,
     ) -> Result<u64, String> {
         let mut reclaimed = 0;
         match (ask, got) {
-            (RecoveryCall::ExchangeId, RecoveryResult::Client(id, sequence, is_known)) => {
+            (RecoveryCall::ExchangeId, RecoveryCallResult::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 let is_unchanged = is_known && id == restart.client;
                 if is_unchanged {
@@ -229,7 +235,7 @@ impl CallIssuer {
                     self.values.set_create_sequence(variable, sequence);
                 }
             }
-            (RecoveryCall::Setclientid, RecoveryResult::Unconfirmed(id, verifier)) => {
+            (RecoveryCall::Setclientid, RecoveryCallResult::Unconfirmed(id, verifier)) => {
                 self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(0) };
@@ -238,7 +244,7 @@ impl CallIssuer {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
-            (RecoveryCall::CreateSession(old), RecoveryResult::Session(id, slots)) => {
+            (RecoveryCall::CreateSession(old), RecoveryCallResult::Session(id, slots)) => {
                 self.client_state.rename_session(old, id);
                 if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
@@ -251,13 +257,13 @@ impl CallIssuer {
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
-            (RecoveryCall::Open(old), RecoveryResult::UnconfirmedOpen(stateid)) => {
+            (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveryResult::Stateid(stateid),
+                RecoveryCallResult::Stateid(stateid),
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
@@ -267,7 +273,7 @@ impl CallIssuer {
                     .rev()
                     .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
             }
-            (RecoveryCall::Lock(old, at), RecoveryResult::Stateid(stateid)) => {
+            (RecoveryCall::Lock(old, at), RecoveryCallResult::Stateid(stateid)) => {
                 let new = stateid.other;
                 self.client_state.rename_lock(old, new);
                 let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
@@ -362,7 +368,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// recovered since, so that the Call is sent again.
     pub(super) fn needs_recovery(
         &mut self,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         step: &TraceStep<'_>,
         connection: ConnectionId,
         outcome: &ReplyOutcome,

@@ -7,14 +7,16 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{CallTag, ConnectionId, ReconnectionAttempts, TransportBlame, TransportReply};
+use nfsrdma_rpc::{
+    CallTag, ConnectionId, ReconnectionAttempts, TransportErrorResponsibility, TransportReply,
+};
 
 use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION};
 use super::super::step_outcome::StepOutcome;
 use super::connections::LiveConnection;
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
-use super::step_window::{BIND_INDEX, WindowStep, call_tag, unreadable_state};
+use super::step_window::{BIND_INDEX, UnfinishedStep, call_tag, unreadable_state};
 use super::{
     OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, UnsentStepReason,
 };
@@ -125,7 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 line.lost = Some(attempts);
                 Ok(Some(attempts.next_attempt()))
             }
-            Err(error) if error.blame() == TransportBlame::Unreachable => {
+            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
                 self.mark_unreachable(&error);
                 Ok(None)
             }
@@ -155,7 +157,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Ok(connection)
             }
             Ok(None) => Err(UnsentStepReason::UnreachableUntil(attempts.next_attempt())),
-            Err(error) if error.blame() == TransportBlame::Unreachable => {
+            Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
                 self.mark_unreachable(&error);
                 Err(no_connection_state().into())
             }
@@ -213,13 +215,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn resend(
         &mut self,
         window_index: u32,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), UnsentStepReason> {
         let mut nobody = None;
         let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
-        let WindowStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let UnfinishedStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
         let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
             return Err(unreadable_state().into());
@@ -244,7 +246,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// executed it.
     pub(super) fn unanswered_state(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         what: &str,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
@@ -260,7 +262,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;

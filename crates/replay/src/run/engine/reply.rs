@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
@@ -18,26 +18,26 @@ use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyPrecheckResult};
-use super::step_window::{WindowStep, unreadable_state};
+use super::step_window::{UnfinishedStep, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
 use crate::containment::ReplyIdentifiers;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
-use crate::trace::value_substitution::{RepositionedPayload, captured_value};
+use crate::trace::value_substitution::{PositionedTracePayload, captured_value};
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlot, MessageSlotKind, TraceStep, VariableUse,
-    live_reply_binding,
+    GssProtection, MessageCaptureCompleteness, MessageSlotKind, SubstitutableMessageSlot, TraceStep,
+    VariableUse, live_reply_binding,
 };
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
 
 /// A step that was in flight.
 pub(super) struct CompletedStep {
     pub(super) window_index: u32,
-    pub(super) window_step: Box<WindowStep>,
+    pub(super) window_step: Box<UnfinishedStep>,
     /// Send time of the Call.
     pub(super) sent: Instant,
     /// Arrival time of the Reply.
@@ -49,11 +49,11 @@ const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
 impl CallIssuer {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
-    pub(super) fn register_identifiers(&mut self, held: &WindowStep, reply: LiveReply<'_>) {
+    pub(super) fn register_identifiers(&mut self, held: &UnfinishedStep, reply: LiveReply<'_>) {
         if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
-        let items = RepositionedPayload::items(&held.call.placed);
+        let items = PositionedTracePayload::items(&held.call.placed);
         self.containment
             .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
     }
@@ -261,7 +261,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Extracts from a Reply everything that later steps need.
     pub(super) fn process_reply(
         &mut self,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> Result<ReplyDisposition, ReplayRunError> {
@@ -398,7 +398,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Reports once that the export is read-only, full, or over quota.
-    fn report_export_status(&mut self, held: &WindowStep, status: Nfsstat4) {
+    fn report_export_status(&mut self, held: &UnfinishedStep, status: Nfsstat4) {
         let Some(meaning) = advice_for_status(status) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
             self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
@@ -406,7 +406,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns `true` if a step is to be retried as the server asked.
-    fn may_retry_delayed(&mut self, held: &WindowStep) -> bool {
+    fn may_retry_delayed(&mut self, held: &UnfinishedStep) -> bool {
         let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
         if since.elapsed() > self.context.options.delay_timeout {
             let seconds = since.elapsed().as_secs();
@@ -517,10 +517,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Returns the difference of a step whose recorded Reply has `what` in its place.
-pub(super) fn missing_reply_difference(held: &WindowStep, what: &str) -> Difference {
+pub(super) fn missing_reply_difference(held: &UnfinishedStep, what: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
-    let place = Some(DifferenceLocation { index: held.id.step, call, reply });
+    let place = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
     let half = |value: &str| DifferenceSideValue {
         location: place,
         frame: reply.or(call),
@@ -561,10 +561,10 @@ fn may_contain_delay(message: &[u8]) -> bool {
 /// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
 /// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
 fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
-    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).is_err() {
+    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
         return false;
     }
-    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullObserver) else { return false };
+    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else { return false };
     reply.operations().map_while(Result::ok).any(|results| {
         let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
         ok.reply.entries.iter().any(|entry| {
@@ -576,7 +576,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
 
 /// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID
 /// that SEQUENCE repeats, give nothing new.
-fn is_used(slot: &MessageSlot) -> bool {
+fn is_used(slot: &SubstitutableMessageSlot) -> bool {
     match slot.holds {
         MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
         MessageSlotKind::SESSION => slot.part == VariableUse::DEFINED,
@@ -585,7 +585,7 @@ fn is_used(slot: &MessageSlot) -> bool {
 }
 
 /// Returns `true` if the slot's value can be bound later, before a Call is sent with it.
-fn may_bind_later(slot: &MessageSlot) -> bool {
+fn may_bind_later(slot: &SubstitutableMessageSlot) -> bool {
     matches!(
         slot.holds,
         MessageSlotKind::FILEHANDLE | MessageSlotKind::CHANGE | MessageSlotKind::WRITE_VERIFIER
@@ -594,7 +594,7 @@ fn may_bind_later(slot: &MessageSlot) -> bool {
 
 /// Returns `true` if a Reply must give the slot's value, which later Calls use. Stateids are not required: a server
 /// need not grant a delegation, or may copy synchronously.
-fn is_required(slot: &MessageSlot) -> bool {
+fn is_required(slot: &SubstitutableMessageSlot) -> bool {
     let is_name = matches!(
         slot.holds,
         MessageSlotKind::FILEHANDLE | MessageSlotKind::CLIENTID | MessageSlotKind::SESSION

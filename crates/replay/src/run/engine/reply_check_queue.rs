@@ -13,7 +13,7 @@ use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
 use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
-use super::step_window::{WindowStep, unreadable_state};
+use super::step_window::{UnfinishedStep, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
 use crate::trace::{MessageSlotKind, TraceError, TraceStep};
 
@@ -77,7 +77,7 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 /// A queued Reply with its step and findings. Its buffers are reused.
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
-    window_step: Box<WindowStep>,
+    window_step: Box<UnfinishedStep>,
     findings: ReplyPrecheckResult,
     latency: Duration,
     reply: OwnedLiveReply,
@@ -150,11 +150,11 @@ impl ReplyCheckQueue {
     /// Adds a Reply to be checked. Returns buffers for another step.
     fn push(
         &mut self,
-        held: Box<WindowStep>,
+        held: Box<UnfinishedStep>,
         findings: ReplyPrecheckResult,
         latency: Duration,
         reply: &TransportReply<'_>,
-    ) -> Box<WindowStep> {
+    ) -> Box<UnfinishedStep> {
         let mut kept = self.free_buffers.pop().unwrap_or_default();
         self.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
@@ -187,11 +187,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues a Reply to be checked. Returns buffers for another step.
     pub(super) fn queue_check(
         &mut self,
-        held: Box<WindowStep>,
+        held: Box<UnfinishedStep>,
         findings: ReplyPrecheckResult,
         latency: Duration,
         reply: &TransportReply<'_>,
-    ) -> Result<Box<WindowStep>, ReplayRunError> {
+    ) -> Result<Box<UnfinishedStep>, ReplayRunError> {
         let room = self.verification.unchecked_replies.push(held, findings, latency, reply);
         while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
@@ -227,7 +227,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Binds the values of a queued Reply, if that is not done yet.
     fn bind_deferred(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         answer: &mut ReplyPrecheckResult,
@@ -273,7 +273,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the outcome of a step from its Reply, and records its latency.
     pub(super) fn checked_outcome(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         answer: &ReplyPrecheckResult,

@@ -2,15 +2,15 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use nfsrdma_rpc::gss::{
-    self, GssContext, GssError, GssIntegrityError, GssMechanism, GssMechanismError, GssReplyProtection,
-    GssUnprotectedCall,
+    self, GssContext, GssError, GssIntegrityError, GssMechanismError, GssReplyProtection,
+    GssSecurityContextSide, GssUnprotectedCall,
 };
 use nfsrdma_rpc::rpc_client::RpcClient;
 use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
@@ -22,7 +22,7 @@ use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
-use crate::trace::value_substitution::RepositionedPayload;
+use crate::trace::value_substitution::PositionedTracePayload;
 use crate::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
@@ -30,7 +30,7 @@ use nfsrdma_analysis::comparison::record::hash;
 const MAX_CONTEXTS: usize = 64;
 
 /// Function that creates this program's side of a security context with a host.
-type Make = fn(&str) -> Result<Box<dyn GssMechanism>, GssMechanismError>;
+type GssSecurityContextFactory = fn(&str) -> Result<Box<dyn GssSecurityContextSide>, GssMechanismError>;
 
 /// Signs Calls and verifies Replies.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ pub(super) struct GssCallSigner {
     by_handle: FxHashMap<Vec<u8>, usize>,
     /// Machine credential by captured client.
     machine_credentials: FxHashMap<u32, MachineCredential>,
-    pub(super) mechanism: Make,
+    pub(super) mechanism: GssSecurityContextFactory,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<RepositionedPayload>,
+    pub(super) placed: Vec<PositionedTracePayload>,
     /// Signature of the last Call.
     pub(super) last_signature: Option<GssReplyVerificationData>,
     /// Signatures of Calls in flight that are no steps.
@@ -90,7 +90,7 @@ impl GssCallSigner {
         transport: &mut dyn RpcTransport,
         target: &ConnectTarget,
         tag: &str,
-        mechanism: Make,
+        mechanism: GssSecurityContextFactory,
     ) -> Result<Option<Self>, ReplayRunError> {
         let (mut by_handle, mut versions) = (FxHashMap::default(), Vec::new());
         let mut machines = FxHashMap::default();
@@ -143,10 +143,10 @@ impl GssCallSigner {
         &mut self,
         step: &TraceStep<'_>,
         xid: Xid,
-        (message, placed, contents): (&[u8], &[RepositionedPayload], &[Vec<u8>]),
+        (message, placed, contents): (&[u8], &[PositionedTracePayload], &[Vec<u8>]),
     ) -> Result<(), GssMechanismError> {
         let mut cursor = Cursor::new(message);
-        let body = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).map_or(0, |_| cursor.position());
+        let body = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_or(0, |_| cursor.position());
         let (service, arguments) = match step.asked.protection {
             // Protected data is part of the message, as the checksum covers all of it.
             GssProtection::INTEGRITY => {
@@ -190,7 +190,7 @@ impl GssCallSigner {
             return Ok(None);
         };
         let mut cursor = Cursor::new(message);
-        let read = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok();
+        let read = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok();
         let Some((xid, call)) = read.as_ref().and_then(|read| Some((read.xid, read.call()?))) else {
             return Ok(None);
         };
@@ -228,7 +228,7 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
     // Only their Replies give a client ID, so other Calls are not decoded.
     step.reply.variable(MessageSlotKind::CLIENTID)?;
     let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
-    let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullObserver).ok()?;
+    let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullFieldObserver).ok()?;
     let operation = call.operations().next()?.ok()?;
     matches!(operation, v4::Args::EXCHANGE_ID(_) | v4::Args::SETCLIENTID(_))
         .then_some(MachineCredential { context, service })
@@ -243,12 +243,12 @@ pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
 fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
     let is_data = is_signed(step) && step.asked.protection != GssProtection::CONTROL;
     let mut cursor = Cursor::new(step.call.head.0).assume_valid();
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok().filter(|_| is_data)?;
+    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok().filter(|_| is_data)?;
     Some(message.call()?.cred.gss()?.handle.0)
 }
 
 /// Inserts the payloads into a message.
-fn whole(message: &[u8], placed: &[RepositionedPayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
+fn whole(message: &[u8], placed: &[PositionedTracePayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     let mut from = 0;
     for (placed, content) in placed.iter().zip(contents) {

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls}
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, DdpEligibleArgument, PayloadSource, ReplySizeLimits, RequestedCallForm,
-    SubmitError, SubmitRefusal, TransportCall,
+    CallTag, CapturedCallForm, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits,
+    RequestedCallForm, SubmitError, SubmitRefusal, TransportCall,
 };
 
 use super::super::call_description::CallDescription;
@@ -22,7 +22,7 @@ use super::super::recording::ReplaySentCall;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::issuer::CallIssuer;
-use super::step_window::{WindowStep, call_tag, unreadable_state};
+use super::step_window::{UnfinishedStep, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
     record_divergence,
@@ -36,7 +36,7 @@ use crate::trace::{
 
 /// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: DdpEligibleArgument<'static> =
-    DdpEligibleArgument { position: 0, source: PayloadSource::Copied(&[]) };
+    DdpEligibleArgument { position: 0, source: OutgoingPayloadSource::Copied(&[]) };
 
 impl CallIssuer {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
@@ -110,11 +110,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn send(
         &mut self,
         window_index: u32,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), UnsentStepReason> {
-        let WindowStep { step: kept, description: parts, .. } = &*held;
+        let UnfinishedStep { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
         };
@@ -296,8 +296,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
-            *payload =
-                DdpEligibleArgument { position: placed.position, source: PayloadSource::Copied(content) };
+            *payload = DdpEligibleArgument {
+                position: placed.position,
+                source: OutgoingPayloadSource::Copied(content),
+            };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
@@ -361,7 +363,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
         gives: ReplyIdentifiers,
-        held: &mut WindowStep,
+        held: &mut UnfinishedStep,
     ) {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
@@ -429,7 +431,7 @@ pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid,
         prog,
         vers,
         proc,
-        cred: Credential::Sys(rpc::auth::EnclosedAuthBody::Known(sys)),
+        cred: Credential::Sys(rpc::auth::FlavorSpecificAuthBody::Known(sys)),
         verf: Verifier::None(AuthNoneVerifier { body: StartTls::default() }),
     });
     rpc::RpcMsg { xid, body }.encode(encoder);

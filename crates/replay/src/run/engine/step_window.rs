@@ -14,15 +14,15 @@ use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifiers;
 use crate::run_plan::reason::PlanReason;
-use crate::trace::value_substitution::RepositionedPayload;
+use crate::trace::value_substitution::PositionedTracePayload;
 use crate::trace::{
-    ChunkSegmentLengths, MessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits, TraceStep,
-    TraceWireForms,
+    ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits,
+    TraceStep, TraceWireForms,
 };
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
-pub(super) struct WindowStep {
+pub(super) struct UnfinishedStep {
     pub(super) step: OwnedTraceStep,
     pub(super) id: StepId,
     pub(super) description: CallDescription,
@@ -42,7 +42,7 @@ pub(super) struct WindowStep {
     pub(super) resend: StepResends,
 }
 
-impl WindowStep {
+impl UnfinishedStep {
     /// Returns `true` if the step may change the size or the number of links of a file.
     pub(super) fn may_change_size_or_links(&self) -> bool {
         self.description.effects.iter().any(|act| act.may_change_size_or_links())
@@ -82,7 +82,7 @@ pub(super) struct StepRewrites {
 pub(super) struct StepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<RepositionedPayload>,
+    pub(super) placed: Vec<PositionedTracePayload>,
     /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
     /// Identifiers that its Reply may give.
@@ -128,7 +128,7 @@ pub(super) struct OwnedTraceStep {
     /// Offset and number of items of each other list.
     lists: [(usize, u32); LISTS],
     /// Slots of Call and Reply, which are read most often.
-    slots: [Vec<MessageSlot>; 2],
+    slots: [Vec<SubstitutableMessageSlot>; 2],
 }
 
 /// Number of lists of a step other than slots: payloads of Call and Reply, the four chunk lists of the Call, returned
@@ -238,13 +238,13 @@ pub(super) fn unreadable_state() -> StepOutcome {
 #[derive(Debug, Default)]
 pub(super) struct StepWindow {
     /// Boxed, as steps are taken out and put back several times.
-    held: Vec<Option<Box<WindowStep>>>,
+    held: Vec<Option<Box<UnfinishedStep>>>,
     free: Vec<u32>,
 }
 
 impl StepWindow {
     /// Returns the index of a free entry, with the buffers of the step that released it.
-    pub(super) fn take_free(&mut self) -> (u32, Box<WindowStep>) {
+    pub(super) fn take_free(&mut self) -> (u32, Box<UnfinishedStep>) {
         if let Some(window_index) = self.free.pop() {
             return (window_index, self.take(window_index));
         }
@@ -253,33 +253,33 @@ impl StepWindow {
     }
 
     /// Takes a step out of its entry, to be put back.
-    pub(super) fn take(&mut self, window_index: u32) -> Box<WindowStep> {
+    pub(super) fn take(&mut self, window_index: u32) -> Box<UnfinishedStep> {
         self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
     /// Puts a step into its entry.
-    pub(super) fn put(&mut self, window_index: u32, held: Box<WindowStep>) {
+    pub(super) fn put(&mut self, window_index: u32, held: Box<UnfinishedStep>) {
         if let Some(place) = self.held.get_mut(window_index as usize) {
             *place = Some(held);
         }
     }
 
     /// Releases the entry of a step and keeps its buffers.
-    pub(super) fn release(&mut self, window_index: u32, held: Box<WindowStep>) {
+    pub(super) fn release(&mut self, window_index: u32, held: Box<UnfinishedStep>) {
         self.put(window_index, held);
         self.free.push(window_index);
     }
 
-    pub(super) fn get(&self, window_index: u32) -> Option<&WindowStep> {
+    pub(super) fn get(&self, window_index: u32) -> Option<&UnfinishedStep> {
         self.held.get(window_index as usize)?.as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut WindowStep> {
+    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut UnfinishedStep> {
         self.held.get_mut(window_index as usize)?.as_deref_mut()
     }
 
     /// Returns the steps that are to be sent again unchanged.
-    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut WindowStep> {
+    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut UnfinishedStep> {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
     }
 
@@ -289,14 +289,15 @@ impl StepWindow {
     }
 
     /// Returns the steps in the window, in trace order.
-    pub(super) fn steps_in_order(&self) -> Vec<&WindowStep> {
+    pub(super) fn steps_in_order(&self) -> Vec<&UnfinishedStep> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
         let window_steps = self
             .held
             .iter()
             .enumerate()
             .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
-        let mut waiting: Vec<&WindowStep> = window_steps.filter_map(|(_, held)| held.as_deref()).collect();
+        let mut waiting: Vec<&UnfinishedStep> =
+            window_steps.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
     }
@@ -311,8 +312,9 @@ impl StepWindow {
 
     /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
-        let is_flying =
-            |held: &Option<Box<WindowStep>>| held.as_ref().is_some_and(|held| held.call.in_flight.is_some());
+        let is_flying = |held: &Option<Box<UnfinishedStep>>| {
+            held.as_ref().is_some_and(|held| held.call.in_flight.is_some())
+        };
         let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));
         flying.map(|(window_index, _)| window_index as u32).collect()
     }

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -11,11 +11,11 @@ use super::super::call_description::CallDescription;
 use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
-use super::verification::RunVerification;
+use super::verification::LiveReplyVerificationState;
 use crate::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
-impl RunVerification<'_> {
+impl LiveReplyVerificationState<'_> {
     /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
     /// so far, and the recorded one does not.
     pub(super) fn detect_outside_change<R: Read + Seek>(
@@ -81,7 +81,9 @@ impl RunVerification<'_> {
         let mut cursor = Cursor::new(body).with_chunks(&items);
         match step.asked.find_description() {
             Some(Procedure::Compound) => {
-                let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullObserver) else { return false };
+                let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
+                    return false;
+                };
                 call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
                     let directory = at.checked_sub(1).and_then(|before| parts.files.get(before));
                     let name = match &operation {
@@ -97,7 +99,7 @@ impl RunVerification<'_> {
                 })
             }
             Some(Procedure::V3(procedure)) => {
-                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullObserver) else {
+                let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
                     return false;
                 };
                 let directory = step.call.variable(MessageSlotKind::FILEHANDLE);
@@ -149,17 +151,17 @@ fn with_read_data<T>(
     look: impl FnOnce(&[u8]) -> T,
 ) -> Option<T> {
     let mut cursor = live.cursor();
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     match procedure? {
         Procedure::Compound => {
-            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+            let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             match reply.operations().map_while(Result::ok).nth(operation as usize)? {
                 v4::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
                 _ => None,
             }
         }
         Procedure::V3(v3::Procedure::READ) => {
-            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut NullObserver).ok()? {
+            match v3::Results::decode(v3::Procedure::READ, &mut cursor, &mut NullFieldObserver).ok()? {
                 v3::Results::READ(outcome) => outcome.ok()?.data.bytes().map(look),
                 _ => None,
             }

@@ -14,12 +14,12 @@ use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair, StepExecution};
 use super::super::step_outcome::StepOutcome;
-use super::super::tree_check::{ExpectedTree, StepFidelity};
+use super::super::tree_check::{ExpectedFinalTree, StepFidelity};
 use super::super::{recovery, tolerance_rules};
 use super::lock_stateids::LiveLockStateids;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyPrecheckResult};
-use super::step_window::WindowStep;
+use super::step_window::UnfinishedStep;
 use super::uncaptured_clients::is_data_unchanged_except;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
@@ -39,7 +39,7 @@ const CHANGED_OUTSIDE_REASON: &str =
     "changed by another client: its Calls are not in the capture, and the file was there as they left it";
 
 /// State that determines whether a live Reply is right. It sends nothing.
-pub(super) struct RunVerification<'r> {
+pub(super) struct LiveReplyVerificationState<'r> {
     seeded: &'r SeededTree,
     options: &'r ReplayOptions,
     /// `true` if the run signs Calls with RPCSEC_GSS.
@@ -49,7 +49,7 @@ pub(super) struct RunVerification<'r> {
     /// Variables given by Replies that are not processed yet.
     pub(super) pending_variables: FxHashSet<u32>,
     /// Expected file tree after the run.
-    pub(super) expected_tree: Option<ExpectedTree>,
+    pub(super) expected_tree: Option<ExpectedFinalTree>,
     pub(super) locks: LiveLockStateids,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
@@ -64,7 +64,7 @@ pub(super) struct RunVerification<'r> {
     pub(super) key_data: Vec<u8>,
 }
 
-impl<'r> RunVerification<'r> {
+impl<'r> LiveReplyVerificationState<'r> {
     pub(super) fn new(options: &'r ReplayOptions, seeded: &'r SeededTree, signs_calls: bool) -> Self {
         let disabled = options.disabled_rules.iter().copied();
         Self {
@@ -76,7 +76,7 @@ impl<'r> RunVerification<'r> {
                 .with_squashed(seeded.squashed_owner),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
-            expected_tree: Some(ExpectedTree::new()),
+            expected_tree: Some(ExpectedFinalTree::new()),
             locks: LiveLockStateids::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
@@ -88,7 +88,7 @@ impl<'r> RunVerification<'r> {
     }
 
     /// Records that a step that the filter does not select does not change its files.
-    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &WindowStep) {
+    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &UnfinishedStep) {
         if held.description.effects.is_empty() || held.may_change_size_or_links() {
             for file in step.filehandles() {
                 record_divergence(&mut self.divergent_files, file, &FileDivergence::everything());
@@ -114,7 +114,7 @@ impl<'r> RunVerification<'r> {
     /// Returns the outcome of a step from its Reply.
     pub(super) fn check<R: Read + Seek>(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         (answer, latency): (&ReplyPrecheckResult, Duration),
@@ -160,7 +160,7 @@ impl<'r> RunVerification<'r> {
     /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
     pub(super) fn mark_objects_uncertain(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         state: &StepOutcome,
     ) {
@@ -174,7 +174,7 @@ impl<'r> RunVerification<'r> {
     /// Compares the Reply with the recorded one.
     fn compare_reply<R: Read + Seek>(
         &mut self,
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
         (ReplyPrecheckResult { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
@@ -395,7 +395,7 @@ pub(super) fn record_operation_divergence(
 }
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
-fn slot_difference(held: &WindowStep) -> Difference {
+fn slot_difference(held: &UnfinishedStep) -> Difference {
     let half =
         |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) };
     Difference {
@@ -410,7 +410,7 @@ fn slot_difference(held: &WindowStep) -> Difference {
 }
 
 /// Returns the difference of a Reply that lacks a required value or replaces a value given before.
-fn identifier_difference(held: &WindowStep, values: [String; 2]) -> Difference {
+fn identifier_difference(held: &UnfinishedStep, values: [String; 2]) -> Difference {
     let [a, b] = values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value) });
     Difference {
         kind: DifferenceKind::Identity,

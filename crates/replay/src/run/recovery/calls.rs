@@ -3,7 +3,7 @@
 //! The order is (RFC 8881 section 8.4.2, RFC 7530 section 9.6.2): client, sessions, opens, locks, and from NFSv4.1 on
 //! RECLAIM_COMPLETE.
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, Delegreturn4Args,
@@ -109,9 +109,9 @@ pub(in crate::run) fn encode_call(
         RecoveryCall::CreateSession(id) => {
             let message = &held_state.session(id)?.message;
             let mut cursor = Cursor::new(message);
-            rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let header = message.get(..cursor.at())?;
-            let call = CompoundCall::decode(&mut cursor, &mut NullObserver).ok()?;
+            let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
             let args =
                 CreateSession4Args { csa_clientid: with.client, csa_sequence: client.sequence, ..*args };
@@ -184,13 +184,13 @@ pub(in crate::run) fn encode_call(
 /// Returns the header of a Call.
 fn header(message: &[u8]) -> Option<&[u8]> {
     let mut cursor = Cursor::new(message);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     message.get(..cursor.at())
 }
 
 /// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::run) enum RecoveryResult {
+pub(in crate::run) enum RecoveryCallResult {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
     Client(Clientid4, u32, bool),
     /// Client ID to be confirmed.
@@ -211,7 +211,7 @@ pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
-    pub(in crate::run) result: RecoveryResult,
+    pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
 }
@@ -220,10 +220,10 @@ impl RecoveryReply {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
     /// reports an error.
     pub(in crate::run) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
-        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveryResult::Done, delegation: None };
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+        let mut answer = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
@@ -231,26 +231,26 @@ impl RecoveryReply {
                 answer.delegation = ok.delegation.stateid().cloned();
             }
             answer.result = match results {
-                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryResult::Client(
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
                     ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
                 ),
                 Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                    RecoveryResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                    RecoveryCallResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
                 }
                 Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                    RecoveryResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                    RecoveryCallResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
                 Results::OPEN(StatusUnion::Ok(ok))
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
                 {
-                    RecoveryResult::UnconfirmedOpen(ok.stateid)
+                    RecoveryCallResult::UnconfirmedOpen(ok.stateid)
                 }
-                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.stateid),
-                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryResult::Stateid(ok.open_stateid),
-                Results::LOCK(LockRes::Ok(ok)) => RecoveryResult::Stateid(ok.lock_stateid),
-                _ => RecoveryResult::Done,
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
+                Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
+                _ => RecoveryCallResult::Done,
             };
         }
         (!answer.statuses.is_empty()).then_some(answer)
@@ -259,7 +259,7 @@ impl RecoveryReply {
     /// Returns the stateid of the open that was reclaimed.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
-            RecoveryResult::Stateid(stateid) | RecoveryResult::UnconfirmedOpen(stateid) => {
+            RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {
                 Some(stateid.other)
             }
             _ => None,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags,
@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 
 use crate::run::captured_opens::CapturedOpens;
 use crate::run::live_values::LiveVariableValues;
-use crate::trace::value_substitution::RepositionedPayload;
-use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
+use crate::trace::value_substitution::PositionedTracePayload;
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep};
 
 /// Maximum number of clients, and of sessions.
 const MAX_CLIENTS: usize = 4096;
@@ -40,7 +40,7 @@ pub(in crate::run) type StateidOther = [u8; 12];
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct RecoverableClient {
+pub(in crate::run) struct RecoverableNfsClient {
     /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
     /// Its owner string.
@@ -127,7 +127,7 @@ impl RecoverableLockRange {
 /// All state that is held.
 #[derive(Debug, Default)]
 pub(in crate::run) struct RecoverableState {
-    pub(super) clients: FxHashMap<Clientid4, RecoverableClient>,
+    pub(super) clients: FxHashMap<Clientid4, RecoverableNfsClient>,
     pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
     /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
@@ -143,7 +143,7 @@ pub(in crate::run) struct CallReplyPair<'a> {
     pub(in crate::run) step: &'a TraceStep<'a>,
     /// Call without its payloads, and the payloads with their positions.
     pub(in crate::run) sent: &'a [u8],
-    pub(in crate::run) placed: &'a [RepositionedPayload],
+    pub(in crate::run) placed: &'a [PositionedTracePayload],
     pub(in crate::run) reply: Cursor<'a>,
 }
 
@@ -187,16 +187,17 @@ impl RecoverableState {
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
         let CallReplyPair { step, sent, placed, mut reply } = *spoken;
-        let items = RepositionedPayload::items(placed);
+        let items = PositionedTracePayload::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
-        let is_message = |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullObserver).is_ok();
+        let is_message =
+            |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullFieldObserver).is_ok();
         if !is_message(&mut cursor) || !is_message(&mut reply) {
             return;
         }
         let header = sent.get(..cursor.at()).unwrap_or_default();
         let (Ok(call), Ok(reply)) = (
-            CompoundCall::decode(&mut cursor, &mut NullObserver),
-            CompoundReply::decode(&mut reply, &mut NullObserver),
+            CompoundCall::decode(&mut cursor, &mut NullFieldObserver),
+            CompoundReply::decode(&mut reply, &mut NullFieldObserver),
         ) else {
             return;
         };
@@ -418,7 +419,7 @@ impl RecoverableState {
             self.dropped += 1;
             return;
         }
-        let client = RecoverableClient {
+        let client = RecoverableNfsClient {
             message: sent.into(),
             owner: owner.into(),
             minor_version: minor,
@@ -442,7 +443,7 @@ impl RecoverableState {
     }
 
     fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
-        let is_old = |(other, client): (&Clientid4, &RecoverableClient)| {
+        let is_old = |(other, client): (&Clientid4, &RecoverableNfsClient)| {
             (*other != id && *client.owner == *owner).then_some(*other)
         };
         let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
@@ -550,11 +551,11 @@ impl RecoverableState {
         })
     }
 
-    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableClient> {
+    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableNfsClient> {
         self.clients.get(&id)
     }
 
-    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableClient> {
+    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableNfsClient> {
         self.clients.get_mut(&id)
     }
 
@@ -563,7 +564,7 @@ impl RecoverableState {
     }
 
     /// Returns the client of a session.
-    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableClient> {
+    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableNfsClient> {
         self.client(self.session(id)?.client)
     }
 
@@ -634,7 +635,11 @@ impl RecoverableState {
 }
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-fn slot_variable(mut slots: impl Iterator<Item = MessageSlot>, holds: MessageSlotKind, at: usize) -> u32 {
+fn slot_variable(
+    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
+    holds: MessageSlotKind,
+    at: usize,
+) -> u32 {
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
     slot.map_or(NONE, |slot| slot.variable)
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, ToleranceRule};
-use nfsrdma_analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, hash};
+use nfsrdma_analysis::comparison::record::{ComparableValue, ComparedField, ComparedMessageSection, hash};
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -48,8 +48,8 @@ impl ReplayListingChecks {
     pub(super) fn compare(
         &mut self,
         (directory, is_first): (u32, bool),
-        a: &mut ComparedSection,
-        b: &mut ComparedSection,
+        a: &mut ComparedMessageSection,
+        b: &mut ComparedMessageSection,
         is_strict: bool,
         needed: &mut Vec<ToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
@@ -187,9 +187,9 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
 }
 
 /// Returns `true` if the listing ends here.
-fn is_end(section: &ComparedSection) -> bool {
+fn is_end(section: &ComparedMessageSection) -> bool {
     let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
-    eof.is_some_and(|entry| entry.datum == ComparedValue::Bool(true))
+    eof.is_some_and(|entry| entry.datum == ComparableValue::Bool(true))
 }
 
 /// Name and fields of a directory entry.
@@ -197,7 +197,7 @@ type ReplayListingEntry = (Box<[u8]>, Vec<ComparedField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
-fn take_entries(section: &mut ComparedSection) -> Option<Vec<ReplayListingEntry>> {
+fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReplayListingEntry>> {
     let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
@@ -215,7 +215,7 @@ fn take_entries(section: &mut ComparedSection) -> Option<Vec<ReplayListingEntry>
         let Some((name, fields)) = elements.last_mut() else { break };
         if entry.path.text.ends_with("entries.name") {
             *name = match &entry.datum {
-                ComparedValue::Text(bytes) | ComparedValue::Bytes(bytes) => bytes.clone(),
+                ComparableValue::Text(bytes) | ComparableValue::Bytes(bytes) => bytes.clone(),
                 other => other.to_string().into_bytes().into(),
             };
         }

@@ -37,15 +37,15 @@ use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, ToleranceRule};
-use crate::seed::file_server_client::ObjectVersion;
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
+use crate::seed::file_server_client::ObjectVersionAttributes;
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceLocation, DifferenceSideValue,
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
-use nfsrdma_analysis::comparison::identity_map::{FirstIdentityPairing, IdentityMap};
+use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
-    ComparedField, ComparedMessage, ComparedSection, ComparedValue, ComparisonRecord, FieldPath,
+    ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection, ComparisonRecord, FieldPath,
 };
 use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparisonRecorder, LocatedField};
@@ -87,9 +87,13 @@ pub struct ReplyPair<'a> {
 
 impl ReplyPair<'_> {
     /// Returns the location of the step in the capture.
-    fn place(&self) -> DifferenceLocation {
+    fn place(&self) -> TransactionCaptureLocation {
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));
-        DifferenceLocation { index: self.step, call: frame(self.frames[0]), reply: frame(self.frames[1]) }
+        TransactionCaptureLocation {
+            index: self.step,
+            call: frame(self.frames[0]),
+            reply: frame(self.frames[1]),
+        }
     }
 }
 
@@ -111,7 +115,7 @@ pub enum ReplyCheckResult {
 pub struct ReplyChecker {
     recorder: ComparisonRecorder,
     selection: ComparisonOptions,
-    identities: IdentityMap,
+    identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
     pub compared: ComparisonCoverageCounts,
     /// `true` to tolerate nothing.
@@ -148,7 +152,7 @@ impl ReplyChecker {
         Self {
             recorder: ComparisonRecorder::default(),
             selection,
-            identities: IdentityMap::default(),
+            identities: CrossCaptureIdentityMap::default(),
             compared: ComparisonCoverageCounts::default(),
             is_strict,
             disabled_rules: off.into_iter().collect(),
@@ -252,7 +256,7 @@ impl ReplyChecker {
     pub(in crate::run) fn final_differences(
         &self,
         objects: &[u32],
-        marks: &ObjectVersion,
+        marks: &ObjectVersionAttributes,
     ) -> Vec<(&'static str, [String; 2])> {
         let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
@@ -371,7 +375,7 @@ impl ReplyChecker {
             if let (Some(listing), true) = (replies.listing, is_same_way) {
                 alone.extend(self.listings.compare(listing, a, b, self.is_strict, &mut tolerated));
             }
-            let status = |section: &ComparedSection| {
+            let status = |section: &ComparedMessageSection| {
                 section.entries.iter().find(|entry| is_status(entry)).map(|e| e.datum.clone())
             };
             if !self.is_strict && status(a) == status(b) {
@@ -502,7 +506,7 @@ impl ReplyChecker {
     }
 
     /// Records the attributes and operations of the live server.
-    fn record_capabilities(&mut self, live: &ComparedMessage) {
+    fn record_capabilities(&mut self, live: &ComparableMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
             if is_done && !self.executed_operations.contains(&section.name) {
@@ -520,7 +524,7 @@ impl ReplyChecker {
 }
 
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
-fn align_root_sections(recorded: &ComparedMessage, live: &mut ComparedMessage) {
+fn align_root_sections(recorded: &ComparableMessage, live: &mut ComparableMessage) {
     for (section, of) in recorded.sections.iter().zip(&mut live.sections) {
         let is_root =
             [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
@@ -531,12 +535,12 @@ fn align_root_sections(recorded: &ComparedMessage, live: &mut ComparedMessage) {
 }
 
 /// Fills in the hashes of data that the message does not contain.
-fn fill_hashes(message: &mut ComparedMessage, known: &[(u32, Option<u128>)]) {
+fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
     let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
     let unknown = entries.filter(|entry| entry.datum.is_unknown());
     for (entry, (length, hash)) in unknown.zip(known) {
         if let Some(hash) = hash {
-            entry.datum = ComparedValue::Digest(u64::from(*length), *hash);
+            entry.datum = ComparableValue::Digest(u64::from(*length), *hash);
         }
     }
 }
@@ -545,16 +549,18 @@ fn is_status(entry: &ComparedField) -> bool {
     entry.path.class == CompareClass::Equal(DifferenceKind::Status)
 }
 
-fn is_ok(datum: &ComparedValue) -> bool {
+fn is_ok(datum: &ComparableValue) -> bool {
     match datum {
-        ComparedValue::Named(name) => name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED",
-        ComparedValue::Number(number) => *number == 0,
+        ComparableValue::Named(name) => {
+            name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED"
+        }
+        ComparableValue::Number(number) => *number == 0,
         _ => false,
     }
 }
 
 /// Returns the status of each operation.
-fn statuses(message: &ComparedMessage) -> Vec<&ComparedValue> {
+fn statuses(message: &ComparableMessage) -> Vec<&ComparableValue> {
     let sections = message.sections.iter();
     sections
         .filter_map(|section| section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum))
@@ -598,16 +604,16 @@ fn is_unsupported(status: &str) -> bool {
 
 /// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
 /// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn remove_incomparable(section: &mut ComparedSection, may_have_restarted: bool) {
+fn remove_incomparable(section: &mut ComparedMessageSection, may_have_restarted: bool) {
     let name = Rc::clone(&section.name);
     section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
 }
 
 fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {
     match path.class {
-        CompareClass::Identity(IdentityType::Filehandle) => false,
+        CompareClass::Identity(MappedIdentifierType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
-        CompareClass::Identity(IdentityType::Verifier) => {
+        CompareClass::Identity(MappedIdentifierType::Verifier) => {
             may_have_restarted
                 || ![Operation::WRITE, Operation::COMMIT]
                     .into_iter()

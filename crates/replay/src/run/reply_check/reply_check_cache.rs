@@ -15,9 +15,9 @@ use rustc_hash::FxHashMap;
 
 use super::attribute_relations::attributes::AttributePair;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, IdentityType};
-use nfsrdma_analysis::comparison::identity_map::IdentityHash;
-use nfsrdma_analysis::comparison::record::{ComparedValue, FieldPath, hash};
+use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
+use nfsrdma_analysis::comparison::identity_map::IdentityValueHash;
+use nfsrdma_analysis::comparison::record::{ComparableValue, FieldPath, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
@@ -32,7 +32,7 @@ const MAX_UNUSED_PATTERNS: u32 = 64;
 
 /// Class of message bytes for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReplyByteClass {
+enum ReplyByteComparisonClass {
     /// They determine how the rest is decoded, or may do so: on each side they must equal those of the pattern.
     Fixed,
     /// A result that does not affect decoding: it must be the same on both sides.
@@ -43,19 +43,19 @@ enum ReplyByteClass {
 
 /// An identifier that each side chooses itself.
 #[derive(Debug)]
-pub(super) struct ReplyPatternIdentity {
+pub(super) struct ReplyPatternIdentitySlot {
     pub(super) section: Rc<str>,
     pub(super) path: Rc<FieldPath>,
-    pub(super) identity: IdentityType,
+    pub(super) identity: MappedIdentifierType,
     bytes: Range<usize>,
     /// Last pair of values, which is often the next one, too.
-    last_pair: Option<[(Box<[u8]>, IdentityHash); 2]>,
+    last_pair: Option<[(Box<[u8]>, IdentityValueHash); 2]>,
 }
 
-impl ReplyPatternIdentity {
+impl ReplyPatternIdentitySlot {
     /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
     /// decoded.
-    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityHash; 2]> {
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityValueHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
         if let Some([one, other]) = &self.last_pair
@@ -64,16 +64,17 @@ impl ReplyPatternIdentity {
         {
             return Some([one.1, other.1]);
         }
-        let name =
-            |bytes: &[u8]| IdentityHash::from_value(self.identity, &ComparedValue::from_bytes(bytes), None);
+        let name = |bytes: &[u8]| {
+            IdentityValueHash::from_value(self.identity, &ComparableValue::from_bytes(bytes), None)
+        };
         let names = [name(of[0])?, name(of[1])?];
         self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
         Some(names)
     }
 
     /// Returns the values in both messages.
-    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparedValue; 2] {
-        sides.map(|side| ComparedValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
+    pub(super) fn values(&self, sides: [&[u8]; 2]) -> [ComparableValue; 2] {
+        sides.map(|side| ComparableValue::from_bytes(side.get(self.bytes.clone()).unwrap_or_default()))
     }
 }
 
@@ -85,11 +86,11 @@ pub(super) struct ReplyPattern {
     /// Recorded and live message.
     sides: [Box<[u8]>; 2],
     /// Ranges that cover the message, in order, with their class.
-    byte_classes: Vec<(Range<usize>, ReplyByteClass)>,
+    byte_classes: Vec<(Range<usize>, ReplyByteComparisonClass)>,
     /// Lengths of the data items in Write chunks.
     items: Vec<u32>,
     /// Filehandles, and verifiers that show a loss of uncommitted data.
-    pub(super) identities: Vec<ReplyPatternIdentity>,
+    pub(super) identities: Vec<ReplyPatternIdentitySlot>,
     /// Attributes with relations to earlier values, and number of executed operations.
     pub(super) attribute_pairs: Vec<AttributePair>,
     pub(super) operation_count: usize,
@@ -144,7 +145,7 @@ impl ReplyPattern {
             compared,
             makes_names: places.iter().any(|place| makes_names(&place.section.1)),
         };
-        let mut of = vec![ReplyByteClass::Fixed; live.len()];
+        let mut of = vec![ReplyByteComparisonClass::Fixed; live.len()];
         for place in places {
             let ((_, section), path) = (&place.section, &place.path);
             if let FieldValue::Chunk(length, _) = place.value {
@@ -153,11 +154,11 @@ impl ReplyPattern {
             let is_left_out = is_incomparable(section, path, may_have_restarted);
             let (bytes, what) = field_byte_class(place, is_left_out);
             if let (CompareClass::Identity(identity), false) = (path.class, is_left_out) {
-                if what != ReplyByteClass::Free {
+                if what != ReplyByteComparisonClass::Free {
                     return None;
                 }
                 let (section, path) = (Rc::clone(section), Rc::clone(path));
-                this.identities.push(ReplyPatternIdentity {
+                this.identities.push(ReplyPatternIdentitySlot {
                     section,
                     path,
                     identity,
@@ -182,9 +183,9 @@ impl ReplyPattern {
         recorded.len() == before.len()
             && live.len() == of_live.len()
             && self.byte_classes.iter().all(|(run, what)| match what {
-                ReplyByteClass::Free => true,
-                ReplyByteClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
-                ReplyByteClass::Fixed => {
+                ReplyByteComparisonClass::Free => true,
+                ReplyByteComparisonClass::Equal => recorded.get(run.clone()) == live.get(run.clone()),
+                ReplyByteComparisonClass::Fixed => {
                     recorded.get(run.clone()) == before.get(run.clone())
                         && live.get(run.clone()) == of_live.get(run.clone())
                 }
@@ -207,36 +208,36 @@ impl ReplyPattern {
 }
 
 /// Returns the bytes of a field that matter, and their class.
-fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteClass) {
+fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyByteComparisonClass) {
     let LocatedField { path, bytes, value, .. } = place;
     // Content without its length.
     let content = |content: &[u8]| bytes.end.saturating_sub(content.len())..bytes.end;
     let is_header = path.field.starts_with("rpc");
     match (path.class, *value) {
         (_, FieldValue::Unsigned(_)) if path.field == field_name::RPC_XID => {
-            (bytes.clone(), ReplyByteClass::Free)
+            (bytes.clone(), ReplyByteComparisonClass::Free)
         }
         // These may determine how the rest is decoded.
         _ if is_header || path.field == OPERATION_COUNT_FIELD || path.leaf() == "attrmask" => {
-            (bytes.clone(), ReplyByteClass::Fixed)
+            (bytes.clone(), ReplyByteComparisonClass::Fixed)
         }
         (
             CompareClass::Varies(_) | CompareClass::Identity(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
-        ) => (content(of), ReplyByteClass::Free),
+        ) => (content(of), ReplyByteComparisonClass::Free),
         (CompareClass::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
-            (bytes.clone(), ReplyByteClass::Free)
+            (bytes.clone(), ReplyByteComparisonClass::Free)
         }
-        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteClass::Free),
+        (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteComparisonClass::Free),
         (CompareClass::Equal(_) | CompareClass::Racing(_), FieldValue::Bytes(of) | FieldValue::Text(of)) => {
-            (content(of), ReplyByteClass::Equal)
+            (content(of), ReplyByteComparisonClass::Equal)
         }
         // A hyper is never the count of following items.
         (
             CompareClass::Equal(_) | CompareClass::Racing(_),
             FieldValue::Unsigned(_) | FieldValue::Signed(_),
-        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteClass::Equal),
-        _ => (bytes.clone(), ReplyByteClass::Fixed),
+        ) if bytes.len() == 8 => (bytes.clone(), ReplyByteComparisonClass::Equal),
+        _ => (bytes.clone(), ReplyByteComparisonClass::Fixed),
     }
 }
 

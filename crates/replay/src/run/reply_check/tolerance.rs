@@ -10,14 +10,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::ReplyChecker;
 use crate::run::tolerance_rules::{self, ToleranceRule};
 use nfsrdma_analysis::comparison::compare_class::CompareClass;
-use nfsrdma_analysis::comparison::record::{ComparedField, ComparedSection, ComparedValue, FieldPath};
+use nfsrdma_analysis::comparison::record::{
+    ComparableValue, ComparedField, ComparedMessageSection, FieldPath,
+};
 
 impl ReplyChecker {
     /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
     pub(super) fn tolerate(
         &mut self,
-        a: &mut ComparedSection,
-        b: &mut ComparedSection,
+        a: &mut ComparedMessageSection,
+        b: &mut ComparedMessageSection,
         is_directory: bool,
         needed: &mut Vec<ToleranceRule>,
     ) {
@@ -33,8 +35,8 @@ impl ReplyChecker {
         &self,
         rulings: &mut ToleranceRuleCache,
         operation: &Rc<str>,
-        a: &mut ComparedSection,
-        b: &mut ComparedSection,
+        a: &mut ComparedMessageSection,
+        b: &mut ComparedMessageSection,
         is_directory: bool,
         needed: &mut Vec<ToleranceRule>,
     ) {
@@ -46,7 +48,7 @@ impl ReplyChecker {
         }
         let mut taken: [Vec<(ToleranceRule, ComparedField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
-            let mut kinds = DirectoryTypeFields::default();
+            let mut kinds = DirectoryAttributePaths::default();
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
@@ -83,11 +85,11 @@ impl ReplyChecker {
     /// Removes attributes that only one side has, if the live server has never returned them or they are optional.
     fn remove_optional(
         &self,
-        a: &mut ComparedSection,
-        b: &mut ComparedSection,
+        a: &mut ComparedMessageSection,
+        b: &mut ComparedMessageSection,
         needed: &mut Vec<ToleranceRule>,
     ) {
-        let names = |section: &ComparedSection| -> FxHashSet<Box<str>> {
+        let names = |section: &ComparedMessageSection| -> FxHashSet<Box<str>> {
             section
                 .entries
                 .iter()
@@ -127,13 +129,14 @@ impl ReplyChecker {
 
 /// Removes the mode of a file that was created exclusively, if it differs.
 pub(super) fn tolerate_mode(
-    a: &mut ComparedSection,
-    b: &mut ComparedSection,
+    a: &mut ComparedMessageSection,
+    b: &mut ComparedMessageSection,
     needed: &mut Vec<ToleranceRule>,
 ) {
     let is_mode = |entry: &&ComparedField| entry.path.leaf() == "mode";
-    let mode =
-        |section: &ComparedSection| section.entries.iter().find(is_mode).map(|entry| entry.datum.clone());
+    let mode = |section: &ComparedMessageSection| {
+        section.entries.iter().find(is_mode).map(|entry| entry.datum.clone())
+    };
     if let (Some(of_a), Some(of_b)) = (mode(a), mode(b))
         && !of_a.is_same(&of_b)
     {
@@ -171,8 +174,8 @@ impl ToleranceRuleCache {
 
 /// Returns `true` if no rule applies: all differences are in fields that vary anyway or have no rule.
 fn needs_no_rule(
-    a: &ComparedSection,
-    b: &ComparedSection,
+    a: &ComparedMessageSection,
+    b: &ComparedMessageSection,
     mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
 ) -> bool {
     let mut is_plain = |(a, b): (&ComparedField, &ComparedField)| {
@@ -207,11 +210,11 @@ fn is_post_op(path: &str) -> bool {
 
 /// Paths whose attributes are those of a directory, according to their type field.
 #[derive(Default)]
-struct DirectoryTypeFields {
+struct DirectoryAttributePaths {
     directories: Vec<Box<str>>,
 }
 
-impl DirectoryTypeFields {
+impl DirectoryAttributePaths {
     /// Processes the next field of an operation.
     fn process_field(&mut self, entry: &ComparedField) {
         let path = &entry.path;
@@ -221,7 +224,7 @@ impl DirectoryTypeFields {
                 !above.strip_prefix(entries).is_some_and(|below| below.starts_with("entries."))
             });
         }
-        if path.leaf() == "type" && matches!(entry.datum, ComparedValue::Named("NF4DIR" | "NF3DIR")) {
+        if path.leaf() == "type" && matches!(entry.datum, ComparableValue::Named("NF4DIR" | "NF3DIR")) {
             self.directories.push(path.parent_path().into());
         }
     }
@@ -237,14 +240,15 @@ impl DirectoryTypeFields {
 }
 
 /// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
-fn has_same_data(a: &ComparedSection, b: &ComparedSection) -> bool {
-    let data = |section: &ComparedSection| {
+fn has_same_data(a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool {
+    let data = |section: &ComparedMessageSection| {
         let mut entries = section.entries.iter();
         entries.find(|entry| &*entry.path.text == "data").map(|entry| entry.datum.clone())
     };
-    let is_unknown = |section: &ComparedSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
+    let is_unknown =
+        |section: &ComparedMessageSection| section.entries.iter().any(|entry| entry.datum.is_unknown());
     match (data(a), data(b)) {
-        (Some(ComparedValue::Digest(one, _)), Some(ComparedValue::Digest(other, _))) if is_unknown(a) => {
+        (Some(ComparableValue::Digest(one, _)), Some(ComparableValue::Digest(other, _))) if is_unknown(a) => {
             one == other
         }
         (Some(one), Some(other)) => one.is_same(&other),
@@ -254,18 +258,19 @@ fn has_same_data(a: &ComparedSection, b: &ComparedSection) -> bool {
 
 /// Removes the stability of written data if the live server did better.
 fn tolerate_committed(
-    a: &mut ComparedSection,
-    b: &mut ComparedSection,
+    a: &mut ComparedMessageSection,
+    b: &mut ComparedMessageSection,
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
-    let find =
-        |section: &ComparedSection| section.entries.iter().position(|entry| entry.path.leaf() == "committed");
+    let find = |section: &ComparedMessageSection| {
+        section.entries.iter().position(|entry| entry.path.leaf() == "committed")
+    };
     let (Some(at), Some(other)) = (find(a), find(b)) else { return };
     let rank = |datum: Option<&ComparedField>| match datum.map(|entry| &entry.datum) {
-        Some(ComparedValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
-        Some(ComparedValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
-        Some(ComparedValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
+        Some(ComparableValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
+        Some(ComparableValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
+        Some(ComparableValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
         _ => None,
     };
     let (recorded, live) = (rank(a.entries.get(at)), rank(b.entries.get(other)));
@@ -278,8 +283,8 @@ fn tolerate_committed(
 
 /// Treats owners as equal if the live one is the user or group that the export squashes root to.
 fn tolerate_squashed_owner(
-    a: &mut ComparedSection,
-    b: &ComparedSection,
+    a: &mut ComparedMessageSection,
+    b: &ComparedMessageSection,
     squashed: [u32; 2],
     needed: &mut Vec<ToleranceRule>,
 ) {
@@ -290,7 +295,7 @@ fn tolerate_squashed_owner(
     };
     // One side may lack attributes that the other has (RFC 1813 section 2.6), so positions differ; in a listing the
     // same path occurs once per entry.
-    let mut of_live: FxHashMap<&str, VecDeque<&ComparedValue>> = FxHashMap::default();
+    let mut of_live: FxHashMap<&str, VecDeque<&ComparableValue>> = FxHashMap::default();
     for entry in b.entries.iter().filter(|entry| owner(entry).is_some()) {
         of_live.entry(&entry.path.text).or_default().push_back(&entry.datum);
     }
@@ -299,7 +304,7 @@ fn tolerate_squashed_owner(
         let Some(live) = of_live.get_mut(&*recorded.path.text).and_then(VecDeque::pop_front) else {
             continue;
         };
-        let is_squashed = matches!(live, ComparedValue::Number(number) if *number == u64::from(owner));
+        let is_squashed = matches!(live, ComparableValue::Number(number) if *number == u64::from(owner));
         if is_squashed && recorded.datum != *live {
             recorded.datum = live.clone();
             needed.push(tolerance_rules::OWNER);
@@ -309,17 +314,17 @@ fn tolerate_squashed_owner(
 
 /// Compares access rights in the bits that both servers support.
 fn tolerate_access(
-    a: &mut ComparedSection,
-    b: &mut ComparedSection,
+    a: &mut ComparedMessageSection,
+    b: &mut ComparedMessageSection,
     needed: &mut Vec<ToleranceRule>,
     is_on: impl Fn(ToleranceRule) -> bool,
 ) {
     if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
     }
-    let mask = |section: &ComparedSection, leaf: &str| {
+    let mask = |section: &ComparedMessageSection, leaf: &str| {
         section.entries.iter().find(|entry| entry.path.leaf() == leaf).and_then(|entry| match entry.datum {
-            ComparedValue::Flags(mask, _) | ComparedValue::Number(mask) => Some(mask),
+            ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(mask),
             _ => None,
         })
     };
@@ -338,7 +343,7 @@ mod tests {
     use super::*;
     use nfsrdma_analysis::comparison::difference::DifferenceKind;
 
-    fn entry(text: &str, datum: ComparedValue) -> ComparedField {
+    fn entry(text: &str, datum: ComparableValue) -> ComparedField {
         ComparedField {
             path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
             datum,
@@ -348,11 +353,11 @@ mod tests {
     #[test]
     fn of_a_listing_the_sizes_of_directories_alone_are_the_file_systems_own() {
         let of = |kind| {
-            let name = entry("reply.entries.name", ComparedValue::Text((*b"n").into()));
-            let size = entry("reply.entries.attrs.size", ComparedValue::Number(1));
-            [name, entry("reply.entries.attrs.type", ComparedValue::Named(kind)), size]
+            let name = entry("reply.entries.name", ComparableValue::Text((*b"n").into()));
+            let size = entry("reply.entries.attrs.size", ComparableValue::Number(1));
+            [name, entry("reply.entries.attrs.type", ComparableValue::Named(kind)), size]
         };
-        let mut kinds = DirectoryTypeFields::default();
+        let mut kinds = DirectoryAttributePaths::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
             let entries = of(kind);
             entries.iter().for_each(|entry| kinds.process_field(entry));
@@ -360,7 +365,7 @@ mod tests {
             assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
         }
         assert!(
-            kinds.describes_directory(&entry("obj_attributes.size", ComparedValue::Number(1)).path, true)
+            kinds.describes_directory(&entry("obj_attributes.size", ComparableValue::Number(1)).path, true)
         );
     }
 }

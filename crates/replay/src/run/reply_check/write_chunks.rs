@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{Field, FieldValue, NullObserver, Observer};
+use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
@@ -17,7 +17,7 @@ struct WriteChunkItemVisitor<I> {
     first_difference: Option<[u32; 2]>,
 }
 
-impl<'a, I: Iterator<Item = u32>> Observer<'a> for WriteChunkItemVisitor<I> {
+impl<'a, I: Iterator<Item = u32>> FieldObserver<'a> for WriteChunkItemVisitor<I> {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}
@@ -41,7 +41,7 @@ pub(super) fn differing_lengths(
     // Most Replies have none.
     came.clone().next()?;
     let mut items = WriteChunkItemVisitor { returned_lengths: came, first_difference: None };
-    let message = rpc::RpcMsg::decode(&mut reply, &mut NullObserver).ok()?;
+    let message = rpc::RpcMsg::decode(&mut reply, &mut NullFieldObserver).ok()?;
     if !message.reply()?.status().is_success() {
         return None;
     }

@@ -222,7 +222,9 @@ mod tests {
 
     use super::*;
     use crate::run::tolerance_rules;
-    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceLocation, DifferenceSideValue};
+    use nfsrdma_analysis::comparison::difference::{
+        DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
+    };
 
     const READ: &str = "NFS 4.2 READ";
 
@@ -232,7 +234,7 @@ mod tests {
 
     fn difference(step: u64, kind: DifferenceKind) -> Difference {
         let [call, reply] = step_id(step).frames.map(|frame| Some(FrameNumber(frame)));
-        let location = Some(DifferenceLocation { index: step, call, reply });
+        let location = Some(TransactionCaptureLocation { index: step, call, reply });
         let side = || DifferenceSideValue { location, frame: reply, value: Some("handle".into()) };
         Difference {
             kind,

@@ -5,7 +5,7 @@ use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4}
 use super::super::locations::*;
 use super::super::types::*;
 use super::*;
-use crate::field::{Field, FieldValue, NullObserver};
+use crate::field::{Field, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque, Xdr, XdrError};
 
 static FIELD: Field = Field::group("nfs.obj_attributes", "obj_attributes", "");
@@ -229,7 +229,7 @@ fn every_attribute_of_the_table_is_read_and_written() {
         assert_eq!(values, by_hand);
         let bytes = fattr4(&words, &values);
         let mut cursor = Cursor::new(&bytes);
-        let decoded = Fattr4::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap();
+        let decoded = Fattr4::decode(&mut cursor, &FIELD, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         assert_eq!(decoded.items().collect::<Result<Vec<_>, _>>().unwrap(), attributes);
     });
@@ -239,7 +239,7 @@ fn every_attribute_of_the_table_is_read_and_written() {
 fn attributes_stand_in_the_order_of_their_numbers() {
     // RFC 8881 section 3.3.7: size (4) in the first word, mode (33) in the second.
     let bytes = [0, 0, 0, 2, 0, 0, 0, 0x10, 0, 0, 0, 2, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 42, 0, 0, 1, 0xa4];
-    let fattr = Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut NullObserver).unwrap();
+    let fattr = Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut NullFieldObserver).unwrap();
     let attributes: Vec<_> = fattr.items().collect();
     assert_eq!(attributes, [Ok(Attribute::SIZE(42)), Ok(Attribute::MODE(Mode4(0o644)))]);
 }
@@ -252,8 +252,8 @@ fn an_unknown_attribute_stops_the_walk_and_keeps_its_bytes() {
     let end = bytes.len();
     bytes.extend([0, 0, 0, 7]);
     let mut cursor = Cursor::new(&bytes);
-    let fattr = Fattr4::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap();
-    assert_eq!(u32::decode(&mut cursor, &FIELD, &mut NullObserver), Ok(7));
+    let fattr = Fattr4::decode(&mut cursor, &FIELD, &mut NullFieldObserver).unwrap();
+    assert_eq!(u32::decode(&mut cursor, &FIELD, &mut NullFieldObserver), Ok(7));
 
     let mut walk = fattr.items();
     assert_eq!(walk.next(), Some(Ok(Attribute::SIZE(42))));

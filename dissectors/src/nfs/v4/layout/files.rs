@@ -1,7 +1,7 @@
 //! NFSv4.1 file layout type, LAYOUT4_NFSV4_1_FILES. RFC 8881 section 13, RFC 5662.
 
 use crate::field::registry::FieldRegistry;
-use crate::field::{Field, FieldKind, FieldValue, Observer};
+use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
 use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
@@ -93,7 +93,7 @@ impl<'a> Xdr<'a> for NflUtil4 {
     }
 
     #[inline]
-    fn decode<O: Observer<'a>>(
+    fn decode<O: FieldObserver<'a>>(
         cursor: &mut Cursor<'a>,
         field: &'static Field,
         observer: &mut O,
@@ -130,7 +130,7 @@ mod tests {
     fn rfc8881_section_13_3_the_word_keeps_the_stripe_unit() {
         #[derive(Default)]
         struct Told(Vec<(&'static str, String)>);
-        impl<'a> Observer<'a> for Told {
+        impl<'a> FieldObserver<'a> for Told {
             fn enter(&mut self, _: &'static Field, _: usize) {}
             fn leave(&mut self, _: usize) {}
             fn value(&mut self, field: &'static Field, _: std::ops::Range<usize>, value: FieldValue<'a>) {

@@ -5,7 +5,7 @@ static FIELD: Field = Field::group("test", "test", "");
 /// Asserts that hand-written bytes decode to `expected` and encode to the same bytes.
 fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected: &T) {
     let mut cursor = Cursor::new(bytes);
-    assert_eq!(&T::decode(&mut cursor, &FIELD, &mut NullObserver).unwrap(), expected);
+    assert_eq!(&T::decode(&mut cursor, &FIELD, &mut NullFieldObserver).unwrap(), expected);
     assert_eq!(cursor.remaining(), 0);
     let mut encoder = Encoder::new();
     expected.encode(&mut encoder);
@@ -15,7 +15,7 @@ fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected
 const LABEL: Rgss3Label<'_> =
     Rgss3Label { rl_lfs: Rgss3Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
 const LABEL_BYTES: &[u8] = b"\0\0\0\x01\0\0\0\x02\0\0\0\x04user";
-const PRIVS: Privs<'_> = Privs { rp_name: Text(b"copy"), rp_privilege: Opaque(b"priv") };
+const PRIVS: Rgss3Privs<'_> = Rgss3Privs { rp_name: Text(b"copy"), rp_privilege: Opaque(b"priv") };
 const PRIVS_BYTES: &[u8] = b"\0\0\0\x04copy\0\0\0\x04priv";
 
 #[test]
@@ -76,7 +76,7 @@ fn rfc4121_section_4_2_6_a_checksum_stays_a_checksum() {
 fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
     let assertions = [
         Rgss3Assertion::Label(LABEL),
-        Rgss3Assertion::Privs(PRIVS),
+        Rgss3Assertion::Rgss3Privs(PRIVS),
         Rgss3Assertion::Ext(Rgss3AssertionType(9), Opaque(b"x")),
     ];
     let tail =
@@ -107,7 +107,7 @@ fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
     let (labels, privs) = ([LABEL], [PRIVS]);
     let items =
-        [Rgss3ListItem::Labels(List::from(&labels[..])), Rgss3ListItem::Privs(List::from(&privs[..]))];
+        [Rgss3ListItem::Labels(List::from(&labels[..])), Rgss3ListItem::Rgss3Privs(List::from(&privs[..]))];
     let bytes = [b"\0\0\0\x02\0\0\0\0\0\0\0\x01", LABEL_BYTES, b"\0\0\0\x01\0\0\0\x01", PRIVS_BYTES].concat();
     reads(&bytes, &Rgss3ListRes { items: List::from(&items[..]) });
 }
@@ -125,7 +125,7 @@ fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
     for (service, bytes) in cases {
         let control = GssControlMessage::List(service);
         let mut cursor = Cursor::new(bytes);
-        control.arguments(&mut cursor, &mut NullObserver).unwrap();
+        control.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
         let mut encoder = Encoder::new();
         control.reencode_arguments(&mut Cursor::new(bytes), &mut encoder).unwrap();
@@ -143,13 +143,13 @@ proptest::proptest! {
             GssControlMessage::List(service),
             GssControlMessage::Unknown,
         ] {
-            let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullObserver);
-            let _ = control.results(&mut Cursor::new(&bytes), &mut NullObserver);
+            let _ = control.arguments(&mut Cursor::new(&bytes), &mut NullFieldObserver);
+            let _ = control.results(&mut Cursor::new(&bytes), &mut NullFieldObserver);
             let _ = control.reencode_arguments(&mut Cursor::new(&bytes), &mut Encoder::new());
             let _ = control.reencode_results(&mut Cursor::new(&bytes), &mut Encoder::new());
         }
         let verifier = [&(bytes.len() as u32).to_be_bytes()[..], &bytes, &[0; 3]].concat();
-        let read = GssVerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullObserver);
+        let read = GssVerifierBody::decode(&mut Cursor::new(&verifier), &FIELD, &mut NullFieldObserver);
         proptest::prop_assert_eq!(read.is_ok(), bytes.len() <= 400);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use nfsrdma_dissectors::field::NullObserver;
+use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Close4Args, CompoundCall, CompoundCallHead, CompoundReply, Delegreturn4Args,
@@ -13,10 +13,10 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 
 use super::super::reply_check_queue::LiveReply;
-use super::super::step_window::WindowStep;
+use super::super::step_window::UnfinishedStep;
 use crate::run::captured_opens::CapturedOpens;
-use crate::trace::value_substitution::RepositionedPayload;
-use crate::trace::{MessageSlot, MessageSlotKind, NONE, TraceStep};
+use crate::trace::value_substitution::PositionedTracePayload;
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;
@@ -78,9 +78,9 @@ impl SubstituteOpenReply {
     /// Decodes a Reply; `cursor` is at the start of the RPC message. Returns `None` if it cannot be decoded or RPC
     /// reports an error.
     pub(super) fn of(mut cursor: Cursor<'_>) -> Option<Self> {
-        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullObserver).ok()?;
+        let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
-        let reply = CompoundReply::decode(&mut cursor, &mut NullObserver).ok()?;
+        let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let mut opened = Self { statuses: Vec::new(), stateid: None, delegation: None };
         for results in reply.operations().map_while(Result::ok).take(8) {
             opened.statuses.push(results.status());
@@ -102,7 +102,7 @@ impl SubstituteOpenReply {
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
 pub(super) fn slot_variable(
-    mut slots: impl Iterator<Item = MessageSlot>,
+    mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
     holds: MessageSlotKind,
     at: usize,
 ) -> u32 {
@@ -141,20 +141,20 @@ impl SubstituteOpenRequest {
     /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation
     /// that the live Reply lacks: its variable and operation.
     pub(super) fn of(
-        held: &WindowStep,
+        held: &UnfinishedStep,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
         let opens = CapturedOpens::recorded(step);
-        let items = RepositionedPayload::items(&held.call.placed);
+        let items = PositionedTracePayload::items(&held.call.placed);
         let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
         let mut answered = reply.cursor();
-        rpc::RpcMsg::decode(&mut sent, &mut NullObserver).ok()?;
+        rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver).ok()?;
         let header = held.call.message.get(..sent.at())?;
-        rpc::RpcMsg::decode(&mut answered, &mut NullObserver).ok()?;
-        let call = CompoundCall::decode(&mut sent, &mut NullObserver).ok()?;
-        let results = CompoundReply::decode(&mut answered, &mut NullObserver).ok()?;
+        rpc::RpcMsg::decode(&mut answered, &mut NullFieldObserver).ok()?;
+        let call = CompoundCall::decode(&mut sent, &mut NullFieldObserver).ok()?;
+        let results = CompoundReply::decode(&mut answered, &mut NullFieldObserver).ok()?;
         let both = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
         let mut current: Option<&[u8]> = None;
         let mut wanted: Option<Self> = None;

@@ -34,15 +34,15 @@ use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
 use self::file_systems::FileSystemPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::server_clock::ServerClockTraits;
-use self::violations::AttributeObservation;
 pub(super) use self::violations::AttributeRelationViolation;
+use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
 use crate::run::call_description::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
-use crate::seed::file_server_client::{LiveFilehandle, ObjectVersion};
+use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
-use crate::trace::{MessageSlot, MessageSlotKind, NONE};
-use nfsrdma_analysis::comparison::record::{ComparedValue, hash};
+use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot};
+use nfsrdma_analysis::comparison::record::{ComparableValue, hash};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
@@ -60,7 +60,7 @@ pub struct StepExecution<'a> {
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
     pub(in crate::run) acts: &'a [OperationEffect],
     /// Slots of the recorded Call and of the recorded Reply.
-    pub(in crate::run) slots: [List<'a, MessageSlot, MAX_LIST_LENGTH>; 2],
+    pub(in crate::run) slots: [List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
     /// Sequence number among all steps of the run.
     pub(in crate::run) step_turn: u64,
     /// Capture time of the Call in nanoseconds since 1970.
@@ -203,7 +203,7 @@ impl AttributeRelations {
                 if let Some((object, bytes, _)) = told(both, None) {
                     self.check_value(
                         done,
-                        &AttributeObservation { fact: &both.recorded, bytes, object, name: None },
+                        &RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name: None },
                         &mut broken,
                     );
                 }
@@ -217,7 +217,7 @@ impl AttributeRelations {
                     AttributeSubject::Current | AttributeSubject::ReplyHandle
                 );
                 let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
-                let told = AttributeObservation { fact: &both.recorded, bytes, object, name };
+                let told = RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name };
                 self.check_value(done, &told, &mut broken);
                 match both.recorded.aspect {
                     ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
@@ -242,7 +242,7 @@ impl AttributeRelations {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
             }
-            let is_given = |slot: &MessageSlot| {
+            let is_given = |slot: &SubstitutableMessageSlot| {
                 slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == index
             };
             let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
@@ -267,7 +267,7 @@ impl AttributeRelations {
             let is_itself = entry.name == b".";
             let object = is_itself.then_some(directory).or_else(|| {
                 entry.handle.as_ref().and_then(|handle| {
-                    let is_there = |slot: &MessageSlot| {
+                    let is_there = |slot: &SubstitutableMessageSlot| {
                         let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
                         slot.holds == MessageSlotKind::FILEHANDLE && at <= handle.start && handle.end <= end
                     };
@@ -282,7 +282,7 @@ impl AttributeRelations {
                     let object = object.unwrap_or(NONE);
                     self.check_value(
                         done,
-                        &AttributeObservation { fact, bytes: [one, two], object, name },
+                        &RecordedLiveAttributePair { fact, bytes: [one, two], object, name },
                         &mut broken,
                     );
                 }
@@ -296,7 +296,7 @@ impl AttributeRelations {
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        marks: &ObjectVersion,
+        marks: &ObjectVersionAttributes,
     ) -> Vec<(&'static str, [String; 2])> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
@@ -321,7 +321,7 @@ impl AttributeRelations {
     }
 
     /// Returns the fsid if file systems are known, and this one is not among them.
-    pub(super) fn unknown_file_system(&self, marks: &ObjectVersion) -> Option<u128> {
+    pub(super) fn unknown_file_system(&self, marks: &ObjectVersionAttributes) -> Option<u128> {
         marks.file_system.filter(|live| self.file_systems.is_unknown(*live))
     }
 
@@ -329,7 +329,7 @@ impl AttributeRelations {
     fn check_value(
         &mut self,
         done: &StepExecution<'_>,
-        told: &AttributeObservation<'_>,
+        told: &RecordedLiveAttributePair<'_>,
         broken: &mut Vec<AttributeRelationViolation>,
     ) {
         match told.fact.aspect {
@@ -354,7 +354,10 @@ impl AttributeRelations {
         }
     }
 
-    fn check_file_system(&mut self, told: &AttributeObservation<'_>) -> Option<AttributeRelationViolation> {
+    fn check_file_system(
+        &mut self,
+        told: &RecordedLiveAttributePair<'_>,
+    ) -> Option<AttributeRelationViolation> {
         let [recorded, live] = told.number();
         let known = self.file_systems.insert(recorded, live);
         (known != live).then(|| told.violation_after("one", [recorded, known]))
@@ -363,7 +366,7 @@ impl AttributeRelations {
     fn check_fileid(
         &mut self,
         done: &StepExecution<'_>,
-        told: &AttributeObservation<'_>,
+        told: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         let now = told.number();
         let is_own = told.fact.aspect == ObjectAttributeKind::Fileid;
@@ -394,7 +397,7 @@ impl AttributeRelations {
     fn check_owner(
         &mut self,
         done: &StepExecution<'_>,
-        told: &AttributeObservation<'_>,
+        told: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if told.object == NONE {
             return None;
@@ -413,7 +416,7 @@ impl AttributeRelations {
         if **known == *told.bytes[1] {
             return None;
         }
-        let text = |bytes: &[u8]| ComparedValue::Text(bytes.into()).display_text();
+        let text = |bytes: &[u8]| ComparableValue::Text(bytes.into()).display_text();
         let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
         Some(told.violation("one", values))
     }
@@ -421,7 +424,7 @@ impl AttributeRelations {
     fn check_ordered(
         &mut self,
         done: &StepExecution<'_>,
-        told: &AttributeObservation<'_>,
+        told: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if told.object == NONE {
             return None;
@@ -684,13 +687,13 @@ impl AttributeRelations {
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
 /// capture's.
-fn is_unexpected_time(done: &StepExecution<'_>, told: &AttributeObservation<'_>) -> bool {
+fn is_unexpected_time(done: &StepExecution<'_>, told: &RecordedLiveAttributePair<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
     server_clock::is_unexpected_time(recorded, live, done.call_time_ns)
 }
 
 /// Returns `true` if the live time has the recorded second: a step may have set it.
-fn has_recorded_second(told: &AttributeObservation<'_>) -> bool {
+fn has_recorded_second(told: &RecordedLiveAttributePair<'_>) -> bool {
     let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
     recorded == live
 }
@@ -737,7 +740,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
 
 /// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
 /// affect it.
-fn is_directory_change(told: &AttributeObservation<'_>) -> bool {
+fn is_directory_change(told: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*told.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }

@@ -17,7 +17,7 @@ pub(in super::super) struct AttributeRelationViolation {
 }
 
 /// An attribute value on both sides, with its object.
-pub(super) struct AttributeObservation<'a> {
+pub(super) struct RecordedLiveAttributePair<'a> {
     pub(super) fact: &'a AttributeOccurrence,
     pub(super) bytes: [&'a [u8]; 2],
     /// Variable of the object, or [`NONE`].
@@ -26,7 +26,7 @@ pub(super) struct AttributeObservation<'a> {
     pub(super) name: Option<(u32, u64)>,
 }
 
-impl AttributeObservation<'_> {
+impl RecordedLiveAttributePair<'_> {
     pub(super) fn number(&self) -> [u128; 2] {
         self.bytes.map(|bytes| match bytes.len() {
             0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
