@@ -16,12 +16,12 @@ use super::comparison_input::ComparisonInput;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
-use super::replay::reports::ReplayReportArgs;
+use super::replay::report_files::ReplayReportArgs;
 use super::replay::server::parse_percent;
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, outputs, report_error, write_error};
+use super::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::baseline_report::{
     BaselineCheckOutcome, BaselineCheckResult, BaselineDifferences, BaselineReportView, CheckedCaptureSummary,
@@ -185,7 +185,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         shares: memory.check_memory(),
         dialect: args.dialect.selected(),
     };
-    let report = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
+    let report = output_file_creation::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = ProtectedInputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
     let started = SystemTime::now();
@@ -230,7 +230,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
     }
     to.flush().map_err(write_error)?;
     if let Some(to) = report {
-        outputs::write_and_commit(to, |to| junit::write(to, &checks, started))?;
+        output_file_creation::write_and_commit(to, |to| junit::write(to, &checks, started))?;
     }
     let mut exit = ExitStatus::Done;
     for check in &checks {
@@ -346,7 +346,9 @@ impl BaselineCheckContext<'_> {
         {
             return Ok(BaselineCheckOutcome::Same(summary));
         }
-        outputs::write_and_commit(outputs::create(&path, captures)?, |to| baseline.write(to))?;
+        output_file_creation::write_and_commit(output_file_creation::create(&path, captures)?, |to| {
+            baseline.write(to)
+        })?;
         Ok(BaselineCheckOutcome::Blessed(summary))
     }
 

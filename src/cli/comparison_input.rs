@@ -23,7 +23,7 @@ use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_replay::trace::file_format::MAGIC;
-use nfsrdma_replay::trace::transaction_builder::StepTransactionConverter;
+use nfsrdma_replay::trace::step_transaction_conversion::StepTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so

@@ -15,7 +15,7 @@ use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
 use super::field_options::{self, FieldFormatOption};
-use super::filehandles::FilehandleDisplayArgs;
+use super::filehandle_display_option::FilehandleDisplayArgs;
 use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;

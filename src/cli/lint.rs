@@ -19,7 +19,7 @@ use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
-use super::{ExitStatus, SOURCE_WAIT, outputs, report_error, write_error};
+use super::{ExitStatus, SOURCE_WAIT, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::lint;
 use crate::output::units::PluralCount;
@@ -162,7 +162,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     let config = args.config()?;
     let memory = args.memory.plan(&args.files, 1)?;
     let inputs = ProtectedInputFiles::new(args.files.iter().cloned().chain(args.config.clone()));
-    let junit = outputs::create_report("--junit", args.junit.as_ref(), &inputs)?;
+    let junit = output_file_creation::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let started = SystemTime::now();
     let input = || {
         #[cfg(feature = "live")]
@@ -183,7 +183,7 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     let write_junit = |report: &LintReport, errors: &[String]| match junit {
         Some(to) => {
             let screen = terminal_capabilities::screen(args.color);
-            outputs::write_and_commit(to, |to| lint::junit(to, report, errors, &screen, started))
+            output_file_creation::write_and_commit(to, |to| lint::junit(to, report, errors, &screen, started))
         }
         None => Ok(()),
     };

@@ -15,7 +15,7 @@ mod default_command;
 mod export;
 mod field_options;
 mod fields;
-mod filehandles;
+mod filehandle_display_option;
 mod frame_file_output;
 #[cfg(feature = "live")]
 mod interfaces;
@@ -23,7 +23,7 @@ mod lint;
 #[cfg(feature = "live")]
 mod live;
 mod memory_limit;
-mod outputs;
+mod output_file_creation;
 mod probe;
 mod progress;
 mod renamed_options;

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::FlowLimits;
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::ExitStatus;
-use super::filehandles::FilehandleDisplayArgs;
+use super::filehandle_display_option::FilehandleDisplayArgs;
 #[cfg(feature = "live")]
 use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;

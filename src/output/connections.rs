@@ -23,7 +23,7 @@ use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
-use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
+use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::connections::ConnectionTally;
 use nfsrdma_analysis::load_over_time::CreditSeries;
 use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding, SessionChannelLimits};

@@ -44,8 +44,8 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
 use nfsrdma_dissectors::frame::Frame;
 
 use nfsrdma_analysis::conformance::run::ConformanceRun;
-use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
-use nfsrdma_analysis::connection_lifetimes::OpenConnections;
+use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
+use nfsrdma_analysis::connection_states_and_credits::OpenConnections;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::session_slots::{self, SessionSlot};

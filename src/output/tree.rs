@@ -5,7 +5,7 @@
 //! for the names of some layers.
 
 mod filehandle_names;
-mod layers;
+mod layer_headings;
 mod lines;
 mod transaction;
 mod value;
@@ -163,8 +163,9 @@ impl FieldTree {
             let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == FieldKind::Enum);
             // A discriminant selects one arm; groups within the arm keep their headings.
             let follows_tag = tag.is_some() && tag != used;
-            let is_arm = follows_tag && layers::title(arm.field).is_none() && !self.is_operation(*last);
-            if !arm.is_group || !(is_arm || layers::is_wrapper(arm.field)) {
+            let is_arm =
+                follows_tag && layer_headings::title(arm.field).is_none() && !self.is_operation(*last);
+            if !arm.is_group || !(is_arm || layer_headings::is_wrapper(arm.field)) {
                 break;
             }
             let last = *last;
@@ -231,7 +232,7 @@ impl FieldTree {
         let few = 1..=MAX_LINE_FIELDS;
         let is_small = node.is_group
             && few.contains(&node.children.len())
-            && layers::title(node.field).is_none()
+            && layer_headings::title(node.field).is_none()
             && !self.is_operation(at)
             && node.children.iter().all(|child| !self.nodes[*child].is_group);
         if !is_small {
@@ -287,7 +288,7 @@ impl FieldTree {
         } else {
             let names: &[&str] = match self.nodes[at].field.label {
                 "entries" => &["name"],
-                _ => layers::summary(self.nodes[at].field),
+                _ => layer_headings::summary(self.nodes[at].field),
             };
             let mut told = 0;
             for name in names {
@@ -375,7 +376,7 @@ impl FieldTree {
                 line = line.with_text(Style::new(), " ").with_text(style, status);
             }
         } else {
-            let title = layers::title(node.field);
+            let title = layer_headings::title(node.field);
             let style = if title.is_some() { styles.layer } else { styles.label };
             line = line.with_text(style, title.unwrap_or(node.field.label));
             if !node.text.is_empty() {

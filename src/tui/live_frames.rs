@@ -17,7 +17,7 @@ use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::tree::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
-use super::model::row;
+use super::model::transaction_list_row;
 use super::shared_capture::OwnedFrame;
 
 /// Maximum number of distinct interfaces.
@@ -177,7 +177,7 @@ impl LiveFrames {
 }
 
 fn result_key(transaction: &Transaction) -> FirstPassTransactionKey {
-    (transaction.xid, row::frames(transaction).0)
+    (transaction.xid, transaction_list_row::frames(transaction).0)
 }
 
 #[cfg(test)]

@@ -22,9 +22,9 @@ use nfsrdma_analysis::rates::{EndedTransaction, RecentRates};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::model::activity::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
-use super::model::row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
-use super::model::tables::ViewTablesBuilder;
+use super::model::pending_calls_and_rates::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
+use super::model::statistics_snapshot::ViewTablesBuilder;
+use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::shared_capture::{OneTimeFrameSource, SharedCapture};
 use super::transaction_finding_store::SharedFindings;

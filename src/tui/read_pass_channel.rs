@@ -7,8 +7,8 @@ use nfsrdma_capture_file::{CaptureInterfaceState, CaptureResumePoint, Counters, 
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::model::RowPage;
-use super::model::activity::LiveActivity;
-use super::model::tables::DisplayedStatistics;
+use super::model::pending_calls_and_rates::LiveActivity;
+use super::model::statistics_snapshot::DisplayedStatistics;
 
 /// Maximum number of pending pages, if the input can wait.
 pub(super) const MAX_PENDING_PAGES: usize = 16;

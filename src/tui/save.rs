@@ -18,7 +18,7 @@ use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
 
 use super::frame_reload::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
-use super::model::{RowEntry, row};
+use super::model::{RowEntry, transaction_list_row};
 use super::read_pass::ReadPassSettings;
 use super::shared_capture::{RecentFrameReader, SharedCapture};
 
@@ -57,7 +57,7 @@ impl SaveSelection {
         match self {
             Self::Numbers(numbers) => numbers.contains(&transaction.index),
             Self::Rows(these) => {
-                let name = (transaction.xid, row::frames(transaction).0);
+                let name = (transaction.xid, transaction_list_row::frames(transaction).0);
                 these.get(&name).is_some_and(|wanted| wanted.matches(transaction))
             }
             Self::Selected(_) => true,

@@ -8,7 +8,7 @@
 //!   is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
-//! - [`canonical_records`]: canonical form of records; [`fields`], [`header_texts`], [`settings`]: parts of the text;
+//! - [`canonical_records`]: canonical form of records; [`fields`], [`message_header_texts`], [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text
@@ -18,9 +18,9 @@ mod baseline_recorder;
 mod canonical_records;
 mod check;
 mod fields;
-mod header_texts;
 mod lines;
 mod memory_cost;
+mod message_header_texts;
 mod reader;
 mod record_parser;
 mod settings;

@@ -4,7 +4,7 @@
 pub mod baseline;
 pub mod comparison;
 pub mod conformance;
-pub mod connection_lifetimes;
+pub mod connection_states_and_credits;
 pub mod connections;
 pub mod files;
 pub mod filter;

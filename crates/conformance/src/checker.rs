@@ -11,19 +11,19 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
+use crate::applicable_rule_sets::{PreparedRule, RulePlans, UniformRuleVerdict};
 use crate::attached_findings::FindingsAwaitingTransaction;
-use crate::compound_operations::{CompoundOperations, ResultlessRpcFailure};
+use crate::compound_operation_results::{CompoundOperations, ResultlessRpcFailure};
 use crate::connection_history::{ConnectionHistories, ConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
+use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory::OfferedMemoryTable;
-use crate::orphan_replies::MisroutedReplies;
 use crate::rule::{
     FindingGranularity, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
     Violation,
 };
-use crate::rule_plan::{PreparedRule, RulePlans, UniformRuleVerdict};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;

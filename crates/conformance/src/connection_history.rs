@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Ope
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::compound_operations::OperationSet;
+use crate::compound_operation_results::OperationSet;
 use crate::rules::REFUSED;
 use crate::transaction_view::ConformanceTransaction;
 

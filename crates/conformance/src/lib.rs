@@ -8,20 +8,20 @@
 #![doc = include_str!("../README.md")]
 
 mod aggregation;
+mod applicable_rule_sets;
 mod attached_findings;
 mod checker;
-mod compound_operations;
+mod compound_operation_results;
 mod connection_history;
 mod count_with_noun;
 mod ddp_eligible_items;
 mod finding;
 mod known_deviations;
 mod message_view;
+mod misrouted_replies;
 mod offered_memory;
-mod orphan_replies;
 mod read_write_operations;
 mod rule;
-mod rule_plan;
 mod rule_subjects;
 pub mod rules;
 mod sequence_operations;

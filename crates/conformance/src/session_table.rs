@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::compound_operations::{CompoundOperations, OperationSet, OperationsDigest};
+use crate::compound_operation_results::{CompoundOperations, OperationSet, OperationsDigest};
 use crate::sequence_operations::SessionChannelKind;
 use crate::waiting_calls::CallsAwaitingReply;
 

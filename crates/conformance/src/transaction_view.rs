@@ -14,12 +14,12 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
-use crate::compound_operations::{CompoundOperations, OperationSet};
+use crate::compound_operation_results::{CompoundOperations, OperationSet};
 use crate::connection_history::ConformanceConnectionHistory;
 use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
+use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory::OfferedMemoryOverlap;
-use crate::orphan_replies::OrphanReply;
 use crate::read_write_operations::SuccessfulReadWrite;
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
 use crate::rule_subjects::{RuleSubject, RuleSubjectSet};

@@ -49,8 +49,8 @@
 //! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadSource::Copied`].
 
 mod call;
+mod connection_event;
 mod error;
-mod event;
 pub mod gss;
 mod params;
 mod reconnection;
@@ -73,13 +73,13 @@ pub use call::{
     CallTag, CapturedCallForm, DdpEligibleArgument, MessageForm, OutgoingPayloadSource, ReplySizeLimits,
     RequestedCallForm, SubmittedCallForm, TransportCall,
 };
+pub use connection_event::{
+    DisconnectReason, NonRpcProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    TransportEvent, TransportReply,
+};
 pub use error::{
     RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
     TransportErrorResponsibility,
-};
-pub use event::{
-    DisconnectReason, NonRpcProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    TransportEvent, TransportReply,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, LiveConnectionCounters, RdmaFabric, RdmaTransportParams, TransportCredits,

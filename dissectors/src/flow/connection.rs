@@ -20,13 +20,13 @@ use crate::net::Datagram;
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
+use super::bounded_slab_growth;
 use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
 use super::conversation::{RpcConversation, Version2SendCredits};
 use super::duplicate_frames::VaryingIpIdDetector;
-use super::packet_order::PacketOrderTracker;
+use super::packet_opcode_sequence::PacketOrderTracker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::reorder_buffer::ReorderBuffer;
-use super::slab_limit;
 use super::transaction::{
     CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint, SiblingConnections,
 };
@@ -567,7 +567,7 @@ impl ConnectionTable {
         };
         let is_paired = connection.is_paired();
         let paths: Vec<_> = connection.paths().collect();
-        let at = slab_limit::insert(&mut self.slots, self.max_connections, connection);
+        let at = bounded_slab_growth::insert(&mut self.slots, self.max_connections, connection);
         self.paths.extend(paths.into_iter().map(|(path, side)| (path, (at, side))));
         self.open.entry(addresses).or_default().count += 1;
         if !is_paired {

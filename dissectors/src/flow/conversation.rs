@@ -10,7 +10,7 @@ mod dialect;
 mod invalid_memory_access;
 mod messages;
 mod plain_rpc;
-mod read_depth;
+mod rdma_read_depth;
 mod unexpected_messages;
 
 use std::collections::hash_map::Entry;
@@ -29,11 +29,11 @@ use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
 
+use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::message_continuation::PartialRpcMessageTable;
-use super::packet_delivery::RetransmissionStall;
+use super::multi_send_messages::PartialRpcMessageTable;
 use super::reliable_connection::NoRdmaOperationReason;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
@@ -50,7 +50,7 @@ use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_m
 use credits::Credits;
 pub use credits::Version2SendCredits;
 use invalid_memory_access::SuspectedAccesses;
-use read_depth::ReadDepths;
+use rdma_read_depth::ReadDepths;
 use unexpected_messages::SuspectedMessages;
 
 /// State outside the conversation that its operations use.

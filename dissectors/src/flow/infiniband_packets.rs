@@ -12,12 +12,12 @@ use crate::net::Datagram;
 use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
+use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookup, FlowConnection, QueuePairFlowKey};
 use super::conversation::{self, ConversationContext};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::finality;
-use super::packet_delivery::ReceiverPacketOutcome;
-use super::packet_order::PacketOrderFault;
+use super::packet_opcode_sequence::PacketOrderFault;
 use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UncapturedRdmaWriteRange};
 use super::reorder_buffer::ReorderedWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};

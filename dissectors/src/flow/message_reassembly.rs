@@ -10,8 +10,8 @@ use crate::infiniband::PacketPositionInMessage;
 use crate::rdma::{Handle, RdmaMessage, RdmaPacketPayload};
 
 use super::PacketMeta;
+use super::accepted_packet_inference::RetransmissionStall;
 use super::missing_byte_ranges::add_gap;
-use super::packet_delivery::RetransmissionStall;
 use super::reliable_connection::ExtendedPsn;
 use super::reorder_buffer::MAX_AGE_NS;
 

@@ -7,27 +7,29 @@
 //! - [`infiniband_packets`]: attribution of each packet to its connection, and its effect there;
 //! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
 //! - [`message_reassembly`]: messages of several packets;
-//! - [`packet_delivery`]: the copy of a packet that its receiver accepted;
+//! - [`accepted_packet_inference`]: the copy of a packet that its receiver accepted;
 //! - [`reorder_buffer`]: packets captured before the packet that determines their place;
 //! - [`duplicate_frames`]: frames that the capture contains twice;
 //! - [`tcp_segments`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
 //!   them;
-//! - [`udp_datagrams`]: messages in UDP datagrams;
+//! - [`rpc_over_udp`]: messages in UDP datagrams;
 //! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
 //!   they move;
 //! - [`advertised_handles`]: the segments that a handle names;
-//! - [`memory`]: the memory limits of all this;
+//! - [`memory_budget`]: the memory limits of all this;
 //! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`connection_end`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
-//! - [`packet_order`]: First, Middle and Last packets of a message;
+//! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
 //!
 //! Every kind of state has a limit in [`FlowLimits`]. [`FlowDecodingStatistics`] counts the state evicted at a limit.
 
+mod accepted_packet_inference;
 mod advertised_handles;
+mod bounded_slab_growth;
 mod byte_range_set;
 mod call_retries;
 pub mod chunk;
@@ -40,21 +42,20 @@ mod duplicate_frames;
 mod finality;
 mod frame_kind;
 mod frame_role;
-mod header_only_message;
 mod infiniband_packets;
 pub mod ip_reassembly;
 mod iwarp;
-mod memory;
-mod message_continuation;
+mod memory_budget;
 mod message_reassembly;
 mod missing_byte_ranges;
-mod packet_delivery;
-mod packet_order;
+mod multi_send_messages;
+mod packet_opcode_sequence;
 pub mod pending_calls;
 mod reliable_connection;
 mod reorder_buffer;
+mod rpc_over_udp;
 mod rpc_records;
-mod slab_limit;
+mod rpcrdma_control_message;
 mod statistics;
 mod stream;
 mod tcp_segment_events;
@@ -65,7 +66,6 @@ pub mod transaction;
 mod transaction_table;
 pub mod transport_event;
 mod transport_header;
-mod udp_datagrams;
 
 use std::collections::VecDeque;
 
@@ -77,9 +77,9 @@ pub use connection_setup::{
 pub use conversation::Version2SendCredits;
 pub use frame_kind::FrameContentKind;
 pub use frame_role::{FrameRole, TransactionFrame};
-pub use header_only_message::RpcRdmaControlMessage;
 pub use iwarp::{MpaCounts, observe_segment};
-pub use packet_order::PacketOrderFault;
+pub use packet_opcode_sequence::PacketOrderFault;
+pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
 pub use transaction_table::TransactionKey;
@@ -92,6 +92,7 @@ use crate::net::{self, Datagram, IpFragment, NetworkLayerPayload, TcpSegment, Un
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
+pub use accepted_packet_inference::RetransmissionStall;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
 use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_end::ClosingConnections;
@@ -99,7 +100,6 @@ use connection_setup::PendingSetUps;
 use conversation::ConversationContext;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
-pub use packet_delivery::RetransmissionStall;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
@@ -119,7 +119,7 @@ pub struct FlowLimits {
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,
     /// Bytes that messages, chunk lists, ranges of moved data and the kinds below may use together; see
-    /// [`memory`].
+    /// [`memory_budget`].
     pub pool_bytes: usize,
     /// Bytes that the tables of connections and streams may use.
     pub table_bytes: usize,

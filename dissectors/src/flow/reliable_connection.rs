@@ -14,8 +14,8 @@ use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInM
 use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation, RdmaPacketPayload};
 
 use super::PacketMeta;
+use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
 use super::message_reassembly::{MessageReassembly, PacketRun};
-use super::packet_delivery::{ReceiverPacketOutcome, ReceiverPsnState};
 use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.

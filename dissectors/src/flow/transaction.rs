@@ -13,9 +13,9 @@ use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
 
+pub use super::accepted_packet_inference::RetransmissionStall;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
-pub use super::packet_delivery::RetransmissionStall;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

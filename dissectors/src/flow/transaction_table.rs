@@ -10,7 +10,7 @@ use crate::rdma::{ConnectionSide, RdmaAttribution};
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::frame_role::{FrameRole, TransactionFrame};
-use super::header_only_message::RpcRdmaControlMessages;
+use super::rpcrdma_control_message::RpcRdmaControlMessages;
 use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{
     CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
@@ -217,7 +217,7 @@ const LINGER_NS: u64 = 2_000_000_000;
 
 /// Nanoseconds of frame time that a closed Transaction waits for a Reply that was refused: until the last retry of a
 /// lost packet.
-const REFUSED_LINGER_NS: u64 = super::packet_delivery::MAX_GAP_AGE_NS;
+const REFUSED_LINGER_NS: u64 = super::accepted_packet_inference::MAX_GAP_AGE_NS;
 
 #[derive(Debug, Default)]
 struct TransactionSlot {

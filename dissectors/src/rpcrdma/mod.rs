@@ -4,8 +4,8 @@
 use crate::field::registry::FieldRegistry;
 
 mod dialect;
+mod dialect_independent_header;
 mod header;
-mod message;
 pub mod private_data;
 pub mod prototype;
 mod recognize;
@@ -14,12 +14,14 @@ mod tests;
 pub mod version2;
 
 pub use dialect::Dialect;
+pub use dialect_independent_header::{
+    AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode,
+};
 pub use header::{
     ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1ErrCode, RpcRdma1Header,
     RpcRdmaError, RpcRdmaFixedFields, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, VERSION,
     Versions, WriteChunk,
 };
-pub use message::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
 pub use private_data::{PrivateData, PrivateDataVersionFlags, SidePrivateData};
 pub use recognize::{
     MIN_HEADER_BYTES, RpcRdmaEvidence, is_whole_done, may_be_truncated_rpcrdma, recognize, recognize_dialect,

@@ -10,7 +10,7 @@ use nfsrdma_rpc::url::ServerUrl;
 
 use super::compile;
 use super::preparation::ReplayStartRefusal;
-use super::reports::ReplayReportArgs;
+use super::report_files::ReplayReportArgs;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;

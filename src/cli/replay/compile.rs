@@ -12,7 +12,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::progress::ProgressLine;
 use crate::cli::rpcrdma_dialect::RpcRdmaDialectArgs;
-use crate::cli::{ExitStatus, outputs, report_error, write_error};
+use crate::cli::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
@@ -105,7 +105,7 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
         CompiledFileDataMode::Hash => TraceFileDataRetention::HASHED,
         CompiledFileDataMode::Key => TraceFileDataRetention::KEYED,
     };
-    let to = outputs::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
+    let to = output_file_creation::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
     let mut compiler =
         TraceCompiler::new(to, keeping, memory.view_bytes()).map_err(failed)?.with_key(args.key);
     let errors =

@@ -7,12 +7,12 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::check::ReplayCheckOptions;
-use super::reports::ReplayReportArgs;
+use super::report_files::ReplayReportArgs;
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::ColorChoice;
-use crate::cli::{ExitStatus, outputs, write_error};
+use crate::cli::{ExitStatus, output_file_creation, write_error};
 use crate::output::ReportFormat;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
@@ -74,7 +74,7 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
         min_coverage: 0.0,
     });
     let inputs = ProtectedInputFiles::new([&args.trace]);
-    let output = args.output.as_ref().map(|path| outputs::create(path, &inputs)).transpose()?;
+    let output = args.output.as_ref().map(|path| output_file_creation::create(path, &inputs)).transpose()?;
     let mut runs = Vec::new();
     for _ in 0..RUNS {
         match seed_and_run(&args.trace, &inputs, &args.server, &how, SeedMode::Make) {
@@ -87,7 +87,7 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
     let reports: Vec<_> = runs.iter().map(|ran| &ran.report).collect();
     let text = infer_rules(&args.trace.to_string_lossy(), &args.server.server.to_string(), &reports);
     match output {
-        Some(to) => outputs::write_and_commit(to, |to| to.write_all(text.as_bytes()))?,
+        Some(to) => output_file_creation::write_and_commit(to, |to| to.write_all(text.as_bytes()))?,
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(write_error)?,
     }
     for ran in &runs {

@@ -6,7 +6,7 @@ mod directory_markers;
 mod learn;
 mod plan;
 mod preparation;
-pub(super) mod reports;
+pub(super) mod report_files;
 mod run;
 mod seed;
 pub(super) mod server;

@@ -10,7 +10,7 @@ use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
 use super::preparation::{PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag};
-use super::reports::ReplayReportArgs;
+use super::report_files::ReplayReportArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
@@ -21,12 +21,12 @@ use crate::output::ReportFormat;
 use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
-use nfsrdma_replay::run::recording::ReplayRecorder;
+use nfsrdma_replay::run::trace_recording::ReplayRecorder;
 use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, run_all as drive, tolerance_rules,
 };
-use nfsrdma_replay::run_plan::planner::GssPolicy;
+use nfsrdma_replay::run_plan::step_replayability::GssPolicy;
 use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
 /// Examples for the help.

@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 
 use super::server::open_trace;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_replay::run_plan::planner::GssPolicy;
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
+use nfsrdma_replay::run_plan::step_replayability::GssPolicy;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

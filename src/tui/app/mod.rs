@@ -8,9 +8,9 @@ mod frame_order;
 mod mouse;
 mod navigation;
 mod read_pass_results;
-mod row_rates;
 mod save_command;
 mod transaction_list;
+mod transaction_rates;
 mod tree;
 mod view_rows;
 
@@ -45,8 +45,8 @@ use super::views;
 pub(super) use frame_list::FrameListPane;
 pub(super) use frame_order::{FrameColumn, FrameSort};
 pub(super) use read_pass_results::ReadPassResults;
-pub(super) use row_rates::ChosenRowRates;
 pub(super) use transaction_list::{TransactionListPane, scrolled};
+pub(super) use transaction_rates::ChosenRowRates;
 pub(super) use tree::TreePane;
 pub(super) use view_rows::MarkedRow;
 #[cfg(test)]

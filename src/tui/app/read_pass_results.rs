@@ -3,8 +3,8 @@
 use nfsrdma_capture_file::CaptureResumePoint;
 
 use crate::tui::model::TransactionRows;
-use crate::tui::model::activity::LiveActivity;
-use crate::tui::model::tables::DisplayedStatistics;
+use crate::tui::model::pending_calls_and_rates::LiveActivity;
+use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
 use crate::tui::shared_capture::SharedCapture;

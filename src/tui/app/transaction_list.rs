@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use crate::output::transaction_list::TransactionListColumn;
-use crate::tui::model::order::{self, RowOrder, RowSort};
+use crate::tui::model::row_sorting::{self, RowOrder, RowSort};
 use crate::tui::model::{RowEntry, TransactionRows};
 
 /// Interval at which new rows are sorted in.
@@ -130,7 +130,7 @@ impl TransactionListPane {
         self.follows_tail = false;
         match sort {
             Some(sort) => {
-                self.sorting = Some(order::start(rows, sort));
+                self.sorting = Some(row_sorting::start(rows, sort));
                 self.sorted_at = Some(Instant::now());
             }
             None => (self.order, self.sorting) = (None, None),
@@ -167,7 +167,7 @@ impl TransactionListPane {
             && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
             && (self.len(rows) == 0 || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL))
         {
-            self.sorting = Some(order::start(rows, sort));
+            self.sorting = Some(row_sorting::start(rows, sort));
             self.sorted_at = Some(Instant::now());
         }
         if self.follows_tail {

@@ -3,8 +3,8 @@
 //! Details come first, then the packet list, pages (latest first) and saves. Obsolete requests are dropped, and a long
 //! read regularly checks for new ones.
 
+mod evicted_row_pages;
 mod frame_list;
-mod pages;
 mod rdma_acknowledgements;
 mod transaction;
 mod waterfall;
@@ -26,7 +26,7 @@ use crate::output::tree::{ByteRangeSource, TreeLine};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
-use super::model::{RowPage, TransactionListRow, row};
+use super::model::{RowPage, TransactionListRow, transaction_list_row};
 use super::read_pass::{ReadPassSettings, SharedFileNames};
 use super::save::{self, SaveRequest};
 use super::shared_capture::SharedCapture;
@@ -61,7 +61,7 @@ impl TransactionReloadKey {
     /// Returns `true` if `transaction` is this one. Its numbers are not compared, because they may differ.
     pub(super) fn matches(&self, transaction: &Transaction) -> bool {
         transaction.xid == self.xid
-            && row::frames(transaction) == (self.first, self.last)
+            && transaction_list_row::frames(transaction) == (self.first, self.last)
             && transaction.latency_ns() == self.latency_ns
             && wire_bytes(transaction) == self.bytes
             && (transaction.direction == CallDirection::Reverse) == self.is_reverse

@@ -1,15 +1,15 @@
 //! Results of a pass: its rows in pages, in bounded memory, and its tables.
 
-pub mod activity;
-pub mod order;
-pub mod row;
-pub mod tables;
+pub mod pending_calls_and_rates;
+pub mod row_sorting;
+pub mod statistics_snapshot;
+pub mod transaction_list_row;
 
 use std::sync::Arc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-pub use row::{PAGE_ROWS, RowEntry, RowPage, TransactionListRow};
+pub use transaction_list_row::{PAGE_ROWS, RowEntry, RowPage, TransactionListRow};
 
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::App;
-use crate::tui::model::activity::{LiveActivity, PendingCallRow};
+use crate::tui::model::pending_calls_and_rates::{LiveActivity, PendingCallRow};
 use crate::tui::shared_capture::LiveReadStopCondition;
 
 use super::{Screen, SharedCapture, TuiOptions, path};

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use crate::output::connections;
 use crate::output::units::{EventRate, HumanDuration};
 use crate::tui::app::{App, MarkedRow};
-use nfsrdma_analysis::connection_lifetimes::ConnectionStats;
+use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
 use nfsrdma_analysis::rates::RatesByWindow;
 

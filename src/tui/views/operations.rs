@@ -10,7 +10,7 @@ use crate::output::operation_statistics::recovery_text;
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
-use crate::tui::model::tables::DisplayedStatistics;
+use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use nfsrdma_analysis::operations::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindow;
 

@@ -10,7 +10,7 @@ use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::HumanDuration;
 use crate::tui::app::App;
-use crate::tui::model::activity::{LiveActivity, PendingCallRow};
+use crate::tui::model::pending_calls_and_rates::{LiveActivity, PendingCallRow};
 use crate::tui::theme;
 
 use super::{cut_top, draw_text, grouped, rule};

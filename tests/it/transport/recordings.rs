@@ -8,7 +8,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
-use nfsrdma_replay::run::recording::{ReplayRecorder, TraceRecorder};
+use nfsrdma_replay::run::trace_recording::{ReplayRecorder, TraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
-use super::header_texts::{NamedMessageHeaderTexts, NumberedHeaderTexts, header_text};
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
+use super::message_header_texts::{NamedMessageHeaderTexts, NumberedHeaderTexts, header_text};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
 use super::spooled_text::SpooledText;

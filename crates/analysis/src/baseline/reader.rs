@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::header_texts::NamedMessageHeaderTexts;
 use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
 use super::memory_cost::line_bytes;
+use super::message_header_texts::NamedMessageHeaderTexts;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
 use super::fields::program;
-use super::header_texts::{NamedMessageHeaderTexts, header_text};
+use super::message_header_texts::{NamedMessageHeaderTexts, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};

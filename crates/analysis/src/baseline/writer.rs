@@ -37,7 +37,7 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::header_texts::{NamedMessageHeaderTexts, entries_text};
+use super::message_header_texts::{NamedMessageHeaderTexts, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;

@@ -22,6 +22,7 @@ mod chunk_length_comparison;
 mod client_pairing;
 pub mod compare_class;
 mod compare_policy;
+mod decoding_comparison;
 pub mod difference;
 mod directory_listing;
 pub mod identity_map;
@@ -36,7 +37,6 @@ pub mod record;
 pub mod record_comparison;
 pub mod record_context;
 pub mod recorder;
-mod same_capture_comparison;
 pub mod tally;
 #[cfg(test)]
 mod tests;

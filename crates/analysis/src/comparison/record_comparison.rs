@@ -8,6 +8,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_class::{CompareClass, MappedIdentifierType};
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
+use super::decoding_comparison::{compare_exactly, compare_findings};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
 use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing, IdentityValueHash};
@@ -16,7 +17,6 @@ use super::record::{
     AMBIGUOUS_FIELD, ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection,
     ComparisonRecord, MessageCompleteness,
 };
-use super::same_capture_comparison::{compare_exactly, compare_findings};
 
 /// Maximum distance at which a field is searched on the other side.
 const MAX_LOOKAHEAD: usize = 64;

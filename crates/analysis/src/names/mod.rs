@@ -7,11 +7,11 @@
 //!
 //! - [`path_inference_tokens`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
-//! - [`store`]: the names, in bounded memory.
+//! - [`file_node_store`]: the names, in bounded memory.
 
+mod file_node_store;
 mod path_inference;
 mod path_inference_tokens;
-mod store;
 #[cfg(test)]
 mod tests;
 
@@ -25,8 +25,8 @@ use rustc_hash::FxHashSet;
 
 use crate::memory::MemoryBudget;
 
+use file_node_store::{FileNameStore, FileNodeId, Host, PathComponent};
 use path_inference_tokens::MessageFilenameTokens;
-use store::{FileNameStore, FileNodeId, Host, PathComponent};
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";

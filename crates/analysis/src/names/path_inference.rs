@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::decode::{MainOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
+use super::file_node_store::{FileNameStore, FileNodeId, Host};
 use super::path_inference_tokens::{HandleOrNameSpan, MessageFilenameTokens, OperationFilenameTokens};
-use super::store::{FileNameStore, FileNodeId, Host};
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.

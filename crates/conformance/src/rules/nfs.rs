@@ -4,7 +4,7 @@ use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::compound_operations::is_in_minor_version;
+use crate::compound_operation_results::is_in_minor_version;
 use crate::count_with_noun::Count;
 use crate::read_write_operations::SuccessfulReadWrite;
 use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};

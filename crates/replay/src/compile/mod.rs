@@ -5,9 +5,9 @@
 //! on the same server become one variable ([`variable_table`], [`variable_resolution`]).
 
 mod chunk_lengths;
-mod endpoints;
+mod endpoint_numbering;
 mod memory_shares;
-mod message_splitting;
+mod payload_and_slot_extraction;
 mod variable_resolution;
 mod variable_table;
 
@@ -34,9 +34,9 @@ use super::trace::{
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
-use endpoints::TraceEndpointNumbers;
+use endpoint_numbering::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
-use message_splitting::CompiledMessage;
+use payload_and_slot_extraction::CompiledMessage;
 use variable_resolution::{IdentityVariableAssigner, VariableResolutionState, VisitedMessage};
 
 /// Counts of a compiled trace.
@@ -204,7 +204,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             caller.owner = NONE;
         }
         let [call_seen, reply_seen] = [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .map(|which| message_splitting::capture_completeness(transaction, reading, which));
+            .map(|which| payload_and_slot_extraction::capture_completeness(transaction, reading, which));
         call.compile(reading, RpcMessageKind::Call, &call_visitor, call_seen);
         reply.compile(reading, RpcMessageKind::Reply, &reply_visitor, reply_seen);
         if !is_selected {

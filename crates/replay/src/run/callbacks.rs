@@ -21,8 +21,8 @@ use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, 
 use nfsrdma_rpc::{TransportKind, TransportParams};
 
 use super::callback_responder;
-use super::recording::{NonNfsCallExchange, NonNfsTcpStream, ReplayRecorder};
 use super::report::ReplayReport;
+use super::trace_recording::{NonNfsCallExchange, NonNfsTcpStream, ReplayRecorder};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;

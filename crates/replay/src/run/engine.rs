@@ -8,7 +8,7 @@
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
-//!   ([`reply_check_queue`]); [`lock_stateids`]: lock stateids with a single user; [`uncaptured_clients`]: changes made
+//!   ([`reply_check_queue`]); [`lock_stateids`]: lock stateids with a single user; [`uncaptured_client_changes`]: changes made
 //!   by other clients in the capture;
 //! - [`ReplayReport`]: outcomes and counts.
 //!
@@ -42,7 +42,7 @@ mod scheduler;
 mod send;
 mod step_window;
 mod think_time;
-mod uncaptured_clients;
+mod uncaptured_client_changes;
 mod verification;
 
 use std::fmt;
@@ -64,14 +64,14 @@ use super::file_divergence::FileDivergence;
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
 use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
-use super::recording::ReplayRecorder;
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
+use super::trace_recording::ReplayRecorder;
 use super::tree_check::{LiveIdentifierSources, TreeCheckReport};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
-use crate::run_plan::planner::GssPolicy;
+use crate::run_plan::step_replayability::GssPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
@@ -278,7 +278,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         callbacks: &'r CallbackServer,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = party;
-        let plan = run_plan::planner::StepPlanner::new(steps)?
+        let plan = run_plan::step_replayability::StepPlanner::new(steps)?
             .with_selection(options.selected_steps.clone(), options.gss);
         let names = DirectoryEntryTargetTable::new(steps)?;
         steps.rewind();

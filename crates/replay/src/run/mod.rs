@@ -9,11 +9,11 @@
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
 //! - [`call_description`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
-//!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_outcome`]: outcome of a live Reply;
+//!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_state_effects`]: outcome of a live Reply;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
-//! - [`recording`]: trace of the messages of a run;
+//! - [`trace_recording`]: trace of the messages of a run;
 //! - [`tree_check`]: comparison of the final file tree with the expected one.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
@@ -29,15 +29,15 @@ mod file_divergence;
 pub mod live_values;
 pub mod options;
 mod preexisting_client_state;
-pub mod recording;
 pub mod recovery;
 pub mod reply_check;
-mod reply_outcome;
+mod reply_state_effects;
 pub mod report;
 mod report_merge;
 pub mod send_delay;
 mod step_outcome;
 pub mod tolerance_rules;
+pub mod trace_recording;
 pub mod tree_check;
 
 pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::tolerance_rules::file::ToleranceFileRule;
 use crate::auxiliary_programs::AuxiliaryPorts;
-use crate::run_plan::planner::GssPolicy;
 use crate::run_plan::selected_steps::SelectedSteps;
+use crate::run_plan::step_replayability::GssPolicy;
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 
 /// Order in which steps are sent.

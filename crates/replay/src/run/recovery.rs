@@ -6,8 +6,8 @@
 //! (RFC 5531 section 9, RFC 7530 section 3.1.1). Therefore a Call is sent again byte for byte, over another connection.
 
 pub(super) mod calls;
-pub(super) mod client_state;
-pub(super) mod substitute_open;
+pub(super) mod recoverable_client_state;
+pub(super) mod recoverable_substitute_open;
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
-use super::reply_outcome::ReplyOutcome;
+use super::reply_state_effects::ReplyOutcome;
 use super::step_outcome::StepOutcome;
 
 /// Maximum number of times a Call is sent again.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::recording::ReplayRecordingTotals;
 use super::send_delay::IssueDelayHistogram;
+use super::trace_recording::ReplayRecordingTotals;
 use super::tree_check::TreeCheckReport;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 pub(super) use steps::MAX_EXAMPLES;

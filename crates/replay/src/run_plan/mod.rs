@@ -3,11 +3,11 @@
 //!
 //! - [`reason`]: reasons that a step does not run as it was captured;
 //! - [`selected_steps`]: the steps that a filter selects, and the steps that these need;
-//! - [`planner`]: the decision about each step, which the run uses, too.
+//! - [`step_replayability`]: the decision about each step, which the run uses, too.
 
-pub mod planner;
 pub mod reason;
 pub mod selected_steps;
+pub mod step_replayability;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -22,9 +22,9 @@ use super::trace::file_format::{FileType, TraceFileObject, TraceObjectOrigin};
 use super::trace::{
     MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
 };
-use planner::{GssPolicy, StepPlanner};
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
+use step_replayability::{GssPolicy, StepPlanner};
 
 /// Maximum number of example steps per reason.
 const MAX_EXAMPLES_PER_REASON: usize = 5;
@@ -161,7 +161,7 @@ impl ReplayPlan {
         Ok(plan)
     }
 
-    fn add(&mut self, step: &TraceStep<'_>, verdict: planner::PlanDecision) {
+    fn add(&mut self, step: &TraceStep<'_>, verdict: step_replayability::PlanDecision) {
         let name = operation(step);
         let at = PlannedStepDisposition::ALL.iter().position(|state| *state == verdict.state()).unwrap_or(0);
         count(&mut self.steps, at);

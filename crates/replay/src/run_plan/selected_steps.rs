@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::trace::transaction_builder::StepTransactionConverter;
+use crate::trace::step_transaction_conversion::StepTransactionConverter;
 use crate::trace::{
     MessageSlotKind, SubstitutableMessageSlot, TraceError, TraceReader, TraceStep, VariableUse,
 };

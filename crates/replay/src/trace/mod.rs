@@ -12,8 +12,8 @@
 //! - [`live_reply_binding`]: values of a live Reply at the positions of the captured ones;
 //! - [`generated_file_data`]: file data generated from a key;
 //! - [`file_format`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
-//! - [`wire_transaction_conversion`]: a Call and its Reply, with their chunks, as a Transaction;
-//! - [`transaction_builder`]: conversion of a step to the Transaction that it was compiled from;
+//! - [`transaction_reconstruction`]: a Call and its Reply, with their chunks, as a Transaction;
+//! - [`step_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
 //! - [`writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
 mod error;
@@ -23,9 +23,9 @@ pub mod generated_file_data;
 pub mod live_reply_binding;
 pub mod reader;
 pub mod step;
-pub mod transaction_builder;
+pub mod step_transaction_conversion;
+pub mod transaction_reconstruction;
 pub mod value_substitution;
-pub mod wire_transaction_conversion;
 pub mod writer;
 
 pub use error::TraceError;

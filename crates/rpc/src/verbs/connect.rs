@@ -19,7 +19,7 @@ use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
 use super::reverse_responder::VerbsReverseResponder;
-use super::server_resources::VerbsServerResources;
+use super::shared_connection_resources::VerbsServerResources;
 use super::transport::VerbsTransport;
 use super::work_queues::VerbsQueueDepths;
 

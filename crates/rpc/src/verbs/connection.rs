@@ -7,7 +7,7 @@ use super::super::{DisconnectReason, LiveConnectionCounters, TransportCredits, T
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
 use super::queue_pair::{ConnectedQueuePairState, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
-use super::server_resources::VerbsServerResources;
+use super::shared_connection_resources::VerbsServerResources;
 use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
 

@@ -31,7 +31,7 @@ mod memory;
 mod queue_pair;
 mod rdma_cm_events;
 mod reverse_responder;
-mod server_resources;
+mod shared_connection_resources;
 mod socket_address;
 mod submission;
 mod transport;

@@ -15,7 +15,7 @@ use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
 use super::queue_pair::QueuePair;
-use super::server_resources::VerbsServerResources;
+use super::shared_connection_resources::VerbsServerResources;
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {

@@ -23,7 +23,7 @@ use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
 use super::memory::{VerbsBuffer, VerbsServerWrittenData};
 use super::rdma_cm_events::RdmaCmEventKind;
-use super::server_resources::VerbsServerResources;
+use super::shared_connection_resources::VerbsServerResources;
 use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};

@@ -1,8 +1,8 @@
 //! Data that RDMA moves in or out of chunks.
 
+use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
-use crate::flow::packet_delivery::RetransmissionStall;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
 use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault};

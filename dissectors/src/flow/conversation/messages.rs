@@ -3,7 +3,7 @@
 use crate::field::NullFieldObserver;
 use crate::flow::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
-use crate::flow::message_continuation::MultiSendRpcMessage;
+use crate::flow::multi_send_messages::MultiSendRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
 use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};

@@ -5,9 +5,9 @@ use crate::iwarp::crc::Crc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
+use super::fpdu_payload::FpduHeaderFrames;
 use super::fpdu_search::FpduConfidence;
-use super::payload::FpduHeaderFrames;
-use super::unparsed_bytes::StreamByteCursor;
+use super::stream_byte_cursor::StreamByteCursor;
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;

@@ -21,7 +21,7 @@ use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
 use crate::xdr::roundup;
 
-use super::payload::FpduPayload;
+use super::fpdu_payload::FpduPayload;
 use super::segment_faults::DdpSegmentOrder;
 use super::{IwarpEvent, IwarpEventSink};
 

@@ -2,11 +2,11 @@
 //!
 //! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
 //!   in mid-stream;
-//! - [`payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
+//! - [`fpdu_payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
 //! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
-//! - [`segment_view`]: the fields of a single segment, for views.
+//! - [`isolated_tcp_segment`]: the fields of a single segment, for views.
 //!
 //! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
 //! is not contiguous is buffered until it is complete if CRCs are in use. Bytes lost inside an FPDU do not
@@ -18,17 +18,17 @@
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
 mod fpdu;
+mod fpdu_payload;
 mod fpdu_search;
 mod framing;
+mod isolated_tcp_segment;
 mod markers;
 mod messages;
-mod payload;
 mod segment_faults;
-mod segment_view;
 mod startup_faults;
+mod stream_byte_cursor;
 #[cfg(test)]
 pub(super) mod tests;
-mod unparsed_bytes;
 
 use crate::field::NullFieldObserver;
 use crate::frame::CapturedSlice;
@@ -44,12 +44,12 @@ use super::statistics::UndecodedReason;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transport_event::{CapturedTransportEventKind, RdmapFault};
 
-pub use segment_view::observe_segment;
+pub use isolated_tcp_segment::observe_segment;
 
+use fpdu_payload::{FpduPayload, FpduSink};
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::FpduFraming;
 use messages::IwarpMessages;
-use payload::{FpduPayload, FpduSink};
 use segment_faults::DdpSegmentOrder;
 
 /// Event decoded from the bytes of a stream.

@@ -14,9 +14,9 @@ use crate::iwarp::{DdpSegment, DdpTarget};
 use crate::rdma::Handle;
 
 use super::CrcUse;
+use super::fpdu_payload::FpduPayload;
 use super::messages::OutstandingRdmaRead;
-use super::payload::FpduPayload;
-use super::unparsed_bytes::StreamByteCursor;
+use super::stream_byte_cursor::StreamByteCursor;
 
 /// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it
 /// ends with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.

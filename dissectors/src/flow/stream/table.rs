@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port};
+use crate::flow::bounded_slab_growth;
 use crate::flow::connection::{ConnectionKey, PortPair, ordered_addresses};
 use crate::flow::rpc_records::RpcRecordReader;
-use crate::flow::slab_limit;
 use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
@@ -292,7 +292,7 @@ impl TcpConversationTable {
                 let Self { slots, by_ports, count, max_streams: bound, .. } = self;
                 *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
                     *count += 1;
-                    slab_limit::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
+                    bounded_slab_growth::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
                 })
             }
         };

@@ -9,8 +9,8 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Text, Xdr, XdrError};
 
-use super::file::Createtype4;
 use super::forwarding_observer::ForwardingObserver;
+use super::namespace_and_attributes::Createtype4;
 use super::operations::{Args, CbArgs, CbOperation, CbResults, Operation, OperationBody, Results};
 use super::status::Nfsstat4;
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall, TransportReply};
 
-use super::super::recording::{NonNfsCallExchange, NonNfsTcpStream};
 use super::super::step_outcome::StepOutcome;
+use super::super::trace_recording::{NonNfsCallExchange, NonNfsTcpStream};
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
 use super::step_window::{UnfinishedStep, unreadable_state};

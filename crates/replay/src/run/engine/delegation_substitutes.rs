@@ -28,7 +28,7 @@ use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
+use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, UnfinishedStep, call_tag};

@@ -23,7 +23,7 @@ use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
 use super::super::call_description::CallDescription;
 use super::super::recovery;
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_state_effects::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::step_window::UnfinishedStep;

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::live_values::LiveVariableValues;
-use super::super::recovery::client_state::RecoverableState;
+use super::super::recovery::recoverable_client_state::RecoverableState;
 use super::cb_getattr::CbGetattrAnswers;
 use super::delegation_substitutes::DelegationSubstitutes;
 use super::io_split::UnboundVariableReason;

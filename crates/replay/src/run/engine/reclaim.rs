@@ -17,12 +17,12 @@ use super::super::live_values::LiveServerSession;
 use super::super::recovery::calls::{
     self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
 };
-use super::super::recovery::client_state::{
+use super::super::recovery::recoverable_client_state::{
     CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
 };
-use super::super::recovery::substitute_open::{SubstituteOpen, substitute_owner};
+use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_state_effects::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;

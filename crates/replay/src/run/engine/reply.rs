@@ -13,7 +13,7 @@ use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery;
-use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
+use super::super::reply_state_effects::{GrantedForeChannel, ReplyOutcome};
 use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;

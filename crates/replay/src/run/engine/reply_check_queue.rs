@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_state_effects::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::step_window::{UnfinishedStep, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};

@@ -18,8 +18,8 @@ use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
 use super::step_window::{CapturedStepContext, StepWindow, UnfinishedStep};
-use crate::run_plan::planner::StepPlanner;
 use crate::run_plan::reason::PlannedStepDisposition;
+use crate::run_plan::step_replayability::StepPlanner;
 use crate::trace::{NONE, TraceError, TraceReader, TraceStep};
 
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.

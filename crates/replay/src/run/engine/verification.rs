@@ -20,7 +20,7 @@ use super::lock_stateids::LiveLockStateids;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyPrecheckResult};
 use super::step_window::UnfinishedStep;
-use super::uncaptured_clients::is_data_unchanged_except;
+use super::uncaptured_client_changes::is_data_unchanged_except;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;

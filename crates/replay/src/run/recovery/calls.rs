@@ -15,7 +15,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::client_state::{RecoverableState, StateidOther};
+use super::recoverable_client_state::{RecoverableState, StateidOther};
 
 /// A Call of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

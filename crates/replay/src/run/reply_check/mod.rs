@@ -4,16 +4,16 @@
 //! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
 //! the rule that was needed; directory entries are sorted, because servers list them in any order.
 //!
-//! - [`reply_check_cache`]: cached results for pairs of the same pattern;
+//! - [`reply_pattern_cache`]: cached results for pairs of the same pattern;
 //! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
-//! - [`required_operations`]: operations that a server must support;
+//! - [`mandatory_server_operations`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
 //! - [`attribute_relations`]: relations of values to earlier ones.
 
 mod attribute_relations;
 mod directory_listing;
-mod reply_check_cache;
-mod required_operations;
+mod mandatory_server_operations;
+mod reply_pattern_cache;
 mod tolerance;
 mod write_chunks;
 
@@ -30,8 +30,8 @@ use rustc_hash::FxHashSet;
 pub use attribute_relations::StepExecution;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
 use directory_listing::ReplayListingChecks;
-use reply_check_cache::{ReplyPattern, ReplyPatternCache};
-use required_operations::lacks_required;
+use mandatory_server_operations::lacks_required;
+use reply_pattern_cache::{ReplyPattern, ReplyPatternCache};
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
-use nfsrdma_analysis::connection_lifetimes::{ConnectionStatesAndCredits, ConnectionStats};
+use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits, ConnectionStats};
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;

@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::compile::{ReplayCallOrigin, TraceCompiler};
 use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
-use crate::trace::wire_transaction_conversion::{WireChunkItem, WireMessage, WireTransaction};
+use crate::trace::transaction_reconstruction::{WireChunkItem, WireMessage, WireTransaction};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
-use super::wire_transaction_conversion::{WireChunkItem, WireMessage, WireTransaction, padded};
+use super::transaction_reconstruction::{WireChunkItem, WireMessage, WireTransaction, padded};
 use super::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
     TraceMessageWireForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,

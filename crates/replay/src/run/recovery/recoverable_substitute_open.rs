@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v4::{Clientid4, ShareAccess, ShareDeny};
 
-use super::client_state::{RecoverableOpen, RecoverableState, StateidOther};
+use super::recoverable_client_state::{RecoverableOpen, RecoverableState, StateidOther};
 
 /// An open of this program.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
-use crate::cli::outputs;
+use crate::cli::output_file_creation;
 use crate::output::replay::ReplayOutcomeView;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
-use nfsrdma_replay::run::recording::TraceRecorder;
+use nfsrdma_replay::run::trace_recording::TraceRecorder;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 /// Treatment of file data in a recording.
@@ -64,21 +64,22 @@ impl ReplayReportArgs {
             RecordedFileDataMode::Hash => TraceFileDataRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recording = TraceRecorder::new(outputs::create_seekable(path, inputs)?, keeping, &name)
-            .map_err(|error| OutputError::write_error(path, error))?;
+        let recording =
+            TraceRecorder::new(output_file_creation::create_seekable(path, inputs)?, keeping, &name)
+                .map_err(|error| OutputError::write_error(path, error))?;
         Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
     }
 
     /// Creates the reports, before anything is sent. `junit` is the path of the other report.
     pub(super) fn open(&self, junit: Option<&PathBuf>, inputs: &ProtectedInputFiles) -> Result<ReportFiles> {
-        outputs::check_distinct(&[
+        output_file_creation::check_distinct(&[
             ("--junit", junit),
             ("--html", self.html.as_ref()),
             ("--record", self.record.as_ref()),
         ])?;
         Ok(ReportFiles {
-            junit: outputs::create_report("--junit", junit, inputs)?,
-            html: outputs::create_report("--html", self.html.as_ref(), inputs)?,
+            junit: output_file_creation::create_report("--junit", junit, inputs)?,
+            html: output_file_creation::create_report("--html", self.html.as_ref(), inputs)?,
         })
     }
 }
@@ -93,10 +94,10 @@ impl ReportFiles {
     /// Writes the reports.
     pub(super) fn write(self, outcomes: &[ReplayOutcomeView<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            outputs::write_and_commit(to, |to| ReplayOutcomeView::junit(outcomes, to, started))?;
+            output_file_creation::write_and_commit(to, |to| ReplayOutcomeView::junit(outcomes, to, started))?;
         }
         if let Some(to) = self.html {
-            outputs::write_and_commit(to, |to| ReplayOutcomeView::html(outcomes, to))?;
+            output_file_creation::write_and_commit(to, |to| ReplayOutcomeView::html(outcomes, to))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
 //! connections depend on all earlier frames.
 
-use crate::tui::model::row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
+use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
 use nfsrdma_analysis::filter::FilterRunner;
 use nfsrdma_analysis::names::FileNames;
 
