@@ -80,6 +80,7 @@ impl DependencyCollector {
                 DependencyResource { kind: DependencyResourceKind::All, id: 0, part: 0 },
                 true,
             ));
+            self.add_state_ends(step, parts);
             return;
         }
         if self.uses_think_time {
@@ -179,6 +180,28 @@ impl DependencyCollector {
             if slot.holds == MessageSlotKind::FILEHANDLE {
                 let object = self.names.object(slot.variable);
                 self.add_access(DependencyResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
+            }
+        }
+    }
+
+    /// Orders the end of a stateid after its uses, also where both overlapped in the capture: there the server executed
+    /// the uses first.
+    fn add_state_ends(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        for (at, operation) in parts.operations.iter().enumerate() {
+            if *operation == Operation::LOCK {
+                self.record_lock_open(step, at as u32);
+            }
+        }
+        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
+            let operation = parts.operations.get(slot.operation as usize);
+            let is_end = matches!(
+                operation,
+                Some(&(Operation::CLOSE | Operation::DELEGRETURN | Operation::FREE_STATEID))
+            );
+            let way = if is_end { ResourceAccessMode::Exclusive } else { ResourceAccessMode::SharedRead };
+            self.add_access(DependencyResourceKind::Stateid, slot.variable, 0, way);
+            if let Some(open) = self.names.open_of(slot.variable) {
+                self.add_access(DependencyResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
             }
         }
     }

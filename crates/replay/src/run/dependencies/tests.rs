@@ -499,11 +499,15 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
         }))
         .with(MessageSlotKind::STATEID, 7)
         .gives(MessageSlotKind::STATEID, VariableUse::DEFINED, 8);
-    let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
-    assert!(book.admit(&lock));
-    book.graph.finish(0, &mut Vec::new());
-    assert!(book.admit(&free_stateid(8)));
-    assert!(!book.admit(&close(1, 7)));
+    let orders = [ReplayOrder::Dependencies, ReplayOrder::Captured];
+    let times = [[(10, 20), (30, 40)], [(10, 20), (15, 25)]];
+    for (order, [freed, closed]) in orders.into_iter().flat_map(|order| times.map(|times| (order, times))) {
+        let mut book = Book::new(order, ReplayPace::Immediate);
+        assert!(book.admit(&lock.clone().at(0, 5)));
+        book.graph.finish(0, &mut Vec::new());
+        assert!(book.admit(&free_stateid(8).at(freed.0, freed.1)));
+        assert!(!book.admit(&close(1, 7).at(closed.0, closed.1)), "{order:?} {freed:?} {closed:?}");
+    }
 }
 
 #[test]
