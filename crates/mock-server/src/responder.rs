@@ -266,6 +266,11 @@ impl MockResponder {
             _ => true,
         };
         self.answer.splice(inline, &mut self.message);
+        if fault == Some(MockTransportFault::Denied) {
+            // REPLY, MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
+            let words = [xid.0, 1, 1, 1, 5].map(u32::to_be_bytes);
+            self.message.splice(.., words.into_iter().flatten());
+        }
         let header_length = SHORTEST_HEADER + self.ends.len() * 8 + self.segments.len() * 16;
         let fits = header_length + self.message.len() <= self.reply_inline;
         let chunks = self.segments.len();

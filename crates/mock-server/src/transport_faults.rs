@@ -35,6 +35,8 @@ pub enum MockTransportFault {
     CutHeader,
     /// The last byte written to each segment is changed.
     OtherByte,
+    /// The Reply is MSG_DENIED with AUTH_ERROR and AUTH_TOOWEAK. RFC 5531 section 9.
+    Denied,
     /// The Send of the Reply lacks its last word.
     CutMessage,
     /// The Reply reports one byte less in the first segment of its Write chunks than was written.

@@ -65,6 +65,8 @@ field_names! {
     RPC_PROCEDURE = "rpc.procedure";
     RPC_PROGRAM = "rpc.program";
     RPC_PROGRAMVERSION = "rpc.programversion";
+    RPC_STATE_AUTH = "rpc.state_auth";
+    RPC_STATE_REJECT = "rpc.state_reject";
     RPC_XID = "rpc.xid";
     RPCORDMA_FLOW_CONTROL = "rpcordma.flow_control";
     RPCORDMA_HTYPE = "rpcordma.htype";

@@ -192,6 +192,14 @@ impl ReplyBody<'_> {
             Self::Denied(reply) => RpcReplyStatus::Denied(reply.tag()),
         }
     }
+
+    /// Returns the reason of a denied Call, if it is about authentication. RFC 5531 section 9.
+    pub fn auth_stat(&self) -> Option<AuthStat> {
+        match self {
+            Self::Denied(RejectedReply::AuthError(error)) => Some(error.stat),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -142,6 +142,19 @@ fn a_server_that_always_closes_ends_the_run_in_order() {
 }
 
 /// Returns the Calls at which a server restarts: enough to have opens and locks at some of them.
+/// RFC 5531 section 9.
+#[test]
+fn the_report_has_the_auth_stat_of_a_call_that_is_denied() {
+    let work = Work::of("rxe-v41", 4, "denied");
+    let report = replayed(&work, (100..300).map(|at| (at, MockTransportFault::Denied)));
+    let differences = report.steps.mismatches.iter().flat_map(|step| &step.differences);
+    let denied: Vec<_> = differences
+        .filter(|difference| difference.field == "rpc.state_auth")
+        .map(|difference| difference.b.value.as_deref())
+        .collect();
+    assert!(!denied.is_empty() && denied.iter().all(|stat| *stat == Some("AUTH_TOOWEAK")), "{denied:?}");
+}
+
 fn restarts(fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     [9, 41, 62, 83, 104, 125, 146, 167, 188, 209, 230, 251].into_iter().map(move |at| (at, fault))
 }

@@ -247,7 +247,14 @@ pub const RULES: &[CompareRule] = &[
     },
     equal(
         DifferenceKind::Status,
-        &["nfs.nfsstat4", "nfs.status3", "rpc.replystat", "rpc.state_accept", "rpc.state_reject"],
+        &[
+            "nfs.nfsstat4",
+            "nfs.status3",
+            "rpc.replystat",
+            "rpc.state_accept",
+            "rpc.state_reject",
+            "rpc.state_auth",
+        ],
     ),
     equal(
         DifferenceKind::Name,

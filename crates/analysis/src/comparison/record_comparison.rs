@@ -3,6 +3,7 @@
 use std::ops::AddAssign;
 use std::rc::Rc;
 
+use nfsrdma_dissectors::field::field_name;
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -508,7 +509,11 @@ impl RecordComparer<'_> {
         is_a: bool,
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
-        if sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm)) {
+        // The reason of a denied Call is shown with it.
+        let is_denial = matches!(entry.path.field, field_name::RPC_STATE_REJECT | field_name::RPC_STATE_AUTH);
+        let differs_in_union =
+            sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm));
+        if differs_in_union && !is_denial {
             return;
         }
         let kind = match found.policy.treatment_of_one(&entry.path, sections.spot.is_call) {
@@ -519,7 +524,7 @@ impl RecordComparer<'_> {
             }
             FieldComparisonTreatment::Ignored | FieldComparisonTreatment::IdentityNames(_) => return,
         };
-        if let Some(group) = &sections.group
+        if let Some(group) = sections.group.as_ref().filter(|_| !is_denial)
             && group.is_a == is_a
             && is_below(&group.above)
         {

@@ -105,7 +105,9 @@ impl ContainmentViolation {
             Self::Program => "the procedure affects more than the files of the run",
             Self::Upward => "it may leave the directory of the run",
             Self::Filehandle => "the filehandle was not returned to this run",
-            Self::Name => "a name is empty, has '/' or NUL, or is \".\" or \"..\"",
+            Self::Name => {
+                "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes"
+            }
             Self::State => "the stateid, clientid, session or device was not returned to this run",
             Self::Client => "the client does not belong to this run",
             Self::Server => "it names another server, or an address on which this run does not listen",

@@ -216,8 +216,12 @@ pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), Backchanne
     let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
-    if !message.reply().is_some_and(|reply| reply.status().is_success()) {
-        return Err(refused("refused by RPC"));
+    let status = message.reply().map(|reply| (reply.status(), reply.auth_stat()));
+    match status {
+        Some((status, _)) if status.is_success() => {}
+        Some((_, Some(auth_stat))) => return Err(refused(&format!("denied: {auth_stat}"))),
+        Some((status, None)) => return Err(refused(&status.to_string())),
+        None => return Err(refused("the answer is a Call")),
     }
     let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {

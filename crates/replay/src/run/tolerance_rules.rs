@@ -32,21 +32,21 @@ rules! {
     /// Results of CREATE_SESSION.
     SESSION_LIMITS = "session-limits", "a server grants the slots and sizes that it has";
     /// Results of EXCHANGE_ID.
-    SERVER_IDENTITY = "server-identity", "another server is another server";
+    SERVER_IDENTITY = "server-identity", "the identity of the server";
     /// Capabilities of a file system.
-    CAPABILITIES = "capabilities", "what a file system can do, and its limits, are its own";
+    CAPABILITIES = "capabilities", "capabilities and limits depend on the file system";
     /// Attributes that the live server never returns.
     ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server never returned in this run";
     /// Flavors in SECINFO and MNT.
-    SECURITY_FLAVORS = "security-flavors", "which security is offered is configured on the server";
+    SECURITY_FLAVORS = "security-flavors", "security flavors are configured on the server";
     /// Delegations.
     DELEGATION = "delegation", "a server grants delegations as it likes (RFC 8881 section 10.4)";
     /// rflags of OPEN.
-    OPEN_FLAGS = "open-flags", "how locks are done, and whether an open is confirmed, is the server's choice";
+    OPEN_FLAGS = "open-flags", "the server chooses how it locks, and if an open needs confirmation";
     /// Size and link count of a directory.
-    DIRECTORY_SIZE = "directory-size", "size and link count of a directory are the file system's own";
+    DIRECTORY_SIZE = "directory-size", "size and link count of a directory depend on the file system";
     /// Access control lists.
-    ACL = "acl", "a file system makes an ACL of a mode in its own way";
+    ACL = "acl", "the ACL that results from a mode depends on the file system";
     /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
     /// rdev of objects that are no devices.
@@ -64,23 +64,23 @@ rules! {
     /// Mode of COPY.
     COPY_MODE = "copy-mode", "a server copies at once or later";
     /// Data that is more stable than requested.
-    COMMITTED = "committed", "data may be committed better than it was (RFC 8881 section 18.32.3)";
+    COMMITTED = "committed", "a server may commit data more safely than requested (RFC 8881 section 18.32.3)";
     /// Segments of READ_PLUS.
-    SEGMENTS = "segments", "holes are where the file system has them; the data was equal";
+    SEGMENTS = "segments", "the file system chooses where holes are; the data was equal";
     /// Post-operation attributes of NFSv3.
     POST_OP = "post-op-attributes", "attributes after an operation are optional (RFC 1813 section 2.6)";
     /// Another error for the same refusal.
-    SAME_REFUSAL = "same-refusal", "another status that says the same";
+    SAME_REFUSAL = "same-refusal", "another status with the same meaning";
     /// Listings in progress.
-    LISTING = "listing", "a directory is listed in other parts";
+    LISTING = "listing", "a listing is divided into other replies";
     /// Rights of another user.
     CREDENTIALS = "credentials", "the capture had RPCSEC_GSS, and the run has AUTH_SYS as root";
     /// NFS4ERR_NOSPC and similar.
-    ROOM = "room", "how much room a file system has is its own";
+    ROOM = "room", "free and total space depend on the file system";
     /// Files that an earlier step left in another state.
-    AFTER = "after-difference", "a step before, which the server could not do or did better, left the file otherwise";
+    AFTER = "after-difference", "an earlier step was not supported, or succeeded only here, and left the file in another state";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
-    DELAYED = "delayed", "the server asked to be asked again";
+    DELAYED = "delayed", "the server asked for a retry";
 }
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
