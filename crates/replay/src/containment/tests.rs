@@ -7,10 +7,12 @@ use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
     Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
     Deviceid4, ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args,
-    Getdevicelist4Resok, Layouttype4, Link4Args, Lookup4Args, Netaddr4, Netloc4, NfsClientId4, NfsFtype4,
-    Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args,
-    Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4,
-    StateProtect4A, Stateid4, Write4Args, mask_and_values,
+    Getdevicelist4Resok, Layoutcommit4Args, Layoutiomode4, Layoutreturn4, Layoutreturn4Args,
+    LayoutreturnByType, LayoutreturnFile4, LayoutreturnFromIomode, Layouttype4, Layoutupdate4, Link4Args,
+    Lookup4Args, Netaddr4, Netloc4, Newoffset4, Newtime4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4,
+    Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args, Rename4Args, Results,
+    Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4, StateProtect4A,
+    Stateid4, Write4Args, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
@@ -122,6 +124,43 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
     assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(ContainmentViolation::Filehandle));
     let link = Link3Args { file: Opaque(b"captured"), link: at(BELOW, b"b") };
     assert_eq!(nfs3(15, &v3::Args::LINK(link)), Err(ContainmentViolation::Filehandle));
+}
+
+#[test]
+fn contents_of_layouts_and_referrals_are_not_sent() {
+    let commit = |body| {
+        below(Args::LAYOUTCOMMIT(Box::new(Layoutcommit4Args {
+            loca_offset: 0,
+            loca_length: 1,
+            loca_reclaim: false,
+            loca_stateid: ANONYMOUS,
+            loca_last_write_offset: Newoffset4::None,
+            loca_time_modify: Newtime4::Same,
+            loca_layoutupdate: Layoutupdate4::Other(Layouttype4::LAYOUT4_NFSV4_1_FILES, Opaque(body)),
+        })))
+    };
+    assert!(commit(b"").is_ok());
+    assert_eq!(commit(b"body"), Err(ContainmentViolation::Layout));
+    let give_back = |body| {
+        let file = LayoutreturnFile4 {
+            lrf_offset: 0,
+            lrf_length: 1,
+            lrf_stateid: ANONYMOUS,
+            lrf_body: Opaque(body),
+        };
+        let rest = LayoutreturnFromIomode {
+            lora_iomode: Layoutiomode4::LAYOUTIOMODE4_RW,
+            lora_layoutreturn: Layoutreturn4::File(file),
+        };
+        let lora_by_type = LayoutreturnByType::Other(Layouttype4::LAYOUT4_NFSV4_1_FILES, rest);
+        below(Args::LAYOUTRETURN(Box::new(Layoutreturn4Args { lora_reclaim: false, lora_by_type })))
+    };
+    assert!(give_back(b"").is_ok());
+    assert_eq!(give_back(b"body"), Err(ContainmentViolation::Layout));
+    // fs_locations: no root, no locations.
+    let (mask, values) = ([1 << 24], [0; 8]);
+    let obj_attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
+    assert_eq!(below(Args::VERIFY(Getattr4Resok { obj_attributes })), Err(ContainmentViolation::Server));
 }
 
 #[test]
