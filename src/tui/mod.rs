@@ -9,9 +9,9 @@
 //! ```
 //!
 //! - A [`read_pass`] reads all frames once, on a thread of its own: it decodes them, keeps the Transactions that the
-//!   filter selects, and puts light [rows](model::row) and [tables](model::tables) into a [`read_pass_channel`].
-//!   Without a filter there is one pass; a filter starts a second one, so that removing the filter costs nothing. A
-//!   pass whose channel is full waits, so that a pause loses nothing.
+//!   filter selects, and puts light [rows](model::transaction_list_row) and [tables](model::statistics_snapshot) into a
+//!   [`read_pass_channel`]. Without a filter there is one pass; a filter starts a second one, so that removing the
+//!   filter costs nothing. A pass whose channel is full waits, so that a pause loses nothing.
 //! - The [`model`] stores the rows of a pass in pages, in bounded memory. Pages far from the visible ones are evicted,
 //!   and reloaded when they are needed.
 //! - [`frame_reload`] is the other thread: it reads the frames of the chosen Transaction again and decodes them with

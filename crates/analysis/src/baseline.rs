@@ -4,7 +4,7 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`baseline_recorder`](RecordedBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
+//! - [`baseline_recorder`](CaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
 //!   is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;

@@ -27,7 +27,7 @@ pub struct RunDependentField {
     pub is_counted: bool,
     /// Index of the operation in the COMPOUND, from 0.
     pub operation: u32,
-    /// Hash that identifies the field: [`SubstitutableMessageSlot::place`](super::MessageSlot).
+    /// Hash that identifies the field: [`SubstitutableMessageSlot::place`](super::SubstitutableMessageSlot).
     pub place: u64,
     /// `true` if the value is a protocol constant, which identifies nothing.
     pub is_constant: bool,
@@ -118,7 +118,7 @@ pub struct TraceFieldVisitor<'a> {
     is_in_body: bool,
 }
 
-/// 64-bit FNV-1a, the hash of [`SubstitutableMessageSlot::place`](super::MessageSlot).
+/// 64-bit FNV-1a, the hash of [`SubstitutableMessageSlot::place`](super::SubstitutableMessageSlot).
 fn fnv1a(from: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(from, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -11,7 +11,7 @@
 //! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
 //!   completion moves it out. Exposing it to the server moves it into a
 //!   [`VerbsExposedBuffer`](memory::VerbsExposedBuffer), which hides the bytes and returns the buffer for a
-//!   [`ServerRdmaCompletionProof`](work_queues::VerbsReceiveCompletionProof), a Receive that completed later, or for
+//!   [`ServerRdmaCompletionProof`](work_queues::ServerRdmaCompletionProof), a Receive that completed later, or for
 //!   the [`QueuePairDestructionProof`](work_queues::QueuePairDestructionProof) of the queue pair. If a window is still
 //!   open after the Receive, the queue pair keeps the buffer until the window is closed.
 //! - Dependencies stay alive: a queue pair owns a reference to its identifier, its completion queue and its protection
