@@ -354,10 +354,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.rewrites.is_substituted {
             self.issuer.substitute_closed(step);
-            let state = StepOutcome::Skipped(NO_DELEGATION_REASON.into());
-            // Operations before the CLOSE, such as a SETATTR of times, were executed.
-            self.verification.mark_objects_uncertain(held, step, &state);
-            return Ok(ReplyDisposition::Finished(state));
+            return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
