@@ -10,8 +10,8 @@
 //!         8..32 msn: u32 => "infiniband.aeth.msn",
 //!     }
 //! }
-//! use nfsrdma_dissectors::field::NullObserver;
-//! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut NullObserver).unwrap();
+//! use nfsrdma_dissectors::field::NullFieldObserver;
+//! let (header, rest) = Example::decode(&[0x1f, 0, 0, 7, 99], 0, &mut NullFieldObserver).unwrap();
 //! assert_eq!((header.syndrome, header.msn, rest), (0x1f, 7, &[99][..]));
 //! ```
 

@@ -5,13 +5,13 @@
 //! them, and moves the message's cursor to the following [`GssIntegrityChecksum`]:
 //!
 //! ```
-//! use nfsrdma_dissectors::field::NullObserver;
+//! use nfsrdma_dissectors::field::NullFieldObserver;
 //! use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, IntegrityBody};
 //! use nfsrdma_dissectors::xdr::Cursor;
 //! let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\x2aargs\0\0\0\x03mic\0");
-//! let mut protected = IntegrityBody::open(&mut cursor, &mut NullObserver).unwrap();
+//! let mut protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).unwrap();
 //! assert_eq!((protected.seq_num, protected.body.take(4)), (42, Ok(&b"args"[..])));
-//! assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullObserver).unwrap().checksum.0, b"mic");
+//! assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap().checksum.0, b"mic");
 //! ```
 
 mod control;
