@@ -140,15 +140,7 @@ impl DependencyCollector {
                     } else {
                         ResourceAccessMode::SharedRead
                     };
-                    self.add_access(DependencyResourceKind::Stateid, slot.variable, 0, way);
-                    if let Some(open) = self.names.open_of(slot.variable) {
-                        self.add_access(
-                            DependencyResourceKind::Stateid,
-                            open,
-                            0,
-                            ResourceAccessMode::SharedRead,
-                        );
-                    }
+                    self.add_stateid(slot.variable, way);
                 }
                 MessageSlotKind::FILEHANDLE => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
@@ -199,10 +191,15 @@ impl DependencyCollector {
                 Some(&(Operation::CLOSE | Operation::DELEGRETURN | Operation::FREE_STATEID))
             );
             let way = if is_end { ResourceAccessMode::Exclusive } else { ResourceAccessMode::SharedRead };
-            self.add_access(DependencyResourceKind::Stateid, slot.variable, 0, way);
-            if let Some(open) = self.names.open_of(slot.variable) {
-                self.add_access(DependencyResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
-            }
+            self.add_stateid(slot.variable, way);
+        }
+    }
+
+    /// Adds the access to a stateid. That of a lock uses the open that the lock was made with, too.
+    fn add_stateid(&mut self, variable: u32, way: ResourceAccessMode) {
+        self.add_access(DependencyResourceKind::Stateid, variable, 0, way);
+        if let Some(open) = self.names.open_of(variable) {
+            self.add_access(DependencyResourceKind::Stateid, open, 0, ResourceAccessMode::SharedRead);
         }
     }
 

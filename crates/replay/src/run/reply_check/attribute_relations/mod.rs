@@ -191,7 +191,7 @@ impl AttributeRelations {
                         && (has_parent || both.recorded.subject != AttributeSubject::Parent)
                 })
             };
-            let told = |both: &'_ AttributePair, name| {
+            let observation = |both: &'_ AttributePair, name| {
                 let [recorded, live] = sides;
                 Some((
                     names.subject(both.recorded.subject, index),
@@ -200,7 +200,7 @@ impl AttributeRelations {
                 ))
             };
             for both in of(true) {
-                if let Some((object, bytes, _)) = told(both, None) {
+                if let Some((object, bytes, _)) = observation(both, None) {
                     self.check_value(
                         done,
                         &RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name: None },
@@ -216,15 +216,17 @@ impl AttributeRelations {
                     both.recorded.subject,
                     AttributeSubject::Current | AttributeSubject::ReplyHandle
                 );
-                let Some((object, bytes, name)) = told(both, name.filter(|_| is_reached)) else { continue };
-                let told = RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name };
-                self.check_value(done, &told, &mut broken);
+                let Some((object, bytes, name)) = observation(both, name.filter(|_| is_reached)) else {
+                    continue;
+                };
+                let observation = RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name };
+                self.check_value(done, &observation, &mut broken);
                 match both.recorded.aspect {
                     ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
                         times.extend(server_clock::decode_time(bytes[1]))
                     }
                     ObjectAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
-                        change = Some(told.number()[1] as u64);
+                        change = Some(observation.number()[1] as u64);
                     }
                     _ => {}
                 }
@@ -313,9 +315,9 @@ impl AttributeRelations {
             ("time_metadata (stays)", of(ObjectAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
         ];
-        let differing = shown.into_iter().filter_map(|(what, told, found, shown)| {
-            let (told, found) = (told?, found?);
-            (told != found).then(|| (what, [shown(told), shown(found)]))
+        let differing = shown.into_iter().filter_map(|(what, observation, found, shown)| {
+            let (observation, found) = (observation?, found?);
+            (observation != found).then(|| (what, [shown(observation), shown(found)]))
         });
         differing.collect()
     }
@@ -329,148 +331,153 @@ impl AttributeRelations {
     fn check_value(
         &mut self,
         done: &StepExecution<'_>,
-        told: &RecordedLiveAttributePair<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
         broken: &mut Vec<AttributeRelationViolation>,
     ) {
-        match told.fact.aspect {
+        match observation.fact.aspect {
             ObjectAttributeKind::ChangeType => {
-                self.clock.change_attr_type = u32::try_from(told.number()[1]).ok()
+                self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(told)),
+            ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
             ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
-                broken.extend(self.check_fileid(done, told))
+                broken.extend(self.check_fileid(done, observation))
             }
             ObjectAttributeKind::Owner | ObjectAttributeKind::Group => {
-                broken.extend(self.check_owner(done, told));
-                broken.extend(self.check_ordered(done, told));
+                broken.extend(self.check_owner(done, observation));
+                broken.extend(self.check_ordered(done, observation));
             }
             ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                server_clock::decode_time(told.bytes[1])
+                server_clock::decode_time(observation.bytes[1])
                     .into_iter()
                     .for_each(|time| self.clock.record_time(time));
-                broken.extend(self.check_ordered(done, told));
+                broken.extend(self.check_ordered(done, observation));
             }
-            ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, told)),
+            ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
         }
     }
 
     fn check_file_system(
         &mut self,
-        told: &RecordedLiveAttributePair<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
-        let [recorded, live] = told.number();
+        let [recorded, live] = observation.number();
         let known = self.file_systems.insert(recorded, live);
-        (known != live).then(|| told.violation_after("one", [recorded, known]))
+        (known != live).then(|| observation.violation_after("one", [recorded, known]))
     }
 
     fn check_fileid(
         &mut self,
         done: &StepExecution<'_>,
-        told: &RecordedLiveAttributePair<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
-        let now = told.number();
-        let is_own = told.fact.aspect == ObjectAttributeKind::Fileid;
+        let now = observation.number();
+        let is_own = observation.fact.aspect == ObjectAttributeKind::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
-        if told.object < ROOT {
-            let object = self.object_state(told.object, done.step_turn);
+        if observation.object < ROOT {
+            let object = self.object_state(observation.object, done.step_turn);
             before = object.fileid.filter(is_other);
             if is_own {
                 object.fileid = Some(now);
             }
         }
-        if let Some(name) = told.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap) {
+        if let Some(name) =
+            observation.name.filter(|(directory, _)| *directory != NONE && done.has_no_overlap)
+        {
             if self.names.len() >= MAX_ENTRIES {
                 self.names.clear();
             }
             let known = self.names.get(&name).copied();
             before = before.or(known.map(|(fileid, _)| fileid).filter(is_other));
             if is_own {
-                let object = known.filter(|_| told.object == NONE).map_or(told.object, |(_, object)| object);
+                let object = known
+                    .filter(|_| observation.object == NONE)
+                    .map_or(observation.object, |(_, object)| object);
                 self.names.insert(name, (now, object));
             }
         }
-        before.map(|before| told.violation_after("one", before))
+        before.map(|before| observation.violation_after("one", before))
     }
 
     /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
     fn check_owner(
         &mut self,
         done: &StepExecution<'_>,
-        told: &RecordedLiveAttributePair<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
-        if told.object == NONE {
+        if observation.object == NONE {
             return None;
         }
-        let is_seeded = told.object == ROOT
-            || self.roots.contains(&told.object)
-            || done.seeded.contains_key(&told.object);
-        if is_seeded && self.object_state(told.object, done.step_turn).is_set {
+        let is_seeded = observation.object == ROOT
+            || self.roots.contains(&observation.object)
+            || done.seeded.contains_key(&observation.object);
+        if is_seeded && self.object_state(observation.object, done.step_turn).is_set {
             return None;
         }
         if self.owners.len() >= MAX_ENTRIES {
             self.owners.clear();
         }
-        let key = (told.fact.aspect, is_seeded, told.bytes[0].into());
-        let known = self.owners.entry(key).or_insert_with(|| told.bytes[1].into());
-        if **known == *told.bytes[1] {
+        let key = (observation.fact.aspect, is_seeded, observation.bytes[0].into());
+        let known = self.owners.entry(key).or_insert_with(|| observation.bytes[1].into());
+        if **known == *observation.bytes[1] {
             return None;
         }
         let text = |bytes: &[u8]| ComparableValue::Text(bytes.into()).display_text();
-        let values = [text(told.bytes[0]), format!("{}, then {}", text(known), text(told.bytes[1]))];
-        Some(told.violation("one", values))
+        let values =
+            [text(observation.bytes[0]), format!("{}, then {}", text(known), text(observation.bytes[1]))];
+        Some(observation.violation("one", values))
     }
 
     fn check_ordered(
         &mut self,
         done: &StepExecution<'_>,
-        told: &RecordedLiveAttributePair<'_>,
+        observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
-        if told.object == NONE {
+        if observation.object == NONE {
             return None;
         }
-        let aspect = told.fact.aspect;
+        let aspect = observation.fact.aspect;
         let is_time = matches!(aspect, ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata);
         // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
         // objects.
         if is_time {
-            let is_of_run = self.was_created_in_run(done, told.object);
-            let object = self.object_state(told.object, done.step_turn);
-            let is_written = !told.fact.is_before && object.written == Some(done.step_turn);
-            let may_be_set =
-                aspect == ObjectAttributeKind::Modified && (object.is_set || has_recorded_second(told));
-            if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, told) {
-                return Some(told.violation_after("of now", told.number()));
+            let is_of_run = self.was_created_in_run(done, observation.object);
+            let object = self.object_state(observation.object, done.step_turn);
+            let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
+            let may_be_set = aspect == ObjectAttributeKind::Modified
+                && (object.is_set || has_recorded_second(observation));
+            if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, observation) {
+                return Some(observation.violation_after("of now", observation.number()));
             }
         }
         if !done.has_no_overlap {
             return None;
         }
         if aspect == ObjectAttributeKind::Change
-            && self.object_state(told.object, done.step_turn).made == Some(done.step_turn)
-            && self.clock.is_below_run(done.step_turn, told.number().map(|value| value as u64))
+            && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
+            && self.clock.is_below_run(done.step_turn, observation.number().map(|value| value as u64))
         {
-            return Some(told.violation_after("of now", told.number()));
+            return Some(observation.violation_after("of now", observation.number()));
         }
-        let (now, names) = (told.number(), self.changed_names);
-        let is_directory = is_directory_change(told);
-        let object = self.object_state(told.object, done.step_turn);
+        let (now, names) = (observation.number(), self.changed_names);
+        let is_directory = is_directory_change(observation);
+        let object = self.object_state(observation.object, done.step_turn);
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
         // The live value has been the same since it was first received.
         let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
-        let heard = since.unwrap_or(done.times[1]);
+        let first_received = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValues {
             values: now,
             likelihood: ChangeLikelihood::None,
             changed: None,
-            received: heard,
+            received: first_received,
             previous_change: before,
             names,
         });
         let known = known?;
-        let then = |relation| Some(told.violation_after(relation, known.values));
+        let then = |relation| Some(observation.violation_after(relation, known.values));
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
         if !recorded && known.likelihood == ChangeLikelihood::None && is_same_names {
@@ -497,14 +504,14 @@ impl AttributeRelations {
             if must_move {
                 return then("moves");
             }
-            if is_time && live && is_written && is_unexpected_time(done, told) {
+            if is_time && live && is_written && is_unexpected_time(done, observation) {
                 return then("of now");
             }
         }
         let falls = match aspect {
             ObjectAttributeKind::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
-                self.clock.is_forbidden_decrease(before, now) && known.values[0] < told.number()[0]
+                self.clock.is_forbidden_decrease(before, now) && known.values[0] < observation.number()[0]
             }
             ObjectAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
             _ => false,
@@ -687,14 +694,15 @@ impl AttributeRelations {
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
 /// capture's.
-fn is_unexpected_time(done: &StepExecution<'_>, told: &RecordedLiveAttributePair<'_>) -> bool {
-    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
+fn is_unexpected_time(done: &StepExecution<'_>, observation: &RecordedLiveAttributePair<'_>) -> bool {
+    let [recorded, live] =
+        observation.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
     server_clock::is_unexpected_time(recorded, live, done.call_time_ns)
 }
 
 /// Returns `true` if the live time has the recorded second: a step may have set it.
-fn has_recorded_second(told: &RecordedLiveAttributePair<'_>) -> bool {
-    let [recorded, live] = told.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
+fn has_recorded_second(observation: &RecordedLiveAttributePair<'_>) -> bool {
+    let [recorded, live] = observation.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
     recorded == live
 }
 
@@ -740,7 +748,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
 
 /// Returns `true` if a value is that of a directory whose names an operation changes; removals of its own name do not
 /// affect it.
-fn is_directory_change(told: &RecordedLiveAttributePair<'_>) -> bool {
-    let path = &*told.fact.path.text;
+fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
+    let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }
