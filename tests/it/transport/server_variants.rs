@@ -110,6 +110,21 @@ fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_sta
     assert_eq!(server.opens(), 0);
 }
 
+/// RFC 9754 section 5: only the holder of a delegation sets the times of its file. Without one, its SETATTR has no
+/// attributes left, which this server counts as a change, like nfs-ganesha. It is in no recorded Reply.
+#[test]
+fn rfc9754_section_5_a_setattr_without_its_times_changes_no_expectation() {
+    for (capture, delegations) in [("rxe-v42-maildir", 39), ("rxe-v42-database", 20)] {
+        for order in [ReplayOrder::Serial, ReplayOrder::Dependencies] {
+            let work = Work::of(capture, 4, "undelegated");
+            let (report, server) = replayed_with(&work, [], |_| {}, |options| options.order = order);
+            is_as_recorded(&report, capture);
+            assert_eq!(because(&report, "no-delegation"), delegations, "{:#?}", report.steps.reasons);
+            assert_eq!((count(&server, Operation::DELEGRETURN), server.opens()), (0, 0), "{capture}");
+        }
+    }
+}
+
 #[test]
 fn rfc7530_section_10_4_without_delegations_nfs_4_0_opens_by_name_and_confirms() {
     for confirms_owners in [false, true] {

@@ -250,6 +250,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.release_after_substitute(window_index, room, reply.connection);
             }
             ReplyDisposition::Finished(state) => {
+                // Earlier Replies are checked before its effects become uncertain.
+                self.check_all()?;
                 self.record_undone(&held, &state);
                 self.finish_step(window_index, held, state);
             }
