@@ -2,8 +2,6 @@
 
 mod html;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +18,7 @@ use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
-    ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
+    EarlyRunEnd, ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
 };
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
@@ -47,8 +45,6 @@ pub struct ReplayReportView<'a> {
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 4;
-/// Maximum number of steps named that have the same differences as another.
-const MAX_NAMED_STEPS: usize = 5;
 /// States whose reasons are shown: the step was not compared, or a difference was tolerated.
 const STATES_WITH_REASONS: [FinalStepState; 4] = [
     FinalStepState::Unreplayable,
@@ -104,28 +100,21 @@ fn reason_text(report: &ReplayReport, state: FinalStepState, reason: &str) -> St
     why.map_or_else(|| reason.to_owned(), |why| format!("{reason}: {why}"))
 }
 
-/// Operation, and kind and path of each difference: the key of similar mismatches.
-type MismatchGroupKey<'m> = (&'m str, Vec<(&'m str, &'m str)>);
-
-/// Groups mismatches of the same operation and fields: the first, and the others.
-fn group_mismatches(mismatches: &[StepMismatch]) -> Vec<(&StepMismatch, Vec<&StepMismatch>)> {
-    let mut groups: Vec<(&StepMismatch, Vec<&StepMismatch>)> = Vec::new();
-    let mut known: HashMap<MismatchGroupKey<'_>, usize> = HashMap::new();
-    for mismatch in mismatches {
-        let fields = mismatch.differences.iter().map(|one| (one.kind.word(), one.path.as_str())).collect();
-        match known.entry((mismatch.operation.as_str(), fields)) {
-            Entry::Occupied(at) => {
-                if let Some((_, alike)) = groups.get_mut(*at.get()) {
-                    alike.push(mismatch);
-                }
-            }
-            Entry::Vacant(at) => {
-                at.insert(groups.len());
-                groups.push((mismatch, Vec::new()));
-            }
-        }
+/// Returns the frames of a step and, if there are several copies of the clients, the number of its copy.
+fn copy_frames(step: &StepId, copy: u32) -> String {
+    match copy {
+        0 => frames(step),
+        copy => format!("{}, client {copy}", frames(step)),
     }
-    groups
+}
+
+/// Returns the number of steps with the same differences and the first of them, if there are any.
+fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
+    let StepMismatch { similar_steps, first_similar, .. } = mismatch;
+    let first: Vec<_> = first_similar.iter().map(|one| copy_frames(&one.step, one.copy)).collect();
+    let more = if *similar_steps > first.len() as u64 { ", ..." } else { "" };
+    (*similar_steps > 0)
+        .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
 fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
@@ -137,6 +126,17 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
             call_frame: mismatch.step.frames[0],
             reply_frame: mismatch.step.frames[1],
             operation: &mismatch.operation,
+            similar_steps: mismatch.similar_steps,
+            first_similar: mismatch
+                .first_similar
+                .iter()
+                .map(|similar| JsonSimilarStep {
+                    step: similar.step.step,
+                    client: similar.copy,
+                    call_frame: similar.step.frames[0],
+                    reply_frame: similar.step.frames[1],
+                })
+                .collect(),
             differences: mismatch
                 .differences
                 .iter()
@@ -256,21 +256,11 @@ impl ReplayReportView<'_> {
         }
         if !self.report.steps.mismatches.is_empty() {
             writeln!(to, "\n{}", StyledText(styles.header, "mismatched"))?;
-            for (StepMismatch { step, copy, operation, differences }, alike) in
-                group_mismatches(&self.report.steps.mismatches)
-            {
-                let of = if *copy > 0 { format!(", client {copy}") } else { String::new() };
-                writeln!(to, "  {operation}, {}{of}", frames(step))?;
-                if !alike.is_empty() {
-                    let first: Vec<_> =
-                        alike.iter().take(MAX_NAMED_STEPS).map(|alike| frames(&alike.step)).collect();
-                    let more = if alike.len() > first.len() { ", ..." } else { "" };
-                    writeln!(
-                        to,
-                        "    and {} like it: {}{more}",
-                        PluralCount(alike.len() as u64, "step"),
-                        first.join("; ")
-                    )?;
+            for mismatch in &self.report.steps.mismatches {
+                let StepMismatch { step, copy, operation, differences, .. } = mismatch;
+                writeln!(to, "  {operation}, {}", copy_frames(step, *copy))?;
+                if let Some(similar) = similar_steps(mismatch) {
+                    writeln!(to, "    {similar}")?;
                 }
                 for difference in differences.iter().take(MAX_SHOWN_DIFFERENCES) {
                     writeln!(to, "    {}", difference_text(difference))?;
@@ -279,9 +269,9 @@ impl ReplayReportView<'_> {
                     writeln!(to, "    and {} more", differences.len() - MAX_SHOWN_DIFFERENCES)?;
                 }
             }
-            let more = self.report.mismatched().saturating_sub(self.report.steps.mismatches.len() as u64);
+            let more = self.report.steps.unlisted_mismatches;
             if more > 0 {
-                writeln!(to, "  and {more} more steps; -c shows more of them")?;
+                writeln!(to, "  and {more} more steps with other differences; -c shows more of them")?;
             }
         }
         self.files(to)?;
@@ -308,10 +298,8 @@ impl ReplayReportView<'_> {
                 "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
             )?;
         }
-        if let Some(limit) = self.report.end.limit {
-            writeln!(to, "\nThe run was stopped at its limit of {} s.", limit.as_secs_f64())?;
-        } else if self.report.end.is_interrupted {
-            writeln!(to, "\nThe run was interrupted.")?;
+        for why in self.early_end() {
+            writeln!(to, "\n{why}")?;
         }
         Ok(())
     }
@@ -330,6 +318,20 @@ impl ReplayReportView<'_> {
             writeln!(to, "  and {more} more; -c shows more of them")?;
         }
         Ok(())
+    }
+
+    /// Returns the reasons why the run ended before its last step.
+    fn early_end(&self) -> Vec<String> {
+        let EarlyRunEnd { is_interrupted, limit, unreachable, silent_program } = &self.report.end;
+        let mut reasons = Vec::new();
+        if let Some(limit) = limit {
+            reasons.push(format!("The run was stopped at its limit of {} s.", limit.as_secs_f64()));
+        } else if *is_interrupted {
+            reasons.push("The run was interrupted.".to_owned());
+        }
+        reasons.extend(unreachable.as_ref().map(|why| format!("The run was aborted: {why}.")));
+        reasons.extend(silent_program.as_ref().map(|why| format!("Calls were not replayed: {why}.")));
+        reasons
     }
 
     fn events(&self) -> [(&'static str, u64); 15] {
@@ -445,10 +447,17 @@ impl ReplayReportView<'_> {
             seeded_objects: self.seeded.objects,
             seeded_bytes: self.seeded.bytes,
             interrupted: report.end.is_interrupted,
+            time_limit_ns: report.end.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
+            unreachable: report.end.unreachable.as_deref(),
+            silent_program: report.end.silent_program.as_deref(),
+            squashed_root: report.squashed.map(|[uid, gid]| JsonSquashedRoot { uid, gid }),
+            refused: &report.refused,
+            dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
             own_faults: &report.protocol.own,
             reasons,
             mismatches: json_mismatches(&report.steps.mismatches),
+            unlisted_mismatches: report.steps.unlisted_mismatches,
             walk,
             operations,
         };
@@ -554,6 +563,12 @@ impl ReplayOutcomeView<'_> {
 }
 
 #[derive(Serialize)]
+struct JsonSquashedRoot {
+    uid: u32,
+    gid: u32,
+}
+
+#[derive(Serialize)]
 struct JsonLateness {
     calls: u64,
     p50_ns: u64,
@@ -598,10 +613,17 @@ struct JsonReplayReport<'a> {
     seeded_objects: u64,
     seeded_bytes: u64,
     interrupted: bool,
+    time_limit_ns: Option<u64>,
+    unreachable: Option<&'a str>,
+    silent_program: Option<&'a str>,
+    squashed_root: Option<JsonSquashedRoot>,
+    refused: &'a [String],
+    dropped_values: u64,
     recorded_steps: Option<u64>,
     own_faults: &'a [String],
     reasons: Vec<JsonStepStateReason<'a>>,
     mismatches: Vec<JsonMismatch<'a>>,
+    unlisted_mismatches: u64,
     walk: Option<JsonTreeCheck<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
 }
@@ -635,6 +657,16 @@ struct JsonMismatch<'a> {
     reply_frame: u64,
     operation: &'a str,
     differences: Vec<JsonDifference<'a>>,
+    similar_steps: u64,
+    first_similar: Vec<JsonSimilarStep>,
+}
+
+#[derive(Serialize)]
+struct JsonSimilarStep {
+    step: u64,
+    client: u32,
+    call_frame: u64,
+    reply_frame: u64,
 }
 
 #[derive(Serialize)]
@@ -645,43 +677,4 @@ struct JsonDifference<'a> {
     times: u64,
     recorded: Option<&'a str>,
     live: Option<&'a str>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSideValue};
-
-    fn mismatch(step: u64, operation: &str, path: &str) -> StepMismatch {
-        let half = || DifferenceSideValue { location: None, frame: None, value: Some(step.to_string()) };
-        let difference = Difference {
-            kind: DifferenceKind::Result,
-            operation: operation.to_owned(),
-            path: path.to_owned(),
-            field: "",
-            count: 1,
-            a: half(),
-            b: half(),
-        };
-        let step = StepId { step, frames: [step, step + 1] };
-        StepMismatch { step, copy: 0, operation: operation.to_owned(), differences: vec![difference] }
-    }
-
-    #[test]
-    fn mismatches_of_one_operation_and_field_are_one_group() {
-        let all = [
-            mismatch(1, "NFS 3 GETATTR", "obj_attributes.uid"),
-            mismatch(2, "NFS 3 GETATTR", "obj_attributes.size"),
-            mismatch(3, "NFS 3 GETATTR", "obj_attributes.uid"),
-            mismatch(4, "NFS 3 LOOKUP", "obj_attributes.uid"),
-            mismatch(5, "NFS 3 GETATTR", "obj_attributes.uid"),
-        ];
-        let groups: Vec<_> = group_mismatches(&all)
-            .into_iter()
-            .map(|(first, alike)| {
-                (first.step.step, alike.iter().map(|one| one.step.step).collect::<Vec<_>>())
-            })
-            .collect();
-        assert_eq!(groups, [(1, vec![3, 5]), (2, vec![]), (4, vec![])]);
-    }
 }

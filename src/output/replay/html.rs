@@ -5,7 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::{
-    ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, frames, reason_text, tree_differences,
+    ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, copy_frames, frames, reason_text,
+    similar_steps, tree_differences,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
@@ -242,6 +243,12 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
     for how in report.protocol.violations.keys() {
         writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
     }
+    if let Some([user, group]) = report.squashed {
+        writeln!(to, "<p>the export squashes root to user {user} and group {group}</p>")?;
+    }
+    for why in view.early_end() {
+        writeln!(to, "<p>{}</p>", HtmlText(&why))?;
+    }
     for what in &report.refused {
         writeln!(to, "<p>refused: {}</p>", HtmlText(what))?;
     }
@@ -256,14 +263,14 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "<thead><tr><th>Where</th><th>Field</th><th>Recorded</th><th>Live</th></tr></thead>")?;
     for mismatch in &report.steps.mismatches {
         let count = mismatch.differences.len();
-        let of = if mismatch.copy > 0 { format!(", client {}", mismatch.copy) } else { String::new() };
+        let similar = similar_steps(mismatch).map_or_else(String::new, |similar| format!("<br>{similar}"));
         let shown = count.min(MAX_SHOWN_DIFFERENCES);
         writeln!(
             to,
-            r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{of}</small></th>"#,
+            r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{similar}</small></th>"#,
             shown.max(1) + usize::from(count > shown),
             HtmlText(&mismatch.operation),
-            frames(&mismatch.step)
+            copy_frames(&mismatch.step, mismatch.copy)
         )?;
         for (at, difference) in mismatch.differences.iter().take(shown).enumerate() {
             let begin = if at == 0 { "" } else { "<tr>" };
@@ -275,9 +282,10 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         writeln!(to, "</tbody>")?;
     }
     writeln!(to, "</table></div>")?;
-    let more = report.mismatched().saturating_sub(report.steps.mismatches.len() as u64);
+    let more = report.steps.unlisted_mismatches;
     if more > 0 {
-        writeln!(to, "<p>And {} more steps; -c shows more of them.</p>", HumanCount(more))?;
+        let more = HumanCount(more);
+        writeln!(to, "<p>And {more} more steps with other differences; -c shows more of them.</p>")?;
     }
     writeln!(to, "</section>")
 }

@@ -58,7 +58,9 @@ fn a_mismatch_tells_the_copy() {
     [3, 4, 5].into_iter().for_each(|after| transport.inject(after, MockTransportFault::OtherByte));
     let report = run(&made, &mut transport, 3);
     assert_eq!((report.steps.states.matched, report.mismatched()), (27, 3), "{report:?}");
-    let mut copies: Vec<u32> = report.steps.mismatches.iter().map(|mismatch| mismatch.copy).collect();
+    let mismatches = &report.steps.mismatches;
+    let similar = mismatches.iter().flat_map(|mismatch| &mismatch.first_similar).map(|step| step.copy);
+    let mut copies: Vec<u32> = mismatches.iter().map(|mismatch| mismatch.copy).chain(similar).collect();
     copies.sort_unstable();
     assert_eq!(copies, [1, 2, 3]);
 }

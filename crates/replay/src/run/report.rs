@@ -10,8 +10,10 @@ use super::send_delay::IssueDelayHistogram;
 use super::trace_recording::ReplayRecordingTotals;
 use super::tree_check::TreeCheckReport;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
-pub(super) use steps::MAX_EXAMPLES;
-pub use steps::{ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepResults};
+pub use steps::{
+    CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepResults,
+};
+pub(super) use steps::{MAX_EXAMPLES, number_first_copy};
 
 /// Maximum number of kinds of protocol violations counted separately.
 const MAX_VIOLATION_KINDS: usize = 64;

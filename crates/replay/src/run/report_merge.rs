@@ -4,13 +4,15 @@ use std::ops::AddAssign;
 
 use super::report::{
     MAX_EXAMPLES, MAX_LISTED_MESSAGES, RecoveryCounts, ReplayReport, StepMismatch, StepResults,
+    number_first_copy,
 };
 use super::tree_check::TreeCheckReport;
 
 impl StepResults {
     /// Adds the results of another copy with this number.
     fn join(&mut self, other: Self, copy: u32) {
-        join_mismatches(&mut self.mismatches, other.mismatches, copy, self.max_mismatches);
+        self.join_mismatches(other.mismatches, copy);
+        self.unlisted_mismatches += other.unlisted_mismatches;
         self.total += other.total;
         self.states += other.states;
         for (reason, because) in other.reasons {
@@ -94,7 +96,9 @@ impl ReplayReport {
 impl TreeCheckReport {
     /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
-        join_mismatches(&mut self.mismatches, other.mismatches, copy, shown);
+        number_first_copy(&mut self.mismatches);
+        let named = other.mismatches.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
+        self.mismatches.extend(named.take(shown.saturating_sub(self.mismatches.len())));
         for (sum, more) in [
             (&mut self.names, other.names),
             (&mut self.objects, other.objects),
@@ -107,12 +111,4 @@ impl TreeCheckReport {
         }
         self.failed = self.failed.take().or_else(|| other.failed.map(|why| format!("client {copy}: {why}")));
     }
-}
-
-/// Adds mismatches of another copy with this number, up to a limit.
-fn join_mismatches(mismatches: &mut Vec<StepMismatch>, others: Vec<StepMismatch>, copy: u32, shown: usize) {
-    // A copy number is only needed now that there are several.
-    mismatches.iter_mut().filter(|known| known.copy == 0).for_each(|known| known.copy = 1);
-    let named = others.into_iter().map(|mismatch| StepMismatch { copy, ..mismatch });
-    mismatches.extend(named.take(shown.saturating_sub(mismatches.len())));
 }

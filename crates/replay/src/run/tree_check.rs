@@ -669,9 +669,9 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         let step = StepId { step: 0, frames };
         self.report.mismatches.push(StepMismatch {
             step,
-            copy: 0,
             operation: path.to_owned(),
             differences: vec![difference],
+            ..StepMismatch::default()
         });
     }
 }

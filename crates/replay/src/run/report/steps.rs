@@ -26,8 +26,17 @@ pub struct StepId {
     pub frames: [u64; 2],
 }
 
-/// A step whose Reply differs.
-#[derive(Clone, Debug, PartialEq)]
+/// A step of one client copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyStepId {
+    /// The step.
+    pub step: StepId,
+    /// Number of the client copy, from 1; 0 if there is only one.
+    pub copy: u32,
+}
+
+/// A step whose Reply differs, and the number of similar ones: the same fields of the same operation differ in them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepMismatch {
     /// The step.
     pub step: StepId,
@@ -37,6 +46,27 @@ pub struct StepMismatch {
     pub operation: String,
     /// Differences of the Reply.
     pub differences: Vec<Difference>,
+    /// Number of similar steps after this one.
+    pub similar_steps: u64,
+    /// The first similar steps.
+    pub first_similar: Vec<CopyStepId>,
+}
+
+impl StepMismatch {
+    /// Returns `true` if the same fields of the same operation differ.
+    fn is_similar(&self, operation: &str, differences: &[Difference]) -> bool {
+        let is_same_field = |(a, b): (&Difference, &Difference)| a.kind == b.kind && a.path == b.path;
+        self.operation == operation
+            && self.differences.len() == differences.len()
+            && self.differences.iter().zip(differences).all(is_same_field)
+    }
+
+    fn add_similar(&mut self, step: CopyStepId) {
+        self.similar_steps += 1;
+        if self.first_similar.len() < MAX_EXAMPLES {
+            self.first_similar.push(step);
+        }
+    }
 }
 
 /// Number of steps with a reason.
@@ -74,10 +104,12 @@ pub struct StepResults {
     pub rules: BTreeMap<&'static str, &'static str>,
     /// Results by operation.
     pub operations: BTreeMap<String, ReplayOperationReport>,
-    /// First mismatches.
+    /// First mismatches, one of each group of similar ones.
     pub mismatches: Vec<StepMismatch>,
-    /// Maximum number of mismatches that are kept.
+    /// Maximum number of groups of mismatches.
     pub max_mismatches: usize,
+    /// Number of mismatches that are in none of the groups.
+    pub unlisted_mismatches: u64,
     /// State and number of the reason of the steps that were sent and did not match, by `id`.
     uncommon: FxHashMap<u64, (FinalStepState, u64)>,
 }
@@ -137,15 +169,40 @@ impl StepResults {
         });
     }
 
-    /// Keeps a mismatch, if it is one of the first.
+    /// Adds a mismatch to its group, or begins one if the limit allows it.
     fn keep_mismatch(&mut self, step: StepId, operation: &str, differences: Vec<Difference>) {
-        if self.mismatches.len() < self.max_mismatches {
-            self.mismatches.push(StepMismatch {
-                step,
-                copy: 0,
-                operation: operation.to_owned(),
-                differences,
-            });
+        let group = self.mismatches.iter_mut().find(|known| known.is_similar(operation, &differences));
+        if let Some(known) = group {
+            known.add_similar(CopyStepId { step, copy: 0 });
+        } else if self.mismatches.len() < self.max_mismatches {
+            let operation = operation.to_owned();
+            self.mismatches.push(StepMismatch { step, operation, differences, ..Default::default() });
+        } else {
+            self.unlisted_mismatches += 1;
+        }
+    }
+
+    /// Adds mismatches of the client copy with this number to those of the copies before it.
+    pub(in crate::run) fn join_mismatches(&mut self, others: Vec<StepMismatch>, copy: u32) {
+        number_first_copy(&mut self.mismatches);
+        for other in others {
+            let steps = 1 + other.similar_steps;
+            let group = self
+                .mismatches
+                .iter_mut()
+                .find(|known| known.is_similar(&other.operation, &other.differences));
+            let mut first_similar = other.first_similar;
+            first_similar.iter_mut().for_each(|similar| similar.copy = copy);
+            if let Some(known) = group {
+                let first = CopyStepId { step: other.step, copy };
+                let missing = MAX_EXAMPLES.saturating_sub(known.first_similar.len());
+                known.first_similar.extend(std::iter::once(first).chain(first_similar).take(missing));
+                known.similar_steps += steps;
+            } else if self.mismatches.len() < self.max_mismatches {
+                self.mismatches.push(StepMismatch { copy, first_similar, ..other });
+            } else {
+                self.unlisted_mismatches += steps;
+            }
         }
     }
 
@@ -167,8 +224,9 @@ impl StepResults {
             let frame =
                 |frame: Option<nfsrdma_dissectors::frame::FrameNumber>| frame.map_or(0, |frame| frame.0);
             let step = StepId { step: place.index, frames: [frame(place.call), frame(place.reply)] };
+            // A group keeps its fields.
             let known = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
-            if let Some(known) = known {
+            if let Some(known) = known.filter(|known| known.similar_steps == 0) {
                 known.differences.push(difference);
                 continue;
             }
@@ -204,6 +262,14 @@ impl StepResults {
     pub fn is_consistent(&self) -> bool {
         let by_operation: u64 = self.operations.values().map(|of| of.states.total()).sum();
         self.states.total() == self.total && by_operation == self.total
+    }
+}
+
+/// Sets the numbers of the first client copy, which are only needed if there are several.
+pub(in crate::run) fn number_first_copy(mismatches: &mut [StepMismatch]) {
+    for mismatch in mismatches {
+        let similar = mismatch.first_similar.iter_mut().map(|similar| &mut similar.copy);
+        similar.chain([&mut mismatch.copy]).filter(|copy| **copy == 0).for_each(|copy| *copy = 1);
     }
 }
 
@@ -286,6 +352,50 @@ mod tests {
                 );
             }
         }
+    }
+
+    fn mismatched(results: &mut StepResults, step: u64, operation: &str, path: &str) {
+        let difference = Difference { path: path.to_owned(), ..difference(step, DifferenceKind::Result) };
+        results.count(step_id(step), operation, StepOutcome::Mismatched(vec![difference]));
+    }
+
+    /// Returns the steps of each group: the first, the number of the others, and the first of these.
+    fn groups(results: &StepResults) -> Vec<(u64, u64, Vec<u64>)> {
+        let steps = |one: &StepMismatch| one.first_similar.iter().map(|similar| similar.step.step).collect();
+        results.mismatches.iter().map(|one| (one.step.step, one.similar_steps, steps(one))).collect()
+    }
+
+    #[test]
+    fn mismatches_of_one_operation_and_field_are_one_group_whatever_the_limit() {
+        let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+        (0..100).for_each(|step| mismatched(&mut results, step, "NFS 3 GETATTR", "obj_attributes.uid"));
+        mismatched(&mut results, 100, "NFS 3 GETATTR", "obj_attributes.size");
+        (101..104).for_each(|step| mismatched(&mut results, step, "NFS 3 LOOKUP", "obj_attributes.uid"));
+        mismatched(&mut results, 104, "NFS 3 GETATTR", "obj_attributes.size");
+        assert_eq!(groups(&results), [(0, 99, vec![1, 2, 3, 4, 5]), (100, 1, vec![104])]);
+        assert_eq!((results.states.mismatched, results.unlisted_mismatches), (105, 3));
+    }
+
+    #[test]
+    fn the_groups_of_several_copies_are_joined() {
+        let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+        let copy = || {
+            let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+            mismatched(&mut results, 1, READ, "READ.eof");
+            mismatched(&mut results, 2, READ, "READ.eof");
+            results
+        };
+        mismatched(&mut results, 0, READ, "READ.count");
+        results.join_mismatches(copy().mismatches, 2);
+        results.join_mismatches(copy().mismatches, 3);
+        let named = results.mismatches.iter().map(|one| (one.step.step, one.copy, one.similar_steps));
+        assert_eq!(named.collect::<Vec<_>>(), [(0, 1, 0), (1, 2, 3)]);
+        let similar = results.mismatches[1].first_similar.iter().map(|one| (one.step.step, one.copy));
+        assert_eq!(similar.collect::<Vec<_>>(), [(2, 2), (1, 3), (2, 3)]);
+        let mut other = copy();
+        mismatched(&mut other, 3, READ, "READ.status");
+        results.join_mismatches(other.mismatches, 4);
+        assert_eq!((results.mismatches.len(), results.unlisted_mismatches), (2, 1));
     }
 
     #[test]

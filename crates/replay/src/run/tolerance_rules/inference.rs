@@ -57,7 +57,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
                     steps: vec![0; runs.len()],
                 });
                 if let Some(steps) = seen.steps.get_mut(at) {
-                    *steps += 1;
+                    *steps += 1 + mismatch.similar_steps;
                 }
             }
         }
