@@ -128,6 +128,26 @@ fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
 }
 
 #[test]
+fn max_time_ends_a_run_with_exit_code_3_and_says_so() {
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://localhost:{}/export", server.port);
+    let trace = compiled("rxe-v41", "max-time");
+    // At a tenth of the captured speed, the capture takes a minute.
+    let arguments = ["-T", "json", "--server", &url, "--pace", "x0.1", "--max-time", "2"];
+    let started = std::time::Instant::now();
+    let output = program(&[&["replay", "run", trace.0.to_str().unwrap()], &arguments[..]].concat());
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+    let error = String::from_utf8_lossy(&output.stderr);
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_keeps(&validator("replay.schema.json"), &report, "max-time");
+    assert_eq!((output.status.code(), &report["interrupted"]), (Some(3), &Json::Bool(true)), "{error}");
+    assert_eq!(report["time_limit_ns"], 2_000_000_000, "{report:#}");
+    assert!(error.contains("longer than 2 s") && error.contains("--max-time"), "{error}");
+    let replayed = report["states"]["matched"].as_u64().unwrap();
+    assert!(replayed > 0 && replayed < report["steps"].as_u64().unwrap(), "{report:#}");
+}
+
+#[test]
 fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
