@@ -254,6 +254,23 @@ mod tests {
         assert_eq!(rule_of_field("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
     }
 
+    /// The ACL that results from a mode depends on the file system; SETACL's status and GETACL's attributes do not.
+    #[test]
+    fn entries_of_nfsacl_have_the_rule_of_acls() {
+        for field in ["nfsacl.acl", "nfsacl.aclcnt", "nfsacl.aclent", "nfsacl.aclent.perm", "nfsacl.dfaclcnt"]
+        {
+            assert_eq!(rule_of_field("GETACL", "resok.acl", field), Some(ACL), "{field}");
+        }
+        for (operation, path, field) in [
+            ("GETACL", "status", "nfs.nfsstat3"),
+            ("SETACL", "status", "nfs.nfsstat3"),
+            ("GETACL", "resok.attr.size", "nfs.fattr3.size"),
+            ("GETACL", "resok.mask", "nfsacl.mask"),
+        ] {
+            assert_eq!(rule_of_field(operation, path, field), None, "{operation} {path}");
+        }
+    }
+
     #[test]
     fn the_document_has_every_rule() {
         let document = include_str!("../../../../docs/replay.md");
