@@ -3,17 +3,14 @@
 use super::server::TraceFile;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError, NewObjectKind};
-use nfsrdma_replay::seed::removal::SEED_MARKER_DIRECTORY;
+use nfsrdma_replay::seed::removal::{RUN_MARKER, SEED_MARKER_DIRECTORY, TRACE_MARKER_PREFIX};
 use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
-
-/// Marker next to the name of the trace that a replay has begun.
-const RUN_MARKER: &str = "run";
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
 pub(super) fn trace_marker(trace: &TraceFile) -> String {
     let summary = trace.summary();
     let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
-    format!("trace-{:016x}", hash(text.as_bytes()) as u64)
+    format!("{TRACE_MARKER_PREFIX}{:016x}", hash(text.as_bytes()) as u64)
 }
 
 /// Marks the directory of a replay as seeded for a trace.

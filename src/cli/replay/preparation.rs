@@ -21,6 +21,7 @@ use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
 use nfsrdma_replay::root_credential;
+use nfsrdma_replay::run::created_names::CreatedNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
@@ -214,8 +215,9 @@ impl ReplayServerArgs {
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = directory_markers::trace_marker(trace);
+        let created = CreatedNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
-            removal::remove(files, place, &mark)
+            removal::remove(files, place, &mark, &created)
         })?;
         removed.map_err(|error| ReplayStartRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
     }

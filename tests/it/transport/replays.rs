@@ -415,31 +415,25 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 1)) && !error.contains("not removed"), "{error}");
         assert_eq!(left(), ["bystander"], "{capture}");
-        // Files of others stay, and the marker of another trace does not count.
-        let seed = ["replay", "seed", "-q", trace.name(), "--server", url, "--directory", "kept"];
-        assert!(program(&seed).status.success());
-        fs::write(export.join("kept/precious"), "of somebody").unwrap();
-        let run = [
-            "replay",
-            "run",
-            "-q",
-            trace.name(),
-            "--server",
-            url,
-            "--directory",
-            "kept",
-            "--seeded",
-            "--remove",
-        ];
-        let output = program(&run);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(error.contains("not removed: \"precious\" is in it"), "{error}");
-        assert!(!error.contains("a run was here before"), "{error}");
-        // Changes of a replay are not undone.
-        let run = ["replay", "run", "-q", trace.name(), "--server", url, "--directory", "kept", "--seeded"];
-        let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
-        assert!(error.contains("kept: a run was here before"), "{error}");
-        assert_eq!(fs::read_to_string(export.join("kept/precious")).unwrap(), "of somebody");
+        // Files of others stay, however deep, and the marker of another trace does not count.
+        for (directory, precious) in [("kept", "precious"), ("deep", "tree/precious")] {
+            let of_this = ["--server", url, "--directory", directory];
+            assert!(
+                program(&[&["replay", "seed", "-q", trace.name()], &of_this[..]].concat()).status.success()
+            );
+            let path = export.join(directory).join(precious);
+            fs::write(&path, "of somebody").unwrap();
+            let run = [&["replay", "run", "-q", trace.name(), "--seeded"], &of_this[..]].concat();
+            let output = program(&[&run[..], &["--remove"]].concat());
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(error.contains(&format!("not removed: it contains {precious:?}")), "{error}");
+            assert!(!error.contains("a run was here before"), "{error}");
+            // Changes of a replay are not undone.
+            let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
+            assert!(error.contains(&format!("{directory}: a run was here before")), "{error}");
+            assert_eq!(fs::read_to_string(path).unwrap(), "of somebody");
+        }
+        fs::remove_dir_all(export.join("deep")).unwrap();
         fs::remove_dir_all(export.join("kept")).unwrap();
     }
 }

@@ -14,7 +14,8 @@
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`trace_recording`]: trace of the messages of a run;
-//! - [`tree_check`]: comparison of the final file tree with the expected one.
+//! - [`tree_check`]: comparison of the final file tree with the expected one;
+//! - [`created_names`]: names that a trace can create, which the removal of a run's directory may remove.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
 
@@ -23,6 +24,7 @@ mod callback_responder;
 mod callbacks;
 mod captured_opens;
 mod compound_rewrite;
+pub mod created_names;
 mod dependencies;
 mod engine;
 mod file_divergence;

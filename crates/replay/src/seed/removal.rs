@@ -1,23 +1,29 @@
 //! Removal of the directory of a run with its contents.
 //!
-//! Only directories made by a run are removed: they contain the parts of a run and nothing else, and the mark of this
-//! trace ([`SEED_MARKER_DIRECTORY`]). The mark is removed last, so that an interrupted removal can be repeated.
+//! Only directories made by a run are removed: they contain the parts of a run, names of its trace and nothing else, and
+//! the mark of this trace ([`SEED_MARKER_DIRECTORY`]). All names are checked before the first is removed. The mark is
+//! removed last, so that an interrupted removal can be repeated.
 
 use std::fmt;
 
 use super::file_server_client::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
+use crate::run::created_names::CreatedNames;
 use crate::trace::file_format::FileType;
 
 /// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
 pub const SEED_MARKER_DIRECTORY: &str = "seeded";
+/// Marker in it that a replay has begun.
+pub const RUN_MARKER: &str = "run";
+/// Begin of the name of the marker in it that names the trace.
+pub const TRACE_MARKER_PREFIX: &str = "trace-";
 /// Maximum number of listings of a directory: a server may skip entries when names are removed during a listing.
 const MAX_LISTINGS: usize = 16;
 
 /// The reason that a directory was not removed.
 #[derive(Debug)]
 pub enum RunDirectoryRemovalError {
-    /// The directory contains an entry that no run has made.
+    /// The directory contains an entry that no run of the trace creates; its path below the directory.
     ForeignEntry(String),
     /// The directory has no mark of a run of this trace.
     NotSeededForTrace,
@@ -30,7 +36,9 @@ pub enum RunDirectoryRemovalError {
 impl fmt::Display for RunDirectoryRemovalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForeignEntry(name) => write!(f, "not removed: {name:?} is in it, which no run has made"),
+            Self::ForeignEntry(name) => {
+                write!(f, "not removed: it contains {name:?}, which no run of this trace creates")
+            }
             Self::NotSeededForTrace => {
                 f.write_str("not removed: it does not say that it was seeded for this trace")
             }
@@ -42,8 +50,8 @@ impl fmt::Display for RunDirectoryRemovalError {
 
 impl std::error::Error for RunDirectoryRemovalError {}
 
-/// Removes the directory of a run of the trace with this mark. Returns the number of removed names; 0 if the directory
-/// does not exist.
+/// Removes the directory of a run of the trace with this mark, whose runs create these names. Returns the number of
+/// removed names; 0 if the directory does not exist.
 ///
 /// # Errors
 /// Returns an error if the directory contains other entries or has no mark, or if the server refuses or does not
@@ -52,6 +60,7 @@ pub fn remove(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     mark: &str,
+    created: &CreatedNames,
 ) -> Result<u64, RunDirectoryRemovalError> {
     let said = |problem| RunDirectoryRemovalError::Server(place.directory.to_owned(), problem);
     let export = files.export(place.export).map_err(said)?;
@@ -70,6 +79,14 @@ pub fn remove(
         .lookup(&marks, mark.as_bytes())
         .map_err(said)?
         .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
+    for part in parts {
+        let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? else { continue };
+        let is_known = |name: &[u8]| match part == SEED_MARKER_DIRECTORY {
+            true => name == RUN_MARKER.as_bytes() || name.starts_with(TRACE_MARKER_PREFIX.as_bytes()),
+            false => created.contains(name),
+        };
+        check_names(files, &directory, part, 0, &is_known)?;
+    }
     let mut removed = 0;
     for part in parts {
         if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
@@ -80,6 +97,40 @@ pub fn remove(
     }
     files.remove(&export, place.directory.as_bytes(), true).map_err(said)?;
     Ok(removed + 1)
+}
+
+/// Returns an error if a directory or one below it has an unknown name. Symbolic links are not followed.
+fn check_names(
+    files: &mut dyn FileServerClient,
+    directory: &[u8],
+    path: &str,
+    depth: usize,
+    is_known: &dyn Fn(&[u8]) -> bool,
+) -> Result<(), RunDirectoryRemovalError> {
+    if depth > DEPTH {
+        return Err(RunDirectoryRemovalError::NotEmptied);
+    }
+    let said = |problem| RunDirectoryRemovalError::Server(path.to_owned(), problem);
+    let mut names = Vec::new();
+    let listed = files.list_names(directory, &mut |name| names.push(name.to_vec()));
+    if listed.is_err() {
+        // A step may have removed the necessary permissions.
+        files.set_attributes(directory, Some(0o700), None).map_err(said)?;
+        names.clear();
+        files.list_names(directory, &mut |name| names.push(name.to_vec())).map_err(said)?;
+    }
+    for name in names {
+        let below = format!("{path}/{}", String::from_utf8_lossy(&name));
+        if !is_known(&name) {
+            return Err(RunDirectoryRemovalError::ForeignEntry(below));
+        }
+        let said = |problem| RunDirectoryRemovalError::Server(below.clone(), problem);
+        let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
+        if files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY {
+            check_names(files, &object, &below, depth + 1, is_known)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the contents of a directory. Symbolic links are not followed.

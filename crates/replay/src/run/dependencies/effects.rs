@@ -42,7 +42,8 @@ pub(in crate::run) enum OperationEffect {
     ExclusiveClient,
 }
 
-fn name_hash(bytes: &[u8]) -> u64 {
+/// Returns the hash of a name.
+pub(in crate::run) fn name_hash(bytes: &[u8]) -> u64 {
     hash(bytes) as u64
 }
 
