@@ -47,7 +47,13 @@ impl Work {
 
     /// Creates a trace with its own server.
     pub(super) fn on(server: MockServer, capture: &'static str, version: u32, test: &str) -> Self {
-        let file: Arc<[u8]> = fs::read(&compiled(capture, test).0).unwrap().into();
+        let file = fs::read(&compiled(capture, test).0).unwrap();
+        Self::of_trace(server, capture, version, file)
+    }
+
+    /// Seeds a trace of a capture on a server.
+    pub(super) fn of_trace(server: MockServer, capture: &'static str, version: u32, file: Vec<u8>) -> Self {
+        let file: Arc<[u8]> = file.into();
         let server = Arc::new(Mutex::new(server));
         let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let target = target(20049);
@@ -222,6 +228,7 @@ fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
         lie.what,
         MockServerFaultKind::WrongResult(..)
             | MockServerFaultKind::WrongStatus(_)
+            | MockServerFaultKind::Delayed
             | MockServerFaultKind::Refuses(_)
     );
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);

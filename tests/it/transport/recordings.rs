@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_mock_server::server::MockServer;
+use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::trace_recording::{ReplayRecorder, TraceRecorder};
@@ -20,6 +23,7 @@ use serde_json::Value as Json;
 
 use super::client::target;
 use super::ganesha::Ganesha;
+use super::mock_server_faults::Work;
 use super::program::{Passing, compiled, compiled_with, program};
 use crate::captures;
 
@@ -328,4 +332,66 @@ fn a_recording_does_not_overwrite_the_trace_that_runs() {
     let output = program(&["replay", "run", trace.name(), "--server", url, "--record", trace.name()]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert_eq!(std::fs::read(&trace.0).unwrap(), before);
+}
+
+/// A Call that changes names and that the captured server delayed was sent again by its client. It is replayed once: a
+/// name cannot be created or removed twice.
+#[test]
+fn a_change_that_the_captured_server_delayed_is_replayed_once() {
+    let mut delayed = 0;
+    for (capture, version, operations) in [
+        ("rxe-v41", 4, &["CREATE", "REMOVE", "RENAME", "LINK", "OPEN", "LOOKUP"][..]),
+        ("rxe-v3", 3, &["MKDIR", "REMOVE", "RENAME", "LINK", "SYMLINK", "LOOKUP"][..]),
+    ] {
+        let work = Work::of(capture, version, "delayed");
+        for (operation, skip) in operations.iter().zip([0, 1].into_iter().cycle()) {
+            let fault = MockServerFault { version, operation, what: MockServerFaultKind::Delayed };
+            let mut server = work.server.lock().unwrap().clone();
+            server.fault_injector = Some(MockFaultInjector::new(fault).with_skips(skip));
+            let recording = Passing::new(&format!("delayed-{capture}-{operation}-{skip}.trace"));
+            let report = replayed(&work, server, Some(&recording));
+            let what = format!("{capture} {operation} {skip}");
+            assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
+            if report.delayed == 0 {
+                continue;
+            }
+            let file = std::fs::read(&recording.0).unwrap();
+            let again = Work::of_trace(MockServer::default(), capture, version, file);
+            let server = again.server.lock().unwrap().clone();
+            let report = replayed(&again, server, None);
+            assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
+            let walked = report.tree_check.as_ref().unwrap();
+            assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
+            let because =
+                report.steps.reasons.iter().filter(|((_, reason), _)| reason.starts_with("delayed"));
+            assert_eq!(
+                because.map(|(_, because)| because.steps).sum::<u64>(),
+                1,
+                "{what}: {:#?}",
+                report.steps.reasons
+            );
+            delayed += 1;
+        }
+    }
+    assert!(delayed >= 11, "{delayed}");
+}
+
+/// Replays a trace on a server, and records that.
+fn replayed(work: &Work, server: MockServer, recording: Option<&Passing>) -> ReplayReport {
+    let open = || TraceReader::open(std::io::Cursor::new(Arc::clone(&work.file))).unwrap();
+    let mut transport =
+        MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
+    let tape = recording.map(|recording| {
+        let to = BufWriter::new(File::create(&recording.0).unwrap());
+        let tape = TraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
+        Box::new(tape) as Box<dyn ReplayRecorder>
+    });
+    let options = ReplayOptions {
+        order: ReplayOrder::Serial,
+        tag: "delayed".into(),
+        ..super::auxiliary_programs::none()
+    };
+    let (mut steps, mut contents) = (open(), open());
+    let target = target(20049);
+    run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut Taped(tape)).unwrap()
 }

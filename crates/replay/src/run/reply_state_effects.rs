@@ -1,7 +1,9 @@
 //! Outcome of a Reply, as far as the run's state depends on it.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Results};
+use nfsrdma_dissectors::nfs::v4::{
+    self, ChannelAttrs4, CreateSessionFlags, ExchangeIdFlags, Nfsstat4, Results,
+};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -115,6 +117,27 @@ impl ReplyOutcome {
     /// Returns `true` if the last status is OK.
     pub(super) fn is_success(&self) -> bool {
         self.statuses.last() == Some(&0)
+    }
+
+    /// Returns `true` if the last status refuses an operation because of the object, its name or its permissions, not
+    /// because of a fault of the server.
+    pub(super) fn is_refused(&self) -> bool {
+        // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.
+        self.statuses.last().is_some_and(|status| {
+            matches!(
+                Nfsstat4(*status),
+                Nfsstat4::NFS4ERR_PERM
+                    | Nfsstat4::NFS4ERR_NOENT
+                    | Nfsstat4::NFS4ERR_ACCESS
+                    | Nfsstat4::NFS4ERR_EXIST
+                    | Nfsstat4::NFS4ERR_NOTDIR
+                    | Nfsstat4::NFS4ERR_ISDIR
+                    | Nfsstat4::NFS4ERR_NOTEMPTY
+                    | Nfsstat4::NFS4ERR_SYMLINK
+                    | Nfsstat4::NFS4ERR_DENIED
+                    | Nfsstat4::NFS4ERR_SHARE_DENIED
+            )
+        })
     }
 
     /// Returns `true` if SEQUENCE succeeded or had succeeded before, so that the slot's sequence ID was used. RFC 8881

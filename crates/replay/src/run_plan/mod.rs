@@ -5,6 +5,7 @@
 //! - [`selected_steps`]: the steps that a filter selects, and the steps that these need;
 //! - [`step_replayability`]: the decision about each step, which the run uses, too.
 
+mod delayed_change;
 pub mod reason;
 pub mod selected_steps;
 pub mod step_replayability;

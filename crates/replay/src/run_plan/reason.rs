@@ -87,6 +87,8 @@ reasons! { PlanReason;
     Callback => "callback", Skipped, "a Call from the server; the run answers those of the live server";
     /// A repetition of the same Call.
     Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
+    /// The captured server asked to send the Call again later.
+    Delayed => "delayed-before", Skipped, "the captured server asked to send it again later; the run sends the Call that it executed";
     /// An RPCSEC_GSS control message.
     SecuritySetUp => "security-set-up", Skipped, "creates or destroys a security context; the run has its own";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.

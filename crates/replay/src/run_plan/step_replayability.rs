@@ -10,6 +10,7 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
+use super::delayed_change::is_delayed_change;
 use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
@@ -136,6 +137,7 @@ impl StepPlanner {
             (_, GssProtection::CONTROL) => Some(PlanReason::SecuritySetUp),
             (MessageCaptureCompleteness::PART, _) => Some(PlanReason::CallCut),
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
+            _ if is_delayed_change(step) => Some(PlanReason::Delayed),
             _ if step.carried.reply == TraceMessageWireForm::ERROR => Some(PlanReason::TransportError),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
             _ => {

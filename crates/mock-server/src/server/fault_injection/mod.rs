@@ -11,6 +11,7 @@ mod table;
 
 use std::fmt;
 
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
@@ -41,6 +42,8 @@ pub enum MockServerFaultKind {
     WrongArgument(&'static str, MockFieldMutation),
     /// The Call is executed, but the Reply reports this error status.
     WrongStatus(u32),
+    /// The Call is not executed; its operation asks to send it again later (NFS4ERR_DELAY, NFS3ERR_JUKEBOX).
+    Delayed,
     /// The Call is executed, but RPC refuses it. RFC 5531 section 9.
     Refuses(AcceptStat),
     /// The files are wrong afterwards.
@@ -90,6 +93,7 @@ impl fmt::Display for MockServerFault {
             MockServerFaultKind::WrongResult(field, change) => write!(f, "says {field} {change}"),
             MockServerFaultKind::WrongArgument(field, change) => write!(f, "takes {field} {change}"),
             MockServerFaultKind::WrongStatus(status) => write!(f, "is done, and says status {status}"),
+            MockServerFaultKind::Delayed => f.write_str("is not done, and is to be sent again later"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),
             MockServerFaultKind::WrongFiles(deed) => f.write_str(match deed {
                 MockFileFault::Nothing => "does nothing, and says it is done",
@@ -242,6 +246,15 @@ impl MockFaultInjector {
             MockServerFaultKind::WrongStatus(status) => {
                 honest(server, answer);
                 fields::fail(&asked, answer, operation, status)
+            }
+            MockServerFaultKind::Delayed => {
+                let before = server.tree.clone();
+                honest(server, answer);
+                let is_delayed = fields::fail(&asked, answer, operation, Nfsstat4::NFS4ERR_DELAY.0);
+                if is_delayed {
+                    server.tree = before;
+                }
+                is_delayed
             }
             MockServerFaultKind::Refuses(stat) => {
                 honest(server, answer);

@@ -187,7 +187,9 @@ impl<'r> LiveReplyVerificationState<'r> {
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {
             return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
         }
-        if recorded.is_delayed() && outcome.is_success() && !self.options.strict {
+        // The client's next Call shows what the captured server decided.
+        let is_decided = outcome.is_success() || outcome.is_refused();
+        if recorded.is_delayed() && is_decided && !self.options.strict {
             return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), StepFidelity::Differently));
         }
         let key = contents.summary().key;

@@ -1,0 +1,100 @@
+//! Calls that change names and that the captured server asked to send again later.
+//!
+//! The captured client sent such a Call again. A live server that executes the first one would refuse the second: no name
+//! can be created or removed twice. Only the one that the captured server executed is replayed.
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};
+use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use crate::trace::{TraceMessage, TraceStep, VariableUse};
+
+fn body<'a>(message: &TraceMessage<'a>) -> Cursor<'a> {
+    Cursor::new(message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default())
+}
+
+/// Returns `true` if a status asks to send the Call again later: NFS4ERR_DELAY (the number of NFS3ERR_JUKEBOX, RFC 1813
+/// section 2.6) or NFS4ERR_GRACE.
+fn is_delay(status: u32) -> bool {
+    matches!(Nfsstat4(status), Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
+}
+
+/// Returns `true` if the operation fails after it was executed once.
+fn fails_the_second_time(operation: &Args<'_>) -> bool {
+    match operation {
+        Args::CREATE(_) | Args::LINK(_) | Args::REMOVE(_) | Args::RENAME(_) => true,
+        Args::OPEN(open) => matches!(open.openhow, Openflag4::Create(Createhow4::Guarded(_))),
+        _ => false,
+    }
+}
+
+/// Returns `true` if the operation changes nothing that a later step depends on.
+fn only_reads(operation: &Args<'_>) -> bool {
+    matches!(
+        operation,
+        Args::SEQUENCE(_)
+            | Args::PUTFH(_)
+            | Args::PUTROOTFH(_)
+            | Args::SAVEFH(_)
+            | Args::RESTOREFH(_)
+            | Args::LOOKUP(_)
+            | Args::GETFH(_)
+            | Args::GETATTR(_)
+            | Args::ACCESS(_)
+    )
+}
+
+fn is_delayed_compound(step: &TraceStep<'_>) -> bool {
+    let (items, reply_items) = (step.call.items(), step.reply.items());
+    let mut call = body(&step.call).with_chunks(&items);
+    let mut reply = body(&step.reply).with_chunks(&reply_items);
+    let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return false };
+    let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return false };
+    let results = reply.operations().map_while(Result::ok);
+    let statuses: Vec<_> = results.map(|results: Results<'_>| results.status().0).collect();
+    let Some((last, earlier)) = statuses.split_last() else { return false };
+    let mut operations = call.operations().map_while(Result::ok);
+    is_delay(*last)
+        && operations.by_ref().take(earlier.len()).all(|operation| only_reads(&operation))
+        && operations.next().is_some_and(|operation| fails_the_second_time(&operation))
+}
+
+/// Returns `true` if the step changes names, was not executed in the capture because the server asked to send it again
+/// later, and gives no value that other steps use.
+pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
+    // Most Replies do not contain such a status anywhere and need not be decoded.
+    if !step
+        .reply
+        .head
+        .0
+        .chunks_exact(4)
+        .any(|word| word.try_into().map(u32::from_be_bytes).is_ok_and(is_delay))
+    {
+        return false;
+    }
+    let is_needed =
+        step.reply.slots.iter().any(|slot| slot.part == VariableUse::DEFINED && !slot.holds.is_count());
+    if is_needed {
+        return false;
+    }
+    match step.asked.find_description() {
+        Some(Procedure::Compound) => is_delayed_compound(step),
+        Some(procedure @ Procedure::V3(of)) => {
+            let changes_names = matches!(
+                of,
+                v3::Procedure::CREATE
+                    | v3::Procedure::MKDIR
+                    | v3::Procedure::SYMLINK
+                    | v3::Procedure::MKNOD
+                    | v3::Procedure::LINK
+                    | v3::Procedure::REMOVE
+                    | v3::Procedure::RMDIR
+                    | v3::Procedure::RENAME
+            );
+            let status = || procedure.status(body(&step.reply)).ok().flatten();
+            changes_names && status().is_some_and(|status| is_delay(status.number))
+        }
+        _ => false,
+    }
+}
