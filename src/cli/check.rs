@@ -17,7 +17,7 @@ use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::report_files::ReplayReportArgs;
-use super::replay::server::parse_percent;
+use super::replay::server::{parse_percent, parse_seconds};
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
@@ -105,6 +105,14 @@ pub(super) struct BaselineCheckArgs {
     #[arg(long, requires = "server")]
     allow_source_server: bool,
 
+    /// With --server, timeout of connecting and of each reply in seconds [default: 30]
+    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
+    timeout: Option<f64>,
+
+    /// With --server, stop each replay after SECONDS with exit code 3 [default: an hour, or ten times the captured time]
+    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
+    max_time: Option<f64>,
+
     /// With --server, minimum percentage of steps replayed, not counting skipped ones [default: 90]
     #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
     min_coverage: Option<f64>,
@@ -172,6 +180,8 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             remove: args.remove,
             strict: args.strict,
             allow_source_server: args.allow_source_server,
+            timeout: args.timeout,
+            max_time: args.max_time,
             min_coverage: args.min_coverage.unwrap_or(DEFAULT_MIN_COVERAGE),
         };
         return replayed(&args.files, &inputs, server, &reported);

@@ -1,6 +1,7 @@
 //! Replay report as text, HTML, JSON and JUnit XML. The schema of the JSON is `docs/replay.schema.json`.
 
 mod html;
+mod verdict;
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -11,6 +12,8 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::junit;
 use super::style::{StyledText, TerminalStyle};
+use verdict::ReplayVerdict;
+
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::comparison::difference::Difference;
@@ -23,6 +26,7 @@ use nfsrdma_replay::run::report::{
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
+use nfsrdma_replay::seed::file_server_client::ObjectOwner;
 
 /// View of a replay report.
 #[derive(Clone, Copy, Debug)]
@@ -171,6 +175,7 @@ impl ReplayReportView<'_> {
                 escape::display_line(format_args!("{} on {}", self.trace, self.server))
             )
         )?;
+        writeln!(to, "  outcome       {}", ReplayVerdict::of(self.report).text)?;
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,
@@ -217,7 +222,7 @@ impl ReplayReportView<'_> {
                 HumanSize(*written_bytes)
             )?;
             if walked.left_out > 0 {
-                writeln!(to, "                {} were not checked", walked.left_out)?;
+                writeln!(to, "                not checked: {}", PluralCount(walked.left_out, "object"))?;
             }
             if let Some(why) = &walked.failed {
                 writeln!(to, "                check incomplete: {why}")?;
@@ -234,7 +239,7 @@ impl ReplayReportView<'_> {
         if let Some(why) = &self.report.callbacks.listen_error {
             writeln!(to, "  no callbacks  no callback listener: {why}")?;
         }
-        if let Some([user, group]) = self.report.squashed {
+        if let Some(ObjectOwner { user, group }) = &self.report.squashed {
             writeln!(to, "  owners        the export squashes root to user {user} and group {group}")?;
         }
         for what in &self.report.refused {
@@ -275,10 +280,14 @@ impl ReplayReportView<'_> {
             }
         }
         self.files(to)?;
+        let width = self.report.steps.operations.keys().map(String::len).max().unwrap_or(0).max(22);
         writeln!(
             to,
             "\n{}",
-            StyledText(styles.header, "operation              steps   match    mean recorded        live")
+            StyledText(
+                styles.header,
+                format_args!("{:<width$} steps   agree    mean recorded        live", "operation")
+            )
         )?;
         for (name, of) in &self.report.steps.operations {
             let ReplayOperationReport { states, latencies } = of;
@@ -287,7 +296,7 @@ impl ReplayReportView<'_> {
                 of.map_or_else(|| "-".to_owned(), |of| duration(of.mean()).to_string())
             };
             let (total, good) = (states.total(), states.agreeing());
-            writeln!(to, "{name:<22} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
+            writeln!(to, "{name:<width$} {total:>5}   {good:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recorded)) = self.report.recording
             && recorded.dropped_bytes > 0
@@ -450,7 +459,10 @@ impl ReplayReportView<'_> {
             time_limit_ns: report.end.limit.map(|limit| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)),
             unreachable: report.end.unreachable.as_deref(),
             silent_program: report.end.silent_program.as_deref(),
-            squashed_root: report.squashed.map(|[uid, gid]| JsonSquashedRoot { uid, gid }),
+            squashed_root: report
+                .squashed
+                .as_ref()
+                .map(|ObjectOwner { user, group }| JsonSquashedRoot { user, group }),
             refused: &report.refused,
             dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|of| of.as_ref().ok()).map(|of| of.steps),
@@ -563,9 +575,9 @@ impl ReplayOutcomeView<'_> {
 }
 
 #[derive(Serialize)]
-struct JsonSquashedRoot {
-    uid: u32,
-    gid: u32,
+struct JsonSquashedRoot<'a> {
+    user: &'a str,
+    group: &'a str,
 }
 
 #[derive(Serialize)]
@@ -616,7 +628,7 @@ struct JsonReplayReport<'a> {
     time_limit_ns: Option<u64>,
     unreachable: Option<&'a str>,
     silent_program: Option<&'a str>,
-    squashed_root: Option<JsonSquashedRoot>,
+    squashed_root: Option<JsonSquashedRoot<'a>>,
     refused: &'a [String],
     dropped_values: u64,
     recorded_steps: Option<u64>,

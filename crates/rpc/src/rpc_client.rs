@@ -186,7 +186,7 @@ impl fmt::Display for RpcCallError {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
             Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
-            Self::Disconnected(reason) => write!(f, "{reason}, with the Call in flight"),
+            Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
                 f,

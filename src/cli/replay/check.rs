@@ -12,7 +12,7 @@ use super::compile;
 use super::preparation::ReplayStartRefusal;
 use super::report_files::ReplayReportArgs;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
-use super::server::ReplayServerArgs;
+use super::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs};
 use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
@@ -38,6 +38,10 @@ pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) remove: bool,
     pub(in crate::cli) strict: bool,
     pub(in crate::cli) allow_source_server: bool,
+    /// Timeout of connecting and of each Reply in seconds; `None` for the default.
+    pub(in crate::cli) timeout: Option<f64>,
+    /// Time limit of each replay in seconds; `None` for the default.
+    pub(in crate::cli) max_time: Option<f64>,
     pub(in crate::cli) min_coverage: f64,
 }
 
@@ -51,6 +55,7 @@ pub(in crate::cli) fn check(
     let started = SystemTime::now();
     let server = ReplayServerArgs {
         allow_source_server: reported.allow_source_server,
+        timeout: reported.timeout.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
         ..ReplayServerArgs::with_defaults(server.clone())
     };
     let how = ReplayRunOptionArgs::for_check(reported);

@@ -71,6 +71,8 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
         reports: &ReplayReportArgs::default(),
         strict: false,
         allow_source_server: false,
+        timeout: None,
+        max_time: None,
         min_coverage: 0.0,
     });
     let inputs = ProtectedInputFiles::new([&args.trace]);

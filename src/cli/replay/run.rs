@@ -198,7 +198,7 @@ impl ReplayRunOptionArgs {
             no_final_check,
             remove,
             min_coverage: reported.min_coverage,
-            max_time: None,
+            max_time: reported.max_time,
             count,
             junit: None,
             quiet,

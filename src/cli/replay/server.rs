@@ -33,7 +33,7 @@ pub(super) struct ReplayServerArgs {
     pub(super) allow_source_server: bool,
 
     /// Timeout of connecting and of each reply in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = parse_seconds)]
     pub(super) timeout: f64,
 
     /// RDMA credits to request
@@ -50,7 +50,11 @@ fn parse_url(text: &str) -> Result<ServerUrl, ServerUrlError> {
     text.parse()
 }
 
-pub(super) fn parse_seconds(text: &str) -> Result<f64, String> {
+/// Default timeout of connecting and of each Reply in seconds.
+pub(super) const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
+
+/// Parses a number of seconds.
+pub(in crate::cli) fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.001..=86400.0).contains(&seconds) => Ok(seconds),
         _ => Err("a number of seconds from 0.001 to 86400".into()),
@@ -96,13 +100,12 @@ pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
 impl ReplayServerArgs {
     /// Returns the options for a server with defaults for everything else.
     pub(super) fn with_defaults(server: ServerUrl) -> Self {
-        let timeout = 30.0;
         Self {
             server,
             directory: None,
             allow_non_empty: false,
             allow_source_server: false,
-            timeout,
+            timeout: DEFAULT_TIMEOUT_SECONDS,
             credits: 128,
             inline: 4096,
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use super::verdict::{ReplayVerdict, VerdictSeverity};
 use super::{
     ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, copy_frames, frames, reason_text,
     similar_steps, tree_differences,
@@ -16,6 +17,7 @@ use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
 use nfsrdma_replay::run::tree_check::TreeCheckReport;
+use nfsrdma_replay::seed::file_server_client::ObjectOwner;
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 20;
@@ -69,7 +71,7 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
         writeln!(to, "<nav><h1>{}</h1><ul>", XmlText(&title))?;
         for (at, outcome) in outcomes.iter().enumerate() {
             let (trace, (class, text)) = match outcome {
-                ReplayOutcomeView::Report(view) => (view.trace, report_outcome(view.report)),
+                ReplayOutcomeView::Report(view) => (view.trace, class_and_text(view.report)),
                 ReplayOutcomeView::Refused { trace, .. } => (*trace, ("bad", "not replayed".to_owned())),
             };
             writeln!(
@@ -89,32 +91,15 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
     writeln!(to, "<footer>nfsrdma-inspect {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the CSS class of the outcome of a replay and its description.
-fn report_outcome(report: &ReplayReport) -> (&'static str, String) {
-    let files = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
-    match report.mismatched() {
-        _ if !report.protocol.own.is_empty() => ("bad", "protocol error by this program".into()),
-        0 if !report.protocol.violations.is_empty() => ("bad", "the server broke the protocol".into()),
-        0 if files == 1 => ("bad", "1 file differs in the end".into()),
-        0 if files > 0 => ("bad", format!("{} files differ in the end", HumanCount(files))),
-        0 if report.end.is_interrupted => ("fair", "ended before its end".into()),
-        0 if report.tree_check.as_ref().is_some_and(|walked| walked.failed.is_some()) => {
-            ("fair", "the final check did not come to its end".into())
-        }
-        0 if report.replayed() == 0 => ("fair", "nothing was replayed".into()),
-        0 => match report.steps.states.tolerated {
-            0 => ("good", "nothing differs".into()),
-            tolerated => {
-                let steps = PluralCount(report.replayed(), "step");
-                (
-                    "good",
-                    format!("{} of {steps} tolerated by rules, nothing else differs", HumanCount(tolerated)),
-                )
-            }
-        },
-        1 => ("bad", "1 step differs".into()),
-        steps => ("bad", format!("{} steps differ", HumanCount(steps))),
-    }
+/// Returns the CSS class of the outcome of a replay, and its description.
+fn class_and_text(report: &ReplayReport) -> (&'static str, String) {
+    let ReplayVerdict { severity, text } = ReplayVerdict::of(report);
+    let class = match severity {
+        VerdictSeverity::Good => "good",
+        VerdictSeverity::Incomplete => "fair",
+        VerdictSeverity::Bad => "bad",
+    };
+    (class, text)
 }
 
 /// Writes a replay that could not begin.
@@ -128,7 +113,7 @@ fn refused(to: &mut impl Write, at: usize, trace: &str, error: &str) -> io::Resu
 
 fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Result<()> {
     let report = view.report;
-    let (class, outcome) = report_outcome(report);
+    let (class, outcome) = class_and_text(report);
     writeln!(to, r#"<main id="run-{at}">"#)?;
     writeln!(to, "<header><h1>{}</h1>", HtmlText(view.trace))?;
     writeln!(to, "<p>replayed on {}</p>", HtmlText(&view.server.to_string()))?;
@@ -243,7 +228,8 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
     for how in report.protocol.violations.keys() {
         writeln!(to, "<p>the server broke the protocol: {}</p>", HtmlText(how))?;
     }
-    if let Some([user, group]) = report.squashed {
+    if let Some(ObjectOwner { user, group }) = &report.squashed {
+        let [user, group] = [user, group].map(|name| HtmlText(name));
         writeln!(to, "<p>the export squashes root to user {user} and group {group}</p>")?;
     }
     for why in view.early_end() {
@@ -457,24 +443,4 @@ fn reasons(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         writeln!(to, "</ul></section>")?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nfsrdma_replay::run::StepCounts;
-
-    #[test]
-    fn how_much_was_tolerated_stands_before_that_nothing_differs() {
-        let of = |matched, tolerated, mismatched| {
-            let unreplayable = 10 - matched - tolerated - mismatched;
-            let states = StepCounts { matched, tolerated, mismatched, unreplayable, ..StepCounts::default() };
-            let mut report = ReplayReport::default();
-            (report.steps.total, report.steps.states) = (10, states);
-            report_outcome(&report)
-        };
-        assert_eq!(of(10, 0, 0), ("good", "nothing differs".to_owned()));
-        assert_eq!(of(5, 4, 0), ("good", "4 of 9 steps tolerated by rules, nothing else differs".to_owned()));
-        assert_eq!(of(5, 4, 1).0, "bad");
-    }
 }

@@ -284,6 +284,26 @@ fn of_100_lies_99_are_found() {
     assert!(lies > 400 && NOT_FOUND.len() * 100 <= lies, "{} of {lies} are not found", NOT_FOUND.len());
 }
 
+/// A Reply that overlapped with a change of files may show the size before or after it, but no other size.
+#[test]
+fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
+    for capture in ["rxe-v42-maildir", "rxe-v42-database", "rxe-v42-conc-head"] {
+        let work = Work::of(capture, 4, "sizes");
+        let (report, _) = replayed_with(&work, None, &[], false, false);
+        assert_eq!(report.mismatched(), 0, "{capture}: {:#?}", report.steps.mismatches);
+        let what = MockServerFaultKind::WrongResult("obj_attributes.size", MockFieldMutation::More);
+        let fault = MockServerFault { version: 4, operation: "GETATTR", what };
+        let (mut told, mut found) = (0, 0);
+        for skip in (0..90).step_by(18) {
+            let liar = MockFaultInjector::new(fault).with_skips(skip);
+            let (report, injected) = replayed_with(&work, Some(liar), &[], false, false);
+            told += injected;
+            found += u64::from(injected > 0 && report.is_different());
+        }
+        assert!(told >= 2 && found == told, "{capture}: {found} of {told}");
+    }
+}
+
 /// A wrong effect on a file is detected only by the final check if no step reads it again.
 #[test]
 fn the_walk_finds_what_no_reply_tells() {

@@ -16,7 +16,7 @@ use nfsrdma_mock_server::server::fault_injection::{
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::FileServerClient;
+use nfsrdma_replay::seed::file_server_client::{FileServerClient, ObjectOwner};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
@@ -530,7 +530,8 @@ fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let work = Work::on(server, "rxe-v3", 3, "squashed");
     let (report, _) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "squashed");
-    assert_eq!(report.squashed, Some([65_534, 65_533]));
+    let nobody = ObjectOwner { user: "65534".into(), group: "65533".into() };
+    assert_eq!(report.squashed, Some(nobody));
     assert!(because(&report, "owner") > 10, "{:#?}", report.steps.reasons);
     // No other user is taken for the one that root is squashed to.
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 7]);
@@ -538,8 +539,37 @@ fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     // If root is not squashed, owners are compared.
     let work = Work::of("rxe-v3", 3, "root");
     let (report, _) = replayed(&work, [], |server| server.tree.new_object_owner = [65_534, 65_533]);
-    assert_eq!((report.squashed, because(&report, "owner")), (None, 0));
+    assert_eq!((&report.squashed, because(&report, "owner")), (&None, 0));
     assert!(report.mismatched() > 0, "{:#?}", report.steps.reasons);
+}
+
+/// RFC 8881 section 5.1: a client could not detect changes without `change`, which is REQUIRED; `space_used` is not.
+#[test]
+fn rfc8881_section_5_1_a_server_without_a_required_attribute_differs() {
+    use nfsrdma_dissectors::nfs::v4::Attributes;
+    for (attribute, is_required) in [
+        (Attributes::CHANGE, true),
+        (Attributes::FSID, true),
+        (Attributes::SPACE_USED, false),
+        (Attributes::MOUNTED_ON_FILEID, false),
+    ] {
+        let mut server = MockServer::default();
+        server.tree.withheld_attribute = Some(attribute);
+        let (report, _) = replayed(&Work::on(server, "rxe-v41", 4, "withheld"), [], |_| {});
+        assert_eq!(report.mismatched() > 0, is_required, "{attribute}: {:#?}", report.steps.reasons);
+        assert!(is_required || because(&report, "attributes-offered") > 0, "{attribute}");
+    }
+}
+
+/// NFSv4 has names for owners, which differ anyway; that root is squashed is said all the same.
+#[test]
+fn a_squashed_root_is_reported_in_nfs_v4_too() {
+    let mut server = MockServer::default();
+    server.tree.new_object_owner = [65_534, 65_533];
+    let (report, _) = replayed(&Work::on(server, "rxe-v41", 4, "squashed"), [], |_| {});
+    assert_eq!(report.squashed.as_ref().map(|owner| (&*owner.user, &*owner.group)), Some(("65534", "65533")));
+    let (report, _) = replayed(&Work::of("rxe-v41", 4, "root"), [], |_| {});
+    assert_eq!(report.squashed, None);
 }
 
 /// An export that refuses Calls during the replay is reported in one sentence, once.

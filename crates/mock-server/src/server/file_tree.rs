@@ -87,6 +87,8 @@ pub struct MockFileTree {
     pub io_bytes: u32,
     /// User and group of new objects, whoever creates them, like an export that maps all users.
     pub new_object_owner: [u32; 2],
+    /// An NFSv4 attribute that the server neither supports nor returns.
+    pub withheld_attribute: Option<u32>,
     /// A name that the server rejects, like one with characters that its file system does not support.
     pub refused_name: Option<Vec<u8>>,
     /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
@@ -105,6 +107,7 @@ impl Default for MockFileTree {
             bytes: 0,
             io_bytes: 1 << 20,
             new_object_owner: [0; 2],
+            withheld_attribute: None,
             refused_name: None,
             file_bytes: LONGEST_FILE,
             outside: None,

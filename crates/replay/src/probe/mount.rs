@@ -128,6 +128,12 @@ fn exports_and_root(
         }
         _ => Vec::new(),
     });
+    if let Err(error) = &exports
+        && error.is_final()
+    {
+        // There is no connection for further Calls.
+        return Err(format!("MOUNT on port {port}: {error}"));
+    }
     let exports =
         exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
     let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
@@ -152,7 +158,9 @@ fn exports_and_root(
         );
     // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(line, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
-    let root = root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MNT {path}: {error}"))));
+    let root = root.unwrap_or_else(|error| {
+        Err(MountError::Unreachable(format!("MOUNT on port {port}: MNT {path}: {error}")))
+    });
     Ok((exports, root.map(|root| MountedExport { path, root })))
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Openflag4, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Attributes, Createhow4, Openflag4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
@@ -32,6 +32,11 @@ pub(super) struct CallDescription {
     /// `true` if it creates a file exclusively, without setting attributes: EXCLUSIVE of RFC 1813 section 3.3.8,
     /// EXCLUSIVE4 of RFC 7530 section 16.16.5.
     pub(super) creates_exclusively: bool,
+    /// Size in bytes that SETATTR sets, if it sets one.
+    pub(super) set_size_bytes: Option<u64>,
+    /// `true` if SETATTR only sets times that its client kept under a delegation. A server ignores times of before the
+    /// delegation. RFC 9754 section 5.
+    pub(super) sets_only_delegated_times: bool,
     /// Mask words of all attributes that a COMPOUND requests or sets, except those of OPEN.
     attribute_mask: Vec<u32>,
 }
@@ -85,6 +90,22 @@ fn creates_exclusively(operation: &Args<'_>) -> bool {
     matches!(open.openhow, Openflag4::Create(Createhow4::Exclusive(_)))
 }
 
+/// Returns `true` for a SETATTR that only sets times kept under a delegation.
+fn sets_only_delegated_times(operation: &Args<'_>) -> bool {
+    let Args::SETATTR(args) = operation else { return false };
+    let is_delegated = |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
+    args.obj_attributes.mask.iter().all(is_delegated)
+}
+
+/// Returns the size that a SETATTR sets.
+fn set_size(operation: &Args<'_>) -> Option<u64> {
+    let Args::SETATTR(args) = operation else { return None };
+    args.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+        Attribute::SIZE(bytes) => Some(bytes),
+        _ => None,
+    })
+}
+
 impl CallDescription {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
@@ -92,6 +113,7 @@ impl CallDescription {
         self.effects.clear();
         self.attribute_mask.clear();
         self.creates_exclusively = false;
+        (self.set_size_bytes, self.sets_only_delegated_times) = (None, false);
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
         let mut cursor = Cursor::new(body).with_chunks(&items);
@@ -108,6 +130,8 @@ impl CallDescription {
                         self.creates_exclusively |= creates_exclusively(&operation);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_attributes(&operation);
+                        self.set_size_bytes = self.set_size_bytes.or(set_size(&operation));
+                        self.sets_only_delegated_times |= sets_only_delegated_times(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
                         about = call.main_operation().operation;
@@ -117,6 +141,9 @@ impl CallDescription {
             Some(Procedure::V3(procedure)) => {
                 if let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
+                    if let v3::Args::SETATTR(args) = &arguments {
+                        self.set_size_bytes = args.new_attributes.size;
+                    }
                     self.creates_exclusively = matches!(
                         &arguments,
                         v3::Args::CREATE(args) if matches!(args.how, v3::Createhow3::Exclusive(_))
@@ -156,6 +183,13 @@ impl CallDescription {
     /// Returns the title of the Call, for example `NFS 4.2 READ`.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or_default()
+    }
+
+    /// Returns `true` if the Call may change the size of a file.
+    pub(super) fn may_change_sizes(&self) -> bool {
+        use OperationEffect::{Copy, Create, Open, Write};
+        let resizes = |act: &OperationEffect| matches!(act, Create(_) | Open(_, true) | Write(..) | Copy(..));
+        self.set_size_bytes.is_some() || self.effects.iter().any(resizes)
     }
 
     /// Returns `true` if the Call may change an object.

@@ -76,6 +76,10 @@ impl CompoundRewriteContext<'_> {
     }
 
     fn supports(&self, bit: u32) -> bool {
+        // A server must support these. If it does not, its Replies differ. RFC 8881 section 5.1.
+        if matches!(bit, Attributes::SUPPORTED_ATTRS..=Attributes::RDATTR_ERROR | Attributes::FILEHANDLE) {
+            return true;
+        }
         let word =
             |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
         self.supported.is_none_or(word)

@@ -286,7 +286,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         let tag = if number == 0 { options.tag.clone() } else { format!("{number:x}.{}", options.tag) };
         let first_xid = Xid(hash(format!("beside {tag}").as_bytes()) as u32);
         let mut values = LiveVariableValues::new(&tag);
-        let mut report = ReplayReport { squashed: seeded.squashed_owner, ..ReplayReport::default() };
+        let mut report = ReplayReport { squashed: seeded.squashed_owner.clone(), ..ReplayReport::default() };
         report.steps.max_mismatches = options.max_shown_mismatches;
         for (variable, handle) in &seeded.handles {
             report.dropped_values += u64::from(!values.set_value(*variable, handle));

@@ -114,6 +114,11 @@ impl FileDivergence {
         self.is_by_other_client |= other.is_by_other_client;
     }
 
+    /// Ends the divergence of these bytes, which were written as in the capture.
+    pub(super) fn clear_data_range(&mut self, from: u64, to: u64) {
+        self.data.remove(from, to);
+    }
+
     /// Returns the parts of a range that do not differ.
     pub(super) fn unchanged_ranges(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         self.data.gaps(from, to)
@@ -242,6 +247,19 @@ mod tests {
         // Fields of NFSv3 have no operation in their path.
         assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READ", "data", ["a", "b"])]));
         assert!(!cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));
+    }
+
+    #[test]
+    fn data_that_is_written_again_diverges_no_more() {
+        let mut copied = FileDivergence::from_effect(OperationEffect::Copy(0, 4096, 8192), 0);
+        copied.clear_data_range(0, 4096);
+        assert_eq!(copied.unchanged_ranges(0, 16384), [(0, 4096), (12288, 16384)]);
+        copied.clear_data_range(6000, 7000);
+        assert_eq!(copied.unchanged_ranges(0, 16384), [(0, 4096), (6000, 7000), (12288, 16384)]);
+        copied.clear_data_range(0, u64::MAX);
+        assert_eq!(copied.unchanged_ranges(0, 16384), [(0, 16384)]);
+        // Its size may still be another one.
+        assert!(!copied.is_empty());
     }
 
     #[test]

@@ -119,24 +119,14 @@ impl ReplyOutcome {
         self.statuses.last() == Some(&0)
     }
 
-    /// Returns `true` if the last status refuses an operation because of the object, its name or its permissions, not
-    /// because of a fault of the server.
+    /// Returns `true` if the last status refuses an operation because a name or a lock exists or does not.
     pub(super) fn is_refused(&self) -> bool {
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.
         self.statuses.last().is_some_and(|status| {
-            matches!(
-                Nfsstat4(*status),
-                Nfsstat4::NFS4ERR_PERM
-                    | Nfsstat4::NFS4ERR_NOENT
-                    | Nfsstat4::NFS4ERR_ACCESS
-                    | Nfsstat4::NFS4ERR_EXIST
-                    | Nfsstat4::NFS4ERR_NOTDIR
-                    | Nfsstat4::NFS4ERR_ISDIR
-                    | Nfsstat4::NFS4ERR_NOTEMPTY
-                    | Nfsstat4::NFS4ERR_SYMLINK
-                    | Nfsstat4::NFS4ERR_DENIED
-                    | Nfsstat4::NFS4ERR_SHARE_DENIED
-            )
+            matches!(Nfsstat4(*status), |Nfsstat4::NFS4ERR_NOENT| Nfsstat4::NFS4ERR_EXIST
+                | Nfsstat4::NFS4ERR_NOTEMPTY
+                | Nfsstat4::NFS4ERR_DENIED
+                | Nfsstat4::NFS4ERR_SHARE_DENIED)
         })
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::send_delay::IssueDelayHistogram;
 use super::trace_recording::ReplayRecordingTotals;
 use super::tree_check::TreeCheckReport;
+use crate::seed::file_server_client::ObjectOwner;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 pub use steps::{
     CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepResults,
@@ -178,8 +179,8 @@ pub struct ReplayReport {
     pub timing: RunTimingResult,
     /// Reasons why the run ended before its last step.
     pub end: EarlyRunEnd,
-    /// User and group of objects created by root, if the export squashes root.
-    pub squashed: Option<[u32; 2]>,
+    /// Owner of objects created by root, if the export squashes root.
+    pub squashed: Option<ObjectOwner>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recording: Option<Result<ReplayRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.

@@ -85,7 +85,7 @@ impl ReplayReport {
         self.end.limit = self.end.limit.or(other.end.limit);
         self.end.unreachable = self.end.unreachable.take().or(other.end.unreachable);
         self.end.silent_program = self.end.silent_program.take().or(other.end.silent_program);
-        self.squashed = self.squashed.or(other.squashed);
+        self.squashed = self.squashed.take().or(other.squashed);
         match (&mut self.tree_check, other.tree_check) {
             (Some(walked), Some(more)) => walked.join(more, copy, self.steps.max_mismatches),
             (walked, more) => *walked = walked.take().or(more),

@@ -8,6 +8,7 @@ pub mod file;
 pub mod inference;
 
 use nfsrdma_dissectors::field::field_name;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
 /// Rule that tolerates a difference.
@@ -201,18 +202,45 @@ const CAPABILITY_ATTRIBUTES: &[&str] = &[
     "time_delta",
 ];
 
-/// Returns `true` if two statuses belong to the same equivalence class of refusals.
-pub(super) fn is_same_refusal(one: &str, other: &str) -> bool {
-    const CLASSES: &[&[&str]] = &[
-        &["NFS4ERR_ACCESS", "NFS4ERR_PERM"],
-        &["NFS3ERR_ACCES", "NFS3ERR_PERM"],
-        &["NFS4ERR_STALE", "NFS4ERR_NOENT"],
-        &["NFS3ERR_STALE", "NFS3ERR_NOENT"],
-        &["NFS4ERR_EXIST", "NFS4ERR_NOTEMPTY"],
-        &["NFS3ERR_EXIST", "NFS3ERR_NOTEMPTY"],
-        &["NFS4ERR_NOXATTR", "NFS4ERR_NOENT"],
-    ];
-    CLASSES.iter().any(|class| class.contains(&one) && class.contains(&other))
+/// Returns `true` if two statuses of an operation are the same refusal for a client.
+///
+/// A client drops a name after NFS4ERR_NOENT and the directory after NFS4ERR_STALE, so that these are the same only for
+/// operations without a name. RFC 8881 section 15.4 allows NFS4ERR_EXIST and NFS4ERR_NOTEMPTY only where a name is
+/// replaced or removed.
+pub(super) fn is_same_refusal(operation: &str, one: &str, other: &str) -> bool {
+    let names = |one: &str| one.split_once("ERR_").map_or(String::new(), |(_, name)| name.to_owned());
+    let mut pair = [names(one), names(other)];
+    pair.sort_unstable();
+    match [pair[0].as_str(), pair[1].as_str()] {
+        ["ACCES" | "ACCESS", "PERM"] => true,
+        ["NOENT", "STALE"] => !has_name(operation),
+        ["EXIST", "NOTEMPTY"] => matches!(operation, "REMOVE" | "RMDIR" | "RENAME"),
+        ["NOENT", "NOXATTR"] => matches!(operation, "GETXATTR" | "SETXATTR" | "REMOVEXATTR"),
+        _ => false,
+    }
+}
+
+/// Returns `true` if an operation or procedure has a name as its argument.
+fn has_name(operation: &str) -> bool {
+    let of_v4 = Operation::from_name(operation).is_some_and(|operation| {
+        matches!(
+            operation,
+            Operation::LOOKUP
+                | Operation::OPEN
+                | Operation::CREATE
+                | Operation::REMOVE
+                | Operation::RENAME
+                | Operation::LINK
+                | Operation::SECINFO
+        )
+    });
+    let of_v3 = v3::Procedure::from_name(operation).is_some_and(|procedure| {
+        matches!(
+            procedure,
+            v3::Procedure::MKDIR | v3::Procedure::SYMLINK | v3::Procedure::MKNOD | v3::Procedure::RMDIR
+        )
+    });
+    of_v4 || of_v3
 }
 
 /// Returns `true` if a status means that there is no space, which another file system may have.
@@ -252,6 +280,27 @@ mod tests {
         assert_eq!(rule_of_field("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
         assert_eq!(rule_of_field("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
         assert_eq!(rule_of_field("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
+    }
+
+    #[test]
+    fn rfc8881_section_15_4_another_refusal_is_the_same_only_for_some_operations() {
+        for (operation, one, other, is_same) in [
+            ("SETATTR", "NFS4ERR_PERM", "NFS4ERR_ACCESS", true),
+            ("SETATTR", "NFS3ERR_ACCES", "NFS3ERR_PERM", true),
+            ("LOOKUP", "NFS4ERR_NOENT", "NFS4ERR_STALE", false),
+            ("LOOKUP", "NFS3ERR_STALE", "NFS3ERR_NOENT", false),
+            ("MKDIR", "NFS3ERR_STALE", "NFS3ERR_NOENT", false),
+            ("GETATTR", "NFS4ERR_NOENT", "NFS4ERR_STALE", true),
+            ("CREATE", "NFS4ERR_EXIST", "NFS4ERR_NOTEMPTY", false),
+            ("MKDIR", "NFS3ERR_EXIST", "NFS3ERR_NOTEMPTY", false),
+            ("RMDIR", "NFS3ERR_EXIST", "NFS3ERR_NOTEMPTY", true),
+            ("RENAME", "NFS4ERR_NOTEMPTY", "NFS4ERR_EXIST", true),
+            ("GETXATTR", "NFS4ERR_NOXATTR", "NFS4ERR_NOENT", true),
+            ("LOOKUP", "NFS4ERR_NOXATTR", "NFS4ERR_NOENT", false),
+            ("READ", "NFS4ERR_IO", "NFS4ERR_NOENT", false),
+        ] {
+            assert_eq!(is_same_refusal(operation, one, other), is_same, "{operation} {one} {other}");
+        }
     }
 
     /// The ACL that results from a mode depends on the file system; SETACL's status and GETACL's attributes do not.

@@ -435,7 +435,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn check_root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
         let marks = match self.files.status(handle) {
             Ok(status) => status.version,
-            Err(FileServerError::Refused(..)) => return Ok(()),
+            Err(FileServerError::Refused(_, reason)) => {
+                let (kind, reason) = (DifferenceKind::Status, reason.to_string());
+                self.report_difference(id, kind, path, "attributes", "readable", &reason);
+                return Ok(());
+            }
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);

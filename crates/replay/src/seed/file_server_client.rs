@@ -137,8 +137,29 @@ pub enum NewObjectKind<'a> {
     Socket,
 }
 
+/// User and group of an object: numbers in NFSv3, names or numbers in NFSv4 (RFC 8881 section 5.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectOwner {
+    /// User.
+    pub user: String,
+    /// Group.
+    pub group: String,
+}
+
+impl ObjectOwner {
+    /// Returns `true` if the user is root.
+    pub fn is_root(&self) -> bool {
+        self.user == "0" || self.user.split('@').next() == Some("root")
+    }
+
+    /// Returns user and group if both are numbers.
+    pub fn numbers(&self) -> Option<[u32; 2]> {
+        Some([self.user.parse().ok()?, self.group.parse().ok()?])
+    }
+}
+
 /// Attributes of a live object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObjectAttributes {
     /// File type.
     pub file_type: FileType,
@@ -146,8 +167,8 @@ pub struct LiveObjectAttributes {
     pub size: u64,
     /// Mode.
     pub mode: u32,
-    /// Numeric user and group ID of the owner; `None` in NFSv4, which has names.
-    pub owners: Option<[u32; 2]>,
+    /// Owner; `None` if the server does not return it.
+    pub owner: Option<ObjectOwner>,
     /// Identity and version of the object.
     pub version: ObjectVersionAttributes,
 }

@@ -21,6 +21,7 @@ use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
+    ObjectOwner,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -117,8 +118,8 @@ pub struct SeededTree {
     /// Paths below the root that represent the captured mounts, none below another. No NFSv3 step can change them or
     /// their parents. Empty in NFSv4.
     pub mounts: Vec<Vec<u8>>,
-    /// User and group that own the objects of root, if the export squashes root and the version is NFSv3.
-    pub squashed_owner: Option<[u32; 2]>,
+    /// Owner of the objects that root creates, if the export squashes root.
+    pub squashed_owner: Option<ObjectOwner>,
     /// Counts of the created objects.
     pub counts: SeedCounts,
 }
@@ -214,8 +215,8 @@ pub fn seed(
     let nameless = maker.find_or_make_directory(&run, NAMELESS_DIRECTORY.as_bytes(), 0o755)?;
 
     // Root made the directory, so another owner shows that the export squashes root.
-    let owners = maker.files.status(&root).map_err(said(TREE_DIRECTORY.into()))?.owners;
-    let squashed = owners.filter(|[user, _]| *user != 0);
+    let owner = maker.files.status(&root).map_err(said(TREE_DIRECTORY.into()))?.owner;
+    let squashed = owner.filter(|owner| !owner.is_root());
 
     let capabilities = maker.files.capabilities(&root).map_err(said("supported_attrs".into()))?;
     maker.files.limit_io(capabilities.io);

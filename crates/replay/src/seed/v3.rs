@@ -14,7 +14,8 @@ use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectOwner, ObjectVersionAttributes,
+    ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -277,7 +278,10 @@ impl FileServerClient for Nfs3Client<'_> {
                     file_type: ok.obj_attributes.r#type.into(),
                     size: ok.obj_attributes.size,
                     mode: ok.obj_attributes.mode.0,
-                    owners: Some([ok.obj_attributes.uid, ok.obj_attributes.gid]),
+                    owner: Some(ObjectOwner {
+                        user: ok.obj_attributes.uid.to_string(),
+                        group: ok.obj_attributes.gid.to_string(),
+                    }),
                     version: object_version(&ok.obj_attributes),
                 })
             }

@@ -19,8 +19,8 @@ use nfsrdma_rpc::rpc_client::ProcedureCall;
 
 use super::file_server_client::{
     FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition,
-    SessionLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectOwner, ObjectVersionAttributes,
+    ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -564,6 +564,8 @@ impl FileServerClient for Nfs4Client<'_> {
             Attributes::FSID,
             Attributes::FILEID,
             Attributes::MODE,
+            Attributes::OWNER,
+            Attributes::OWNER_GROUP,
             Attributes::TIME_METADATA,
             Attributes::TIME_MODIFY,
         ]);
@@ -571,6 +573,7 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
             let (mut file_type, mut of_size, mut of_mode) = (None, None, None);
+            let (mut user, mut group) = (None, None);
             let mut marks = ObjectVersionAttributes::default();
             let time =
                 |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
@@ -579,6 +582,10 @@ impl FileServerClient for Nfs4Client<'_> {
                     Attribute::TYPE(of) => file_type = Some(of.into()),
                     Attribute::SIZE(size) => of_size = Some(size),
                     Attribute::MODE(mode) => of_mode = Some(mode.0),
+                    Attribute::OWNER(text) => user = Some(String::from_utf8_lossy(text.0).into_owned()),
+                    Attribute::OWNER_GROUP(text) => {
+                        group = Some(String::from_utf8_lossy(text.0).into_owned());
+                    }
                     Attribute::CHANGE(change) => marks.change = Some(change.into()),
                     Attribute::FSID(fsid) => {
                         marks.file_system = Some(u128::from(fsid.major) << 64 | u128::from(fsid.minor));
@@ -593,7 +600,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 file_type: file_type?,
                 size: of_size?,
                 mode: of_mode?,
-                owners: None,
+                owner: user.zip(group).map(|(user, group)| ObjectOwner { user, group }),
                 version: marks,
             })
         })

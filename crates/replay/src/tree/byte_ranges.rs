@@ -36,6 +36,16 @@ impl ReplayByteRangeSet {
         is_full
     }
 
+    /// Removes a range.
+    pub(crate) fn remove(&mut self, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        let ranges = std::mem::take(&mut self.ranges).into_iter();
+        let left = |(start, end): (u64, u64)| [(start, end.min(from)), (start.max(to), end)];
+        self.ranges = ranges.flat_map(left).filter(|(start, end)| start < end).collect();
+    }
+
     /// Returns `true` if the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -136,6 +146,23 @@ mod tests {
                 let is_asked = (from..from + length).contains(&at);
                 let times = gaps.iter().filter(|(start, end)| (*start..*end).contains(&at)).count();
                 prop_assert_eq!(times, usize::from(is_asked && !is_known));
+            }
+        }
+
+        #[test]
+        fn a_removed_range_is_a_gap(
+            pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..20), from in 0..250_u64, length in 0..50_u64
+        ) {
+            let mut ranges = ReplayByteRangeSet::default();
+            for (from, length) in &pieces {
+                ranges.add(*from, from + length, usize::MAX, |_, _| {});
+            }
+            ranges.remove(from, from + length);
+            for at in 0..300 {
+                let is_known = pieces.iter().any(|(from, length)| (*from..from + length).contains(&at));
+                let is_removed = (from..from + length).contains(&at);
+                let times = ranges.iter().filter(|(start, end)| (*start..*end).contains(&at)).count();
+                prop_assert_eq!(times, usize::from(is_known && !is_removed));
             }
         }
 

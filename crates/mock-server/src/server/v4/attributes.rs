@@ -58,7 +58,8 @@ pub(super) fn get(
     asked: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
-    let supported = words_for_bits(SUPPORTED.iter().copied());
+    let is_returned = |bit: &u32| tree.withheld_attribute != Some(*bit);
+    let supported = words_for_bits(SUPPORTED.iter().copied().filter(is_returned));
     let handle = v3::handle(id);
     let (owner, group) = (node.uid.to_string(), node.gid.to_string());
     let [specdata1, specdata2] = match node.content {
@@ -98,7 +99,8 @@ pub(super) fn get(
             _ => return None,
         })
     };
-    let items: Vec<_> = asked.iter().take_while(|bit| *bit < 96).filter_map(of).collect();
+    let items: Vec<_> =
+        asked.iter().take_while(|bit| *bit < 96).filter(|bit| is_returned(bit)).filter_map(of).collect();
     Ok(mask_and_values(&items))
 }
 

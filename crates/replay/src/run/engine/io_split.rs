@@ -293,6 +293,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }) else {
             return Some(CombinedIoReply::LastPiece);
         };
+        if bytes > piece.length_bytes {
+            // RFC 8881 sections 18.22.3 and 18.32.3, RFC 1813 sections 3.3.6 and 3.3.7.
+            self.report.protocol.count_violation("a READ or WRITE of more bytes than requested".to_owned());
+        }
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
         held.rewrites.piece = Some(piece);

@@ -24,6 +24,7 @@ use super::uncaptured_client_changes::is_data_unchanged_except;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
+use crate::seed::file_server_client::ObjectOwner;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
     MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
@@ -59,6 +60,8 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) leaves_open: bool,
     /// For each operation of the answered step, `true` if its file is a directory.
     pub(super) is_directory: Vec<bool>,
+    /// For each operation of the answered step, the number of bytes that it writes.
+    written_bytes: Vec<u64>,
     /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
     pub(super) expected_data: Vec<(u32, Option<u128>)>,
     pub(super) key_data: Vec<u8>,
@@ -73,7 +76,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             signs_calls,
             checker: ReplyChecker::new(options.strict, disabled, options.selection.clone())
                 .with_rules(options.rules.clone())
-                .with_squashed(seeded.squashed_owner),
+                .with_squashed(seeded.squashed_owner.as_ref().and_then(ObjectOwner::numbers)),
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
@@ -82,6 +85,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             unmodified_directories: seeded.parents_of_refused.clone(),
             leaves_open: false,
             is_directory: Vec::new(),
+            written_bytes: Vec::new(),
             expected_data: Vec::new(),
             key_data: Vec::new(),
         }
@@ -150,11 +154,29 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if !has_recorded_effects(&state, went) {
             self.mark_objects_uncertain(held, step, &state);
+        } else if matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
+            && !held.captured.overlaps_change
+            && !held.call.overlaps_change
+        {
+            self.clear_written_divergence(step, &held.description);
         }
         if let Some(walk) = &mut self.expected_tree {
             walk.apply_step(step, &held.description, (&state, went), held.captured.overlaps_change, contents);
         }
         Ok(state)
+    }
+
+    /// Ends the divergence of file data that a step has written as in the capture.
+    fn clear_written_divergence(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+        if self.divergent_files.is_empty() {
+            return;
+        }
+        for (at, act) in parts.effects.iter().enumerate() {
+            let OperationEffect::Write(offset, _) = act else { continue };
+            let file = parts.files.get(at).and_then(|file| self.divergent_files.get_mut(file));
+            let Some(file) = file else { continue };
+            file.clear_data_range(*offset, offset.saturating_add(written_bytes(step, at)));
+        }
     }
 
     /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
@@ -168,7 +190,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             return;
         }
         let files = step.filehandles().chain(held.description.files.iter().copied());
-        self.checker.mark_uncertain(files, &held.description.effects);
+        let description = &held.description;
+        self.checker.mark_uncertain(files, &description.effects, description.may_change_sizes());
     }
 
     /// Compares the Reply with the recorded one.
@@ -217,6 +240,13 @@ impl<'r> LiveReplyVerificationState<'r> {
         let is_directory = |file: &u32| *file == ROOT || self.seeded.directories.contains(file);
         self.is_directory.clear();
         self.is_directory.extend(parts.files.iter().map(is_directory));
+        let written = |(at, act): (usize, &OperationEffect)| match act {
+            OperationEffect::Write(_, Some(bytes)) => *bytes,
+            OperationEffect::Write(..) => written_bytes(step, at),
+            _ => 0,
+        };
+        self.written_bytes.clear();
+        self.written_bytes.extend(parts.effects.iter().enumerate().map(written));
         let listing = listed_directory(step, parts);
         let verdict = self.checker.check(&ReplyPair {
             step: held.id.step,
@@ -245,6 +275,9 @@ impl<'r> LiveReplyVerificationState<'r> {
                     && held.resend.count == 0,
                 seeded: &self.seeded.handles,
                 statuses: &outcome.statuses,
+                written_bytes: &self.written_bytes,
+                set_size_bytes: parts.set_size_bytes,
+                sets_only_delegated_times: parts.sets_only_delegated_times,
             }),
             is_racing: held.captured.overlaps_change,
             listing,
@@ -386,14 +419,19 @@ pub(super) fn record_operation_divergence(
     from: usize,
 ) {
     for (at, act) in parts.effects.iter().enumerate().skip(from) {
-        let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == at);
-        let written = payloads.map(|payload| u64::from(payload.length)).sum();
+        let written = written_bytes(step, at);
         let touched = FileDivergence::from_operation(parts.operations.get(at).copied(), *act, written);
         let file = parts.files.get(at).filter(|file| files.contains(file) && !touched.affects_only_names());
         for file in file.map_or(files, std::slice::from_ref) {
             record_divergence(otherwise, *file, &touched);
         }
     }
+}
+
+/// Returns the number of bytes in the payloads of an operation.
+fn written_bytes(step: &TraceStep<'_>, operation: usize) -> u64 {
+    let payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == operation);
+    payloads.map(|payload| u64::from(payload.length)).sum()
 }
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.

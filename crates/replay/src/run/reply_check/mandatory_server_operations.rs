@@ -1,4 +1,4 @@
-//! Operations that a server must support: a server without them differs.
+//! Operations and attributes that a server must support: a server without them differs.
 
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -50,6 +50,28 @@ const REQUIRED_OPERATIONS: &[Operation] = &[
     Operation::VERIFY,
     Operation::WRITE,
 ];
+
+/// REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
+const REQUIRED_ATTRIBUTES: &[&str] = &[
+    "supported_attrs",
+    "type",
+    "fh_expire_type",
+    "change",
+    "size",
+    "link_support",
+    "symlink_support",
+    "named_attr",
+    "fsid",
+    "unique_handles",
+    "lease_time",
+    "rdattr_error",
+    "filehandle",
+];
+
+/// Returns `true` if an NFSv4 server must support the attribute with this name in the RFC.
+pub(super) fn is_required_attribute(name: &str) -> bool {
+    REQUIRED_ATTRIBUTES.contains(&name)
+}
 
 /// NFSv3 procedures whose errors do not include NFS3ERR_NOTSUPP, except those that are named like a required operation
 /// of NFSv4. RFC 1813 section 3.3.

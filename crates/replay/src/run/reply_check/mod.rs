@@ -138,7 +138,7 @@ pub struct ReplyChecker {
     relations: AttributeRelations,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
-    /// User and group of objects created by root, if the export squashes root.
+    /// User and group of objects created by root in NFSv3, if the export squashes root.
     squashed_ids: Option<[u32; 2]>,
 }
 
@@ -176,7 +176,7 @@ impl ReplyChecker {
         Self { file_rules: file, ..self }
     }
 
-    /// Sets the user and group to which the export squashes root.
+    /// Sets the user and group to which the export squashes root in NFSv3.
     #[must_use]
     pub fn with_squashed(self, squashed: Option<[u32; 2]>) -> Self {
         Self { squashed_ids: squashed, ..self }
@@ -242,13 +242,15 @@ impl ReplyChecker {
         self.add_violations(replies, verdict, broken)
     }
 
-    /// Marks the state of these objects (variables of their filehandles) as uncertain.
+    /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step may
+    /// have changed these.
     pub(in crate::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
         acts: &[OperationEffect],
+        may_change_sizes: bool,
     ) {
-        self.relations.mark_uncertain(objects, acts);
+        self.relations.mark_uncertain(objects, acts, may_change_sizes);
     }
 
     /// Compares the final state of an object with the last values in Replies. Returns the aspect, the value in the
@@ -466,7 +468,7 @@ impl ReplyChecker {
                 return ReplyCheckResult::Tolerated(tolerance_rules::ROOM);
             }
             if self.is_enabled(tolerance_rules::SAME_REFUSAL)
-                && tolerance_rules::is_same_refusal(&a, &b)
+                && tolerance_rules::is_same_refusal(operation, &a, &b)
                 && differences.iter().all(|difference| difference.kind == DifferenceKind::Status)
             {
                 return ReplyCheckResult::Tolerated(tolerance_rules::SAME_REFUSAL);
@@ -500,9 +502,32 @@ impl ReplyChecker {
     pub fn take_late_differences(&mut self, is_last: bool) -> Vec<Difference> {
         let mut wrong = self.identities.take_differences(is_last);
         wrong.append(&mut self.inconsistent);
+        if is_last {
+            wrong.extend(self.impossible_sizes());
+        }
         self.remove_tolerated(&mut wrong);
         wrong.retain(|difference| self.selection.includes(difference));
         wrong
+    }
+
+    /// Returns the differences of sizes that no file had.
+    fn impossible_sizes(&mut self) -> impl Iterator<Item = Difference> {
+        self.relations.take_impossible_sizes().into_iter().map(|(place, violation)| {
+            let [a, b] = violation.values.map(|value| DifferenceSideValue {
+                location: Some(place.transaction),
+                frame: place.transaction.reply,
+                value: Some(value),
+            });
+            Difference {
+                kind: DifferenceKind::Relation,
+                operation: place.title,
+                path: violation.path,
+                field: violation.field,
+                count: 1,
+                a,
+                b,
+            }
+        })
     }
 
     /// Records the attributes and operations of the live server.

@@ -31,6 +31,10 @@ pub(in super::super) enum ObjectAttributeKind {
     FileSystem,
     /// Type of the change attribute: RFC 7862 section 12.2.3.
     ChangeType,
+    /// Size in bytes.
+    Size,
+    /// Type of the object: 1 is a regular file.
+    FileType,
 }
 
 /// Object of an operation that a value describes.
@@ -154,6 +158,8 @@ fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
                     ("mounted_on_fileid", _) => ObjectAttributeKind::MountedOn,
                     ("fsid", _) => ObjectAttributeKind::FileSystem,
                     ("change_attr_type", _) => ObjectAttributeKind::ChangeType,
+                    ("size", _) => ObjectAttributeKind::Size,
+                    ("type", _) => ObjectAttributeKind::FileType,
                     _ => return None,
                 },
                 true,

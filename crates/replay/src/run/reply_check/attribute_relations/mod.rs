@@ -8,7 +8,8 @@
 //! - `rises`: the value never decreases (RFC 7862 section 12.2.3);
 //! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
 //!   changes of the run have set, if the server draws them from one clock;
-//! - `one`: an object has one fileid, a file system one fsid, and an owner one name.
+//! - `one`: an object has one fileid, a file system one fsid, and an owner one name;
+//! - `possible`: a size in a Reply that overlapped with a change is one that the file had.
 //!
 //! Only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
@@ -16,23 +17,26 @@
 //!
 //! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated
 //!   relations;
+//! - [`overlapped_sizes`]: sizes in Replies that overlapped with a change;
 //! - [`server_clock`]: properties of the server's times and change attributes.
 
 pub(super) mod attributes;
 mod file_systems;
 mod operation_filehandles;
+mod overlapped_sizes;
 mod server_clock;
 mod violations;
 
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
 use self::file_systems::FileSystemPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
+use self::overlapped_sizes::OverlappedFileSizes;
 use self::server_clock::ServerClockTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
@@ -42,7 +46,8 @@ use crate::run::dependencies::effects::OperationEffect;
 use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot};
-use nfsrdma_analysis::comparison::record::{ComparableValue, hash};
+use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
@@ -75,6 +80,12 @@ pub struct StepExecution<'a> {
     pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
     /// Live status of each operation of a COMPOUND that was started, or of the procedure.
     pub(in crate::run) statuses: &'a [u32],
+    /// Number of bytes that each operation writes.
+    pub(in crate::run) written_bytes: &'a [u64],
+    /// Size in bytes that SETATTR sets, if it sets one.
+    pub(in crate::run) set_size_bytes: Option<u64>,
+    /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
+    pub(in crate::run) sets_only_delegated_times: bool,
 }
 
 /// Likelihood that steps have changed an attribute since its last value.
@@ -119,6 +130,15 @@ struct ObservedFileAttributes {
     made: Option<u64>,
 }
 
+/// Location of a Reply in the run and in the capture.
+#[derive(Clone, Debug)]
+pub(super) struct ReplyLocation {
+    /// Title of the Call.
+    pub(super) title: String,
+    /// Step and frames.
+    pub(super) transaction: TransactionCaptureLocation,
+}
+
 /// Kind, `true` for objects from before the run, and captured owner or group.
 type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
 
@@ -131,6 +151,7 @@ pub(super) struct AttributeRelations {
     file_systems: FileSystemPairs,
     owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
     clock: ServerClockTraits,
+    sizes: OverlappedFileSizes<ReplyLocation>,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
     /// Variables of filehandles of the root.
@@ -143,12 +164,21 @@ impl AttributeRelations {
         self.objects.clear();
         self.names.clear();
         self.file_systems.clear();
+        self.sizes.clear();
         self.clock.forget();
     }
 
-    /// Marks objects as uncertain after a step with these effects.
-    pub(super) fn mark_uncertain(&mut self, objects: impl Iterator<Item = u32>, acts: &[OperationEffect]) {
+    /// Marks objects as uncertain after a step with these effects; also their sizes, if it may have changed these.
+    pub(super) fn mark_uncertain(
+        &mut self,
+        objects: impl Iterator<Item = u32>,
+        acts: &[OperationEffect],
+        may_change_sizes: bool,
+    ) {
         for object in objects {
+            if may_change_sizes {
+                self.sizes.set_unlimited(object);
+            }
             self.objects.remove(if self.roots.contains(&object) { &ROOT } else { &object });
         }
         if acts.iter().any(|act| act.changes_names() || matches!(act, OperationEffect::Open(_, true))) {
@@ -209,6 +239,7 @@ impl AttributeRelations {
                 }
             }
             self.apply_effect(done, &names, index, is_unchanged(of, sides));
+            self.record_possible_sizes(replies, done, &names, index);
             name = self.reached_name(done, &names, index, name);
             let (mut times, mut change) = (Vec::new(), None);
             for both in of(false) {
@@ -221,6 +252,7 @@ impl AttributeRelations {
                 };
                 let observation = RecordedLiveAttributePair { fact: &both.recorded, bytes, object, name };
                 self.check_value(done, &observation, &mut broken);
+                self.check_size(replies, &observation);
                 match both.recorded.aspect {
                     ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
                         times.extend(server_clock::decode_time(bytes[1]))
@@ -353,7 +385,90 @@ impl AttributeRelations {
                 broken.extend(self.check_ordered(done, observation));
             }
             ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
+            ObjectAttributeKind::Size | ObjectAttributeKind::FileType => {}
         }
+    }
+
+    /// Records sizes that files can have because of an operation, and objects that are no regular files.
+    fn record_possible_sizes(
+        &mut self,
+        replies: &ReplyPair<'_>,
+        done: &StepExecution<'_>,
+        names: &OperationFilehandleVariables<'_>,
+        index: usize,
+    ) {
+        let Some(act) = done.acts.get(index) else { return };
+        let file = names.subject(AttributeSubject::Current, index);
+        let is_new = self.was_created_in_run(done, file);
+        match act {
+            OperationEffect::Write(offset, _) => {
+                let written = done.written_bytes.get(index).copied().unwrap_or(0);
+                self.sizes.add(file, offset.saturating_add(written));
+            }
+            OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
+            OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
+            OperationEffect::ChangeAttributes => {
+                if let Some(bytes) = done.set_size_bytes {
+                    self.sizes.add(file, bytes);
+                }
+            }
+            OperationEffect::Open(Some(_), may_create) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
+                if *may_create && is_new {
+                    self.sizes.add_base(file, 0);
+                } else if *may_create {
+                    self.sizes.add(file, 0);
+                }
+            }
+            OperationEffect::Create(_) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::CallHandle(0), index));
+                let made = names.subject(AttributeSubject::ReplyHandle, index);
+                // NFSv4 has OPEN for regular files.
+                match replies.title.ends_with(" CREATE") && names.is_v3 {
+                    true => self.sizes.add_base(made, 0),
+                    false => self.sizes.set_unlimited(made),
+                }
+            }
+            OperationEffect::Lookup(_) => {
+                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
+            }
+            OperationEffect::Remove(_) | OperationEffect::ReadDirectory => self.sizes.set_unlimited(file),
+            OperationEffect::Rename(..) => {
+                self.sizes.set_unlimited(file);
+                self.sizes.set_unlimited(names.second_object(index));
+            }
+            OperationEffect::Link(_) if names.is_v3 => self.sizes.set_unlimited(names.second_object(index)),
+            OperationEffect::Link(_) => self.sizes.set_unlimited(file),
+            _ => {}
+        }
+    }
+
+    /// Checks the size of a file in a Reply that overlapped with a change of files.
+    fn check_size(&mut self, replies: &ReplyPair<'_>, observation: &RecordedLiveAttributePair<'_>) {
+        let file = observation.object;
+        if file == NONE || file == ROOT {
+            return;
+        }
+        let [recorded, live] = observation.number().map(|value| value as u64);
+        match observation.fact.aspect {
+            ObjectAttributeKind::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
+                self.sizes.set_unlimited(file);
+            }
+            ObjectAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
+            ObjectAttributeKind::Size => {
+                self.sizes.add(file, recorded);
+                let place = ReplyLocation { title: replies.title.to_owned(), transaction: replies.place() };
+                self.sizes.check(file, live, place, || {
+                    observation.violation("possible", [recorded.to_string(), live.to_string()])
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the sizes that no file had, with their Replies. All Replies must have been checked.
+    pub(super) fn take_impossible_sizes(&mut self) -> Vec<(ReplyLocation, AttributeRelationViolation)> {
+        self.sizes.take_unexplained().into_iter().map(|one| (one.place, one.violation)).collect()
     }
 
     fn check_file_system(
@@ -422,9 +537,8 @@ impl AttributeRelations {
         if **known == *observation.bytes[1] {
             return None;
         }
-        let text = |bytes: &[u8]| ComparableValue::Text(bytes.into()).display_text();
-        let values =
-            [text(observation.bytes[0]), format!("{}, then {}", text(known), text(observation.bytes[1]))];
+        let [recorded, live] = observation.bytes.map(owner_text);
+        let values = [recorded, format!("{}, then {live}", owner_text(known))];
         Some(observation.violation("one", values))
     }
 
@@ -566,6 +680,9 @@ impl AttributeRelations {
             }
             OperationEffect::Write(..) | OperationEffect::Copy(..) => {
                 self.record_change(done, first, [Possible; 3])
+            }
+            OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
+                self.record_change(done, first, [Possible; 3]);
             }
             OperationEffect::ChangeAttributes => {
                 self.record_change(done, first, [Certain, Possible, Certain]);
@@ -751,4 +868,30 @@ fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
+}
+/// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section
+/// 5.9).
+fn owner_text(encoded: &[u8]) -> String {
+    match encoded.split_first_chunk() {
+        Some((number, [])) => u32::from_be_bytes(*number).to_string(),
+        Some((length, text)) => {
+            let length = u32::from_be_bytes(*length) as usize;
+            format!("{:?}", String::from_utf8_lossy(text.get(..length).unwrap_or(text)))
+        }
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner_text;
+
+    #[test]
+    fn an_owner_is_shown_as_its_protocol_writes_it() {
+        assert_eq!(owner_text(&[0, 0, 0xff, 0xfe]), "65534");
+        assert_eq!(owner_text(b"\0\0\0\x05root@\0\0\0"), "\"root@\"");
+        assert_eq!(owner_text(b"\0\0\0\x01" as &[u8]), "1");
+        assert_eq!(owner_text(b"\0\0\0\x01\x30\0\0\0"), "\"0\"");
+        assert_eq!(owner_text(b""), "");
+    }
 }

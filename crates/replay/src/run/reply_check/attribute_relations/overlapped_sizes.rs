@@ -1,0 +1,158 @@
+//! Sizes of files in Replies of steps that overlapped with a change.
+//!
+//! Such a Reply may show the size before or after the change, so that it is not compared with the recorded one. It must
+//! still be a size that the file had: one in a recorded Reply, the end of a WRITE or COPY, or 0. Changes that are
+//! recorded later may have been executed earlier, so that the decision is made at the end.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::violations::AttributeRelationViolation;
+
+/// Maximum number of files whose sizes are remembered.
+const MAX_FILES: usize = 65_536;
+/// Maximum number of sizes of a file. If there are more, any size is possible.
+const MAX_SIZES: usize = 4_096;
+/// Maximum number of sizes that are not explained yet.
+const MAX_UNEXPLAINED: usize = 4_096;
+
+/// Sizes that a file can have had.
+#[derive(Debug, Default)]
+struct PossibleFileSizes {
+    bytes: FxHashSet<u64>,
+    /// `true` once the size at a point in time is known, from which all others follow.
+    has_base: bool,
+    /// `true` if any size is possible, or the object is no regular file.
+    is_unlimited: bool,
+}
+
+/// A size that was not possible when it was returned.
+#[derive(Debug)]
+pub(in super::super) struct UnexplainedSize<P> {
+    /// Variable of the file's filehandle.
+    file: u32,
+    bytes: u64,
+    /// Location of the Reply.
+    pub(in super::super) place: P,
+    pub(in super::super) violation: AttributeRelationViolation,
+}
+
+/// Sizes of all files. `P` is the location of a Reply.
+#[derive(Debug)]
+pub(super) struct OverlappedFileSizes<P> {
+    files: FxHashMap<u32, PossibleFileSizes>,
+    unexplained: Vec<UnexplainedSize<P>>,
+}
+
+impl<P> Default for OverlappedFileSizes<P> {
+    fn default() -> Self {
+        Self { files: FxHashMap::default(), unexplained: Vec::new() }
+    }
+}
+
+impl<P> OverlappedFileSizes<P> {
+    fn file(&mut self, file: u32) -> Option<&mut PossibleFileSizes> {
+        let has_room = self.files.len() < MAX_FILES || self.files.contains_key(&file);
+        has_room.then(|| self.files.entry(file).or_default())
+    }
+
+    /// Records a size that a file has at some time.
+    pub(super) fn add(&mut self, file: u32, bytes: u64) {
+        if let Some(known) = self.file(file) {
+            known.is_unlimited |= known.bytes.len() >= MAX_SIZES;
+            if !known.is_unlimited {
+                known.bytes.insert(bytes);
+            }
+        }
+    }
+
+    /// Records the size of a file at a time when nothing else changed it.
+    pub(super) fn add_base(&mut self, file: u32, bytes: u64) {
+        self.add(file, bytes);
+        if let Some(known) = self.file(file) {
+            known.has_base = true;
+        }
+    }
+
+    /// Records that a file can have any size, or that an object is no regular file.
+    pub(super) fn set_unlimited(&mut self, file: u32) {
+        if let Some(known) = self.file(file) {
+            known.is_unlimited = true;
+            known.bytes.clear();
+        }
+    }
+
+    /// Checks the size in a Reply that overlapped with a change. `violation` describes it if it was never possible.
+    pub(super) fn check(
+        &mut self,
+        file: u32,
+        bytes: u64,
+        place: P,
+        violation: impl FnOnce() -> AttributeRelationViolation,
+    ) {
+        let known = self.files.get(&file);
+        let is_checked = known.is_some_and(|known| known.has_base && !known.is_unlimited);
+        let is_possible = known.is_some_and(|known| known.bytes.contains(&bytes));
+        if is_checked && !is_possible && self.unexplained.len() < MAX_UNEXPLAINED {
+            self.unexplained.push(UnexplainedSize { file, bytes, place, violation: violation() });
+        }
+    }
+
+    /// Returns the sizes that no file had.
+    pub(super) fn take_unexplained(&mut self) -> Vec<UnexplainedSize<P>> {
+        let mut unexplained = std::mem::take(&mut self.unexplained);
+        unexplained.retain(|one| {
+            let known = self.files.get(&one.file);
+            known.is_some_and(|known| !known.is_unlimited && !known.bytes.contains(&one.bytes))
+        });
+        unexplained
+    }
+
+    /// Forgets everything, after a restart of the server.
+    pub(super) fn clear(&mut self) {
+        self.files.clear();
+        self.unexplained.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn violation() -> AttributeRelationViolation {
+        AttributeRelationViolation { path: String::new(), field: "", values: Default::default() }
+    }
+
+    fn unexplained(sizes: &mut OverlappedFileSizes<u64>) -> Vec<u64> {
+        sizes.take_unexplained().iter().map(|one| one.place).collect()
+    }
+
+    #[test]
+    fn a_size_before_or_after_an_overlapping_change_is_possible_and_no_other() {
+        let mut sizes = OverlappedFileSizes::default();
+        sizes.add_base(1, 100);
+        sizes.check(1, 100, 1, violation);
+        // The end of a WRITE that is only recorded later.
+        sizes.check(1, 300, 2, violation);
+        sizes.check(1, 200, 3, violation);
+        sizes.add(1, 300);
+        assert_eq!(unexplained(&mut sizes), [3]);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_file_without_a_first_size() {
+        let mut sizes = OverlappedFileSizes::default();
+        sizes.add(1, 100);
+        sizes.check(1, 7, 1, violation);
+        sizes.check(2, 7, 2, violation);
+        assert_eq!(unexplained(&mut sizes), [0; 0]);
+    }
+
+    #[test]
+    fn an_object_that_turns_out_to_be_a_directory_has_any_size() {
+        let mut sizes = OverlappedFileSizes::default();
+        sizes.add_base(1, 100);
+        sizes.check(1, 7, 1, violation);
+        sizes.set_unlimited(1);
+        assert_eq!(unexplained(&mut sizes), [0; 0]);
+    }
+}

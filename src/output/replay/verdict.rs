@@ -1,0 +1,123 @@
+//! Verdict on a replay in one sentence.
+
+use crate::output::units::{HumanCount, PluralCount};
+use nfsrdma_replay::run::report::ReplayReport;
+
+/// Severity of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VerdictSeverity {
+    /// Nothing differs.
+    Good,
+    /// Too little was verified.
+    Incomplete,
+    /// Something differs, or a side broke the protocol.
+    Bad,
+}
+
+/// Verdict on a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ReplayVerdict {
+    pub(super) severity: VerdictSeverity,
+    /// The verdict in one sentence.
+    pub(super) text: String,
+}
+
+impl ReplayVerdict {
+    fn new(severity: VerdictSeverity, text: impl Into<String>) -> Self {
+        Self { severity, text: text.into() }
+    }
+
+    /// Returns the verdict of a report.
+    pub(super) fn of(report: &ReplayReport) -> Self {
+        let walked = report.tree_check.as_ref();
+        let files = walked.map_or(0, |walked| walked.differing);
+        let steps = report.mismatched();
+        let bad = |text: String| Self::new(VerdictSeverity::Bad, text);
+        let incomplete = |text: &str| Self::new(VerdictSeverity::Incomplete, text);
+        if !report.protocol.own.is_empty() {
+            bad("protocol error by this program".into())
+        } else if steps > 0 {
+            let differ = if steps == 1 { "differs" } else { "differ" };
+            bad(format!("{} {differ}", PluralCount(steps, "step")))
+        } else if !report.protocol.violations.is_empty() {
+            bad("the server violated the protocol".into())
+        } else if files > 0 {
+            let differ = if files == 1 { "differs" } else { "differ" };
+            bad(format!("{} {differ} at the end", PluralCount(files, "file")))
+        } else if report.end.unreachable.is_some() {
+            incomplete("the server became unreachable")
+        } else if report.end.is_interrupted {
+            incomplete("stopped before the last step")
+        } else if walked.is_some_and(|walked| walked.failed.is_some()) {
+            incomplete("the final check is incomplete")
+        } else if report.replayed() == 0 {
+            incomplete("nothing was replayed")
+        } else {
+            Self::new(VerdictSeverity::Good, without_difference(report))
+        }
+    }
+}
+
+/// Describes a replay in which nothing differs: first what was tolerated and what was not replayed.
+fn without_difference(report: &ReplayReport) -> String {
+    let states = report.steps.states;
+    let mut parts = Vec::new();
+    if states.tolerated > 0 {
+        let replayed = PluralCount(report.replayed(), "step");
+        parts.push(format!("{} of {replayed} tolerated by rules", HumanCount(states.tolerated)));
+    }
+    if states.unreplayable > 0 {
+        parts.push(format!("{} not replayed", PluralCount(states.unreplayable, "step")));
+    }
+    if report.tree_check.as_ref().is_some_and(|walked| walked.left_out > 0) {
+        parts.push("some files not checked".to_owned());
+    }
+    parts.push(if parts.is_empty() { "nothing differs" } else { "nothing else differs" }.to_owned());
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nfsrdma_replay::run::StepCounts;
+    use nfsrdma_replay::run::report::EarlyRunEnd;
+    use nfsrdma_replay::run::tree_check::TreeCheckReport;
+
+    fn report(matched: u64, tolerated: u64, mismatched: u64) -> ReplayReport {
+        let unreplayable = 10 - matched - tolerated - mismatched;
+        let states = StepCounts { matched, tolerated, mismatched, unreplayable, ..StepCounts::default() };
+        let mut report = ReplayReport::default();
+        (report.steps.total, report.steps.states) = (10, states);
+        report
+    }
+
+    fn is(report: &ReplayReport, severity: VerdictSeverity, text: &str) {
+        assert_eq!(ReplayVerdict::of(report), ReplayVerdict::new(severity, text));
+    }
+
+    #[test]
+    fn tolerated_and_unreplayed_steps_come_before_the_statement_that_nothing_differs() {
+        is(&report(10, 0, 0), VerdictSeverity::Good, "nothing differs");
+        is(&report(6, 4, 0), VerdictSeverity::Good, "4 of 10 steps tolerated by rules, nothing else differs");
+        is(
+            &report(5, 4, 0),
+            VerdictSeverity::Good,
+            "4 of 9 steps tolerated by rules, 1 step not replayed, nothing else differs",
+        );
+        is(&report(5, 4, 1), VerdictSeverity::Bad, "1 step differs");
+    }
+
+    #[test]
+    fn a_run_that_verified_too_little_is_not_good() {
+        is(&report(0, 0, 0), VerdictSeverity::Incomplete, "nothing was replayed");
+        let mut interrupted = report(10, 0, 0);
+        interrupted.end = EarlyRunEnd { is_interrupted: true, ..EarlyRunEnd::default() };
+        is(&interrupted, VerdictSeverity::Incomplete, "stopped before the last step");
+        let mut unchecked = report(10, 0, 0);
+        unchecked.tree_check = Some(TreeCheckReport { failed: Some("EIO".into()), ..Default::default() });
+        is(&unchecked, VerdictSeverity::Incomplete, "the final check is incomplete");
+        let mut differing = report(10, 0, 0);
+        differing.tree_check = Some(TreeCheckReport { differing: 2, ..Default::default() });
+        is(&differing, VerdictSeverity::Bad, "2 files differ at the end");
+    }
+}
