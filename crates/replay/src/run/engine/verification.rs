@@ -174,7 +174,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         for (at, act) in parts.effects.iter().enumerate() {
             let OperationEffect::Write(offset, _) = act else { continue };
             let file = parts.files.get(at).and_then(|file| self.divergent_files.get_mut(file));
-            let Some(file) = file else { continue };
+            let Some(file) = file.filter(|_| sends_recorded_data(step, at)) else { continue };
             file.clear_data_range(*offset, offset.saturating_add(written_bytes(step, at)));
         }
     }
@@ -426,6 +426,12 @@ pub(super) fn record_operation_divergence(
             record_divergence(otherwise, *file, &touched);
         }
     }
+}
+
+/// Returns `true` if the payloads of an operation were sent as recorded.
+fn sends_recorded_data(step: &TraceStep<'_>, operation: usize) -> bool {
+    let mut payloads = step.call.payloads.iter().filter(|payload| payload.operation as usize == operation);
+    payloads.all(|payload| matches!(payload.content, PayloadContentState::KEPT | PayloadContentState::ZEROS))
 }
 
 /// Returns the number of bytes in the payloads of an operation.

@@ -1,7 +1,14 @@
 //! Operations and attributes that a server must support: a server without them differs.
 
+use std::rc::Rc;
+
+use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
+use rustc_hash::FxHashSet;
+
+use super::attribute_relations::AttributeRelationViolation;
+use super::tolerance::{attribute, is_attribute};
 
 /// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
 /// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16).
@@ -68,9 +75,35 @@ const REQUIRED_ATTRIBUTES: &[&str] = &[
     "filehandle",
 ];
 
-/// Returns `true` if an NFSv4 server must support the attribute with this name in the RFC.
-pub(super) fn is_required_attribute(name: &str) -> bool {
-    REQUIRED_ATTRIBUTES.contains(&name)
+/// Returns the violations by a live Reply that has attributes, but lacks a REQUIRED one that the recorded Reply has.
+/// Values of most are not compared. `places` are the fields of both Replies.
+pub(super) fn missing_required_attributes(
+    [recorded, live]: [&[LocatedField<'_>]; 2],
+) -> Vec<AttributeRelationViolation> {
+    let is_same_layout = || recorded.iter().zip(live).all(|(a, b)| Rc::ptr_eq(&a.path, &b.path));
+    if recorded.len() == live.len() && is_same_layout() {
+        return Vec::new();
+    }
+    let mut known = FxHashSet::default();
+    let mut sections = FxHashSet::default();
+    for place in live.iter().filter(|place| is_attribute(&place.path.text)) {
+        sections.insert(place.section.0);
+        known.insert((place.section.0, &*place.path.text));
+    }
+    let mut missing = Vec::new();
+    for place in recorded.iter().filter(|place| is_attribute(&place.path.text)) {
+        let text = &*place.path.text;
+        let is_required = REQUIRED_ATTRIBUTES.contains(&attribute(text));
+        // Each attribute once per operation.
+        if is_required && sections.contains(&place.section.0) && known.insert((place.section.0, text)) {
+            missing.push(AttributeRelationViolation {
+                path: format!("{}.{text} (required)", place.section.1),
+                field: place.path.field,
+                values: ["returned".to_owned(), "not returned".to_owned()],
+            });
+        }
+    }
+    missing
 }
 
 /// NFSv3 procedures whose errors do not include NFS3ERR_NOTSUPP, except those that are named like a required operation

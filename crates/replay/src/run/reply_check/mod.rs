@@ -30,7 +30,7 @@ use rustc_hash::FxHashSet;
 pub use attribute_relations::StepExecution;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
 use directory_listing::ReplayListingChecks;
-use mandatory_server_operations::lacks_required;
+use mandatory_server_operations::{lacks_required, missing_required_attributes};
 use reply_pattern_cache::{ReplyPattern, ReplyPatternCache};
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
@@ -233,12 +233,14 @@ impl ReplyChecker {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
         broken.append(&mut self.relations.check_entries(replies, places, sides));
-        if is_learnt {
+        let mut lacking = missing_required_attributes(places);
+        if is_learnt && lacking.is_empty() {
             let compared = (&verdict, compared);
             let pattern =
                 ReplyPattern::of(replies, places, compared, (related, sections), self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
+        broken.append(&mut lacking);
         self.add_violations(replies, verdict, broken)
     }
 

@@ -8,7 +8,6 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReplyChecker;
-use super::mandatory_server_operations::is_required_attribute;
 use crate::run::tolerance_rules::{self, ToleranceRule};
 use nfsrdma_analysis::comparison::compare_class::CompareClass;
 use nfsrdma_analysis::comparison::record::{
@@ -112,9 +111,7 @@ impl ReplyChecker {
                 let rule = if is_post_op(text) {
                     tolerance_rules::POST_OP
                 } else if is_attribute(text)
-                    && (!is_recorded
-                        || !self.offered_attributes.contains(attribute(text))
-                            && !is_required_attribute(attribute(text)))
+                    && (!is_recorded || !self.offered_attributes.contains(attribute(text)))
                 {
                     tolerance_rules::ATTRIBUTES_OFFERED
                 } else {

@@ -534,7 +534,8 @@ impl AttributeRelations {
         }
         let key = (observation.fact.aspect, is_seeded, observation.bytes[0].into());
         let known = self.owners.entry(key).or_insert_with(|| observation.bytes[1].into());
-        if **known == *observation.bytes[1] {
+        let live_owners = [&**known, observation.bytes[1]];
+        if live_owners[0] == live_owners[1] || live_owners.iter().all(|owner| is_root(owner)) {
             return None;
         }
         let [recorded, live] = observation.bytes.map(owner_text);
@@ -869,6 +870,15 @@ fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }
+/// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section 5.9),
+/// and one that maps names by a daemon may change from one to the other.
+fn is_root(encoded: &[u8]) -> bool {
+    let name = encoded.split_first_chunk().and_then(|(length, text)| {
+        text.get(..u32::from_be_bytes(*length) as usize).filter(|name| !name.is_empty())
+    });
+    name.is_some_and(|name| name == b"0" || name.split(|byte| *byte == b'@').next() == Some(b"root"))
+}
+
 /// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section
 /// 5.9).
 fn owner_text(encoded: &[u8]) -> String {
@@ -884,7 +894,17 @@ fn owner_text(encoded: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::owner_text;
+    use super::{is_root, owner_text};
+
+    #[test]
+    fn rfc8881_section_5_9_root_has_a_name_and_a_number() {
+        for root in [&b"\0\0\0\x010\0\0\0"[..], b"\0\0\0\x04root", b"\0\0\0\x06root@a\0\0"] {
+            assert!(is_root(root), "{root:?}");
+        }
+        for other in [&b"\0\0\0\0"[..], b"\0\0\0\x02roo\0", b"\0\0\0\x06nobody\0\0", b"\0\0\0\x01"] {
+            assert!(!is_root(other), "{other:?}");
+        }
+    }
 
     #[test]
     fn an_owner_is_shown_as_its_protocol_writes_it() {
