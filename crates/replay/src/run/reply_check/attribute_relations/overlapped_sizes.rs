@@ -10,8 +10,9 @@ use super::violations::AttributeRelationViolation;
 
 /// Maximum number of files whose sizes are remembered.
 const MAX_FILES: usize = 65_536;
-/// Maximum number of sizes of a file. If there are more, any size is possible.
+/// Maximum number of sizes of a file, and of all files. If there are more, any size of the file is possible.
 const MAX_SIZES: usize = 4_096;
+const MAX_SIZES_OF_ALL: usize = 1 << 20;
 /// Maximum number of sizes that are not explained yet.
 const MAX_UNEXPLAINED: usize = 4_096;
 
@@ -40,12 +41,14 @@ pub(in super::super) struct UnexplainedSize<P> {
 #[derive(Debug)]
 pub(super) struct OverlappedFileSizes<P> {
     files: FxHashMap<u32, PossibleFileSizes>,
+    /// Number of sizes of all files.
+    count: usize,
     unexplained: Vec<UnexplainedSize<P>>,
 }
 
 impl<P> Default for OverlappedFileSizes<P> {
     fn default() -> Self {
-        Self { files: FxHashMap::default(), unexplained: Vec::new() }
+        Self { files: FxHashMap::default(), count: 0, unexplained: Vec::new() }
     }
 }
 
@@ -57,12 +60,16 @@ impl<P> OverlappedFileSizes<P> {
 
     /// Records a size that a file has at some time.
     pub(super) fn add(&mut self, file: u32, bytes: u64) {
-        if let Some(known) = self.file(file) {
-            known.is_unlimited |= known.bytes.len() >= MAX_SIZES;
-            if !known.is_unlimited {
-                known.bytes.insert(bytes);
-            }
+        let is_full = self.count >= MAX_SIZES_OF_ALL;
+        let Some(known) = self.file(file) else { return };
+        if known.is_unlimited || known.bytes.contains(&bytes) {
+            return;
         }
+        if is_full || known.bytes.len() >= MAX_SIZES {
+            return self.set_unlimited(file);
+        }
+        known.bytes.insert(bytes);
+        self.count += 1;
     }
 
     /// Records the size of a file at a time when nothing else changed it.
@@ -77,7 +84,7 @@ impl<P> OverlappedFileSizes<P> {
     pub(super) fn set_unlimited(&mut self, file: u32) {
         if let Some(known) = self.file(file) {
             known.is_unlimited = true;
-            known.bytes.clear();
+            self.count -= std::mem::take(&mut known.bytes).len();
         }
     }
 
@@ -110,6 +117,7 @@ impl<P> OverlappedFileSizes<P> {
     /// Forgets everything, after a restart of the server.
     pub(super) fn clear(&mut self) {
         self.files.clear();
+        self.count = 0;
         self.unexplained.clear();
     }
 }
@@ -145,6 +153,15 @@ mod tests {
         sizes.check(1, 7, 1, violation);
         sizes.check(2, 7, 2, violation);
         assert_eq!(unexplained(&mut sizes), [0; 0]);
+    }
+
+    #[test]
+    fn a_file_with_too_many_sizes_can_have_any() {
+        let mut sizes = OverlappedFileSizes::default();
+        (0..MAX_SIZES as u64).for_each(|bytes| sizes.add_base(1, bytes));
+        sizes.check(1, 1 << 40, 1, violation);
+        sizes.add(1, 1 << 20);
+        assert_eq!((unexplained(&mut sizes), sizes.count), (vec![], 0));
     }
 
     #[test]
