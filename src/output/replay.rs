@@ -43,6 +43,8 @@ pub struct ReplayReportView<'a> {
     pub seeded: SeedCounts,
     /// Pace of the steps.
     pub pace: ReplayPace,
+    /// Percentage of the steps and of the final check that must be verified.
+    pub min_coverage: f64,
     /// Output device.
     pub screen: TerminalStyle,
 }
@@ -175,7 +177,7 @@ impl ReplayReportView<'_> {
                 escape::display_line(format_args!("{} on {}", self.trace, self.server))
             )
         )?;
-        writeln!(to, "  outcome       {}", ReplayVerdict::of(self.report).text)?;
+        writeln!(to, "  outcome       {}", ReplayVerdict::of(self.report, self.min_coverage).text)?;
         writeln!(to, "  directory     {}", self.directory)?;
         writeln!(
             to,

@@ -413,6 +413,7 @@ impl FinishedReplay {
             report: &self.report,
             seeded: self.made,
             pace: how.pace,
+            min_coverage: how.min_coverage,
             screen: terminal_capabilities::screen(how.color),
         }
     }

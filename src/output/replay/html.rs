@@ -71,7 +71,7 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
         writeln!(to, "<nav><h1>{}</h1><ul>", XmlText(&title))?;
         for (at, outcome) in outcomes.iter().enumerate() {
             let (trace, (class, text)) = match outcome {
-                ReplayOutcomeView::Report(view) => (view.trace, class_and_text(view.report)),
+                ReplayOutcomeView::Report(view) => (view.trace, class_and_text(view)),
                 ReplayOutcomeView::Refused { trace, .. } => (*trace, ("bad", "not replayed".to_owned())),
             };
             writeln!(
@@ -92,8 +92,8 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
 }
 
 /// Returns the CSS class of the outcome of a replay, and its description.
-fn class_and_text(report: &ReplayReport) -> (&'static str, String) {
-    let ReplayVerdict { severity, text } = ReplayVerdict::of(report);
+fn class_and_text(view: &ReplayReportView<'_>) -> (&'static str, String) {
+    let ReplayVerdict { severity, text } = ReplayVerdict::of(view.report, view.min_coverage);
     let class = match severity {
         VerdictSeverity::Good => "good",
         VerdictSeverity::Incomplete => "fair",
@@ -113,7 +113,7 @@ fn refused(to: &mut impl Write, at: usize, trace: &str, error: &str) -> io::Resu
 
 fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Result<()> {
     let report = view.report;
-    let (class, outcome) = class_and_text(report);
+    let (class, outcome) = class_and_text(view);
     writeln!(to, r#"<main id="run-{at}">"#)?;
     writeln!(to, "<header><h1>{}</h1>", HtmlText(view.trace))?;
     writeln!(to, "<p>replayed on {}</p>", HtmlText(&view.server.to_string()))?;

@@ -27,13 +27,14 @@ impl ReplayVerdict {
         Self { severity, text: text.into() }
     }
 
-    /// Returns the verdict of a report.
-    pub(super) fn of(report: &ReplayReport) -> Self {
+    /// Returns the verdict of a report, of which `min_coverage` percent must be verified.
+    pub(super) fn of(report: &ReplayReport, min_coverage: f64) -> Self {
         let walked = report.tree_check.as_ref();
         let files = walked.map_or(0, |walked| walked.differing);
         let steps = report.mismatched();
         let bad = |text: String| Self::new(VerdictSeverity::Bad, text);
         let incomplete = |text: &str| Self::new(VerdictSeverity::Incomplete, text);
+        let shortfall = report.shortfall(min_coverage);
         if !report.protocol.own.is_empty() {
             bad("protocol error by this program".into())
         } else if steps > 0 {
@@ -52,6 +53,8 @@ impl ReplayVerdict {
             incomplete("the final check is incomplete")
         } else if report.replayed() == 0 {
             incomplete("nothing was replayed")
+        } else if let Some(shortfall) = shortfall {
+            incomplete(&shortfall.to_string())
         } else {
             Self::new(VerdictSeverity::Good, without_difference(report))
         }
@@ -92,7 +95,7 @@ mod tests {
     }
 
     fn is(report: &ReplayReport, severity: VerdictSeverity, text: &str) {
-        assert_eq!(ReplayVerdict::of(report), ReplayVerdict::new(severity, text));
+        assert_eq!(ReplayVerdict::of(report, 50.0), ReplayVerdict::new(severity, text));
     }
 
     #[test]
@@ -110,6 +113,11 @@ mod tests {
     #[test]
     fn a_run_that_verified_too_little_is_not_good() {
         is(&report(0, 0, 0), VerdictSeverity::Incomplete, "nothing was replayed");
+        is(
+            &report(1, 0, 0),
+            VerdictSeverity::Incomplete,
+            "too little could be verified: 1 of 10 steps were replayed, less than 50%",
+        );
         let mut interrupted = report(10, 0, 0);
         interrupted.end = EarlyRunEnd { is_interrupted: true, ..EarlyRunEnd::default() };
         is(&interrupted, VerdictSeverity::Incomplete, "stopped before the last step");

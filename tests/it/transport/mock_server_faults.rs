@@ -293,14 +293,14 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
         assert_eq!(report.mismatched(), 0, "{capture}: {:#?}", report.steps.mismatches);
         let what = MockServerFaultKind::WrongResult("obj_attributes.size", MockFieldMutation::More);
         let fault = MockServerFault { version: 4, operation: "GETATTR", what };
-        let (mut told, mut found) = (0, 0);
+        let (mut injections, mut found) = (0, 0);
         for skip in (0..90).step_by(18) {
             let liar = MockFaultInjector::new(fault).with_skips(skip);
             let (report, injected) = replayed_with(&work, Some(liar), &[], false, false);
-            told += injected;
+            injections += injected;
             found += u64::from(injected > 0 && report.is_different());
         }
-        assert!(told >= 2 && found == told, "{capture}: {found} of {told}");
+        assert!(injections >= 2 && found == injections, "{capture}: {found} of {injections}");
     }
 }
 

@@ -6,7 +6,6 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Attributes, Createhow4, Openflag4, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
@@ -115,8 +114,7 @@ impl CallDescription {
         self.creates_exclusively = false;
         (self.set_size_bytes, self.sets_only_delegated_times) = (None, false);
         let items = step.call.items();
-        let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();
-        let mut cursor = Cursor::new(body).with_chunks(&items);
+        let mut cursor = step.call.body_cursor().with_chunks(&items);
         let mut about = None;
         match step.asked.find_description() {
             Some(Procedure::Compound) => {

@@ -123,10 +123,14 @@ impl ReplyOutcome {
     pub(super) fn is_refused(&self) -> bool {
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.
         self.statuses.last().is_some_and(|status| {
-            matches!(Nfsstat4(*status), |Nfsstat4::NFS4ERR_NOENT| Nfsstat4::NFS4ERR_EXIST
-                | Nfsstat4::NFS4ERR_NOTEMPTY
-                | Nfsstat4::NFS4ERR_DENIED
-                | Nfsstat4::NFS4ERR_SHARE_DENIED)
+            matches!(
+                Nfsstat4(*status),
+                Nfsstat4::NFS4ERR_NOENT
+                    | Nfsstat4::NFS4ERR_EXIST
+                    | Nfsstat4::NFS4ERR_NOTEMPTY
+                    | Nfsstat4::NFS4ERR_DENIED
+                    | Nfsstat4::NFS4ERR_SHARE_DENIED
+            )
         })
     }
 

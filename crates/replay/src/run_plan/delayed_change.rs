@@ -6,13 +6,8 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
-use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::trace::{TraceMessage, TraceStep, VariableUse};
-
-fn body<'a>(message: &TraceMessage<'a>) -> Cursor<'a> {
-    Cursor::new(message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default())
-}
+use crate::trace::{TraceStep, VariableUse};
 
 /// Returns `true` if a status asks to send the Call again later: NFS4ERR_DELAY (the number of NFS3ERR_JUKEBOX, RFC 1813
 /// section 2.6) or NFS4ERR_GRACE.
@@ -47,8 +42,8 @@ fn only_reads(operation: &Args<'_>) -> bool {
 
 fn is_delayed_compound(step: &TraceStep<'_>) -> bool {
     let (items, reply_items) = (step.call.items(), step.reply.items());
-    let mut call = body(&step.call).with_chunks(&items);
-    let mut reply = body(&step.reply).with_chunks(&reply_items);
+    let mut call = step.call.body_cursor().with_chunks(&items);
+    let mut reply = step.reply.body_cursor().with_chunks(&reply_items);
     let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return false };
     let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return false };
     let results = reply.operations().map_while(Result::ok);
@@ -64,13 +59,8 @@ fn is_delayed_compound(step: &TraceStep<'_>) -> bool {
 /// later, and gives no value that other steps use.
 pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
     // Most Replies do not contain such a status anywhere and need not be decoded.
-    if !step
-        .reply
-        .head
-        .0
-        .chunks_exact(4)
-        .any(|word| word.try_into().map(u32::from_be_bytes).is_ok_and(is_delay))
-    {
+    let mut words = step.reply.head.0.chunks_exact(4);
+    if !words.any(|word| word.try_into().map(u32::from_be_bytes).is_ok_and(is_delay)) {
         return false;
     }
     let is_needed =
@@ -92,7 +82,7 @@ pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
                     | v3::Procedure::RMDIR
                     | v3::Procedure::RENAME
             );
-            let status = || procedure.status(body(&step.reply)).ok().flatten();
+            let status = || procedure.status(step.reply.body_cursor()).ok().flatten();
             changes_names && status().is_some_and(|status| is_delay(status.number))
         }
         _ => false,

@@ -249,6 +249,5 @@ fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMe
 
 /// Returns an error if the arguments of a Call cannot be decoded.
 fn check_arguments(procedure: Procedure, call: &TraceMessage<'_>) -> Result<(), XdrError> {
-    let bytes = call.head.0.get(call.body as usize..call.end as usize).unwrap_or_default();
-    procedure.arguments(&mut Cursor::new(bytes).with_chunks(&call.items()), &mut NullFieldObserver)
+    procedure.arguments(&mut call.body_cursor().with_chunks(&call.items()), &mut NullFieldObserver)
 }

@@ -149,13 +149,19 @@ pub struct ObjectOwner {
 impl ObjectOwner {
     /// Returns `true` if the user is root.
     pub fn is_root(&self) -> bool {
-        self.user == "0" || self.user.split('@').next() == Some("root")
+        is_root_name(self.user.as_bytes())
     }
 
     /// Returns user and group if both are numbers.
     pub fn numbers(&self) -> Option<[u32; 2]> {
         Some([self.user.parse().ok()?, self.group.parse().ok()?])
     }
+}
+
+/// Returns `true` if a user name of NFSv4, or a number, is that of root: `root`, with or without a domain, or `0` (RFC 8881
+/// section 5.9).
+pub fn is_root_name(name: &[u8]) -> bool {
+    name == b"0" || name.split(|byte| *byte == b'@').next() == Some(b"root")
 }
 
 /// Attributes of a live object.

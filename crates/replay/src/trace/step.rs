@@ -2,7 +2,7 @@
 //! (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, List, Opaque, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, List, Opaque, roundup};
 
 /// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
 pub const MAX_LIST_LENGTH: u32 = 1 << 17;
@@ -314,7 +314,12 @@ impl TraceStep<'_> {
     }
 }
 
-impl TraceMessage<'_> {
+impl<'a> TraceMessage<'a> {
+    /// Returns a cursor at the arguments or results, without the contents of chunks.
+    pub fn body_cursor(&self) -> Cursor<'a> {
+        Cursor::new(self.head.0.get(self.body as usize..self.end as usize).unwrap_or_default())
+    }
+
     /// Returns the variables of the slots of a kind.
     pub fn variables(&self, kind: MessageSlotKind) -> impl Iterator<Item = u32> + '_ {
         self.slots.iter().filter(move |slot| slot.holds == kind).map(|slot| slot.variable)

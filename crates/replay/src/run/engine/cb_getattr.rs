@@ -10,7 +10,6 @@ use nfsrdma_dissectors::nfs::v4::{
     Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
-use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::super::live_values::LiveVariableValues;
@@ -35,10 +34,6 @@ pub(super) struct CbGetattrAnswers {
     count: usize,
 }
 
-fn body<'a>(message: &TraceMessage<'a>) -> Cursor<'a> {
-    Cursor::new(message.head.0.get(message.body as usize..message.end as usize).unwrap_or_default())
-}
-
 fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize) -> u32 {
     let mut slots = message.slots.iter();
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
@@ -51,8 +46,10 @@ impl CbGetattrAnswers {
         if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
-        let Ok(call) = CbCompoundCall::decode(&mut body(&step.call), &mut NullFieldObserver) else { return };
-        let Ok(reply) = CbCompoundReply::decode(&mut body(&step.reply), &mut NullFieldObserver) else {
+        let Ok(call) = CbCompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver) else {
+            return;
+        };
+        let Ok(reply) = CbCompoundReply::decode(&mut step.reply.body_cursor(), &mut NullFieldObserver) else {
             return;
         };
         let operations =

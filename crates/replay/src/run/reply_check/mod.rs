@@ -281,22 +281,7 @@ impl ReplyChecker {
             return verdict;
         }
         let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
-        let differences = broken.into_iter().map(|AttributeRelationViolation { path, field, values }| {
-            let [a, b] = values.map(|value| DifferenceSideValue {
-                location: Some(place),
-                frame: place.reply,
-                value: Some(value),
-            });
-            Difference {
-                kind: DifferenceKind::Relation,
-                operation: operation.clone(),
-                path,
-                field,
-                count: 1,
-                a,
-                b,
-            }
-        });
+        let differences = broken.into_iter().map(|violation| violation.difference(place, operation.clone()));
         let mut differences: Vec<_> =
             differences.filter(|difference| self.selection.includes(difference)).collect();
         if differences.is_empty() {
@@ -514,22 +499,8 @@ impl ReplyChecker {
 
     /// Returns the differences of sizes that no file had.
     fn impossible_sizes(&mut self) -> impl Iterator<Item = Difference> {
-        self.relations.take_impossible_sizes().into_iter().map(|(place, violation)| {
-            let [a, b] = violation.values.map(|value| DifferenceSideValue {
-                location: Some(place.transaction),
-                frame: place.transaction.reply,
-                value: Some(value),
-            });
-            Difference {
-                kind: DifferenceKind::Relation,
-                operation: place.title,
-                path: violation.path,
-                field: violation.field,
-                count: 1,
-                a,
-                b,
-            }
-        })
+        let sizes = self.relations.take_impossible_sizes().into_iter();
+        sizes.map(|(place, violation)| violation.difference(place.transaction, place.title))
     }
 
     /// Records the attributes and operations of the live server.

@@ -43,7 +43,7 @@ use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
 use crate::run::call_description::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
-use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
+use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes, is_root_name};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot};
 use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
@@ -347,9 +347,9 @@ impl AttributeRelations {
             ("time_metadata (stays)", of(ObjectAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
         ];
-        let differing = shown.into_iter().filter_map(|(what, observation, found, shown)| {
-            let (observation, found) = (observation?, found?);
-            (observation != found).then(|| (what, [shown(observation), shown(found)]))
+        let differing = shown.into_iter().filter_map(|(what, last, found, shown)| {
+            let (last, found) = (last?, found?);
+            (last != found).then(|| (what, [shown(last), shown(found)]))
         });
         differing.collect()
     }
@@ -457,9 +457,10 @@ impl AttributeRelations {
             ObjectAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
             ObjectAttributeKind::Size => {
                 self.sizes.add(file, recorded);
-                let place = ReplyLocation { title: replies.title.to_owned(), transaction: replies.place() };
-                self.sizes.check(file, live, place, || {
-                    observation.violation("possible", [recorded.to_string(), live.to_string()])
+                self.sizes.check(file, live, || {
+                    let place =
+                        ReplyLocation { title: replies.title.to_owned(), transaction: replies.place() };
+                    (place, observation.violation("possible", [recorded.to_string(), live.to_string()]))
                 });
             }
             _ => {}
@@ -870,13 +871,14 @@ fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }
+
 /// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section 5.9),
 /// and one that maps names by a daemon may change from one to the other.
 fn is_root(encoded: &[u8]) -> bool {
-    let name = encoded.split_first_chunk().and_then(|(length, text)| {
-        text.get(..u32::from_be_bytes(*length) as usize).filter(|name| !name.is_empty())
-    });
-    name.is_some_and(|name| name == b"0" || name.split(|byte| *byte == b'@').next() == Some(b"root"))
+    let name = encoded
+        .split_first_chunk()
+        .and_then(|(length, text)| text.get(..u32::from_be_bytes(*length) as usize));
+    name.is_some_and(is_root_name)
 }
 
 /// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section

@@ -88,19 +88,20 @@ impl<P> OverlappedFileSizes<P> {
         }
     }
 
-    /// Checks the size in a Reply that overlapped with a change. `violation` describes it if it was never possible.
+    /// Checks the size in a Reply that overlapped with a change. `describe` returns the location of the Reply and the
+    /// violation, in case the size was never possible.
     pub(super) fn check(
         &mut self,
         file: u32,
         bytes: u64,
-        place: P,
-        violation: impl FnOnce() -> AttributeRelationViolation,
+        describe: impl FnOnce() -> (P, AttributeRelationViolation),
     ) {
         let known = self.files.get(&file);
         let is_checked = known.is_some_and(|known| known.has_base && !known.is_unlimited);
         let is_possible = known.is_some_and(|known| known.bytes.contains(&bytes));
         if is_checked && !is_possible && self.unexplained.len() < MAX_UNEXPLAINED {
-            self.unexplained.push(UnexplainedSize { file, bytes, place, violation: violation() });
+            let (place, violation) = describe();
+            self.unexplained.push(UnexplainedSize { file, bytes, place, violation });
         }
     }
 
@@ -126,8 +127,9 @@ impl<P> OverlappedFileSizes<P> {
 mod tests {
     use super::*;
 
-    fn violation() -> AttributeRelationViolation {
-        AttributeRelationViolation { path: String::new(), field: "", values: Default::default() }
+    fn violation(place: u64) -> (u64, AttributeRelationViolation) {
+        let values = Default::default();
+        (place, AttributeRelationViolation { path: String::new(), field: "", values })
     }
 
     fn unexplained(sizes: &mut OverlappedFileSizes<u64>) -> Vec<u64> {
@@ -138,10 +140,10 @@ mod tests {
     fn a_size_before_or_after_an_overlapping_change_is_possible_and_no_other() {
         let mut sizes = OverlappedFileSizes::default();
         sizes.add_base(1, 100);
-        sizes.check(1, 100, 1, violation);
+        sizes.check(1, 100, || violation(1));
         // The end of a WRITE that is only recorded later.
-        sizes.check(1, 300, 2, violation);
-        sizes.check(1, 200, 3, violation);
+        sizes.check(1, 300, || violation(2));
+        sizes.check(1, 200, || violation(3));
         sizes.add(1, 300);
         assert_eq!(unexplained(&mut sizes), [3]);
     }
@@ -150,8 +152,8 @@ mod tests {
     fn nothing_is_known_of_a_file_without_a_first_size() {
         let mut sizes = OverlappedFileSizes::default();
         sizes.add(1, 100);
-        sizes.check(1, 7, 1, violation);
-        sizes.check(2, 7, 2, violation);
+        sizes.check(1, 7, || violation(1));
+        sizes.check(2, 7, || violation(2));
         assert_eq!(unexplained(&mut sizes), [0; 0]);
     }
 
@@ -159,7 +161,7 @@ mod tests {
     fn a_file_with_too_many_sizes_can_have_any() {
         let mut sizes = OverlappedFileSizes::default();
         (0..MAX_SIZES as u64).for_each(|bytes| sizes.add_base(1, bytes));
-        sizes.check(1, 1 << 40, 1, violation);
+        sizes.check(1, 1 << 40, || violation(1));
         sizes.add(1, 1 << 20);
         assert_eq!((unexplained(&mut sizes), sizes.count), (vec![], 0));
     }
@@ -168,7 +170,7 @@ mod tests {
     fn an_object_that_turns_out_to_be_a_directory_has_any_size() {
         let mut sizes = OverlappedFileSizes::default();
         sizes.add_base(1, 100);
-        sizes.check(1, 7, 1, violation);
+        sizes.check(1, 7, || violation(1));
         sizes.set_unlimited(1);
         assert_eq!(unexplained(&mut sizes), [0; 0]);
     }

@@ -3,6 +3,9 @@
 use super::attributes::{AttributeOccurrence, ObjectAttributeKind};
 use crate::run::call_description::ROOT;
 use crate::trace::NONE;
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
+};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// A violated relation.
@@ -14,6 +17,23 @@ pub(in super::super) struct AttributeRelationViolation {
     pub(in super::super) field: &'static str,
     /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
+}
+
+impl AttributeRelationViolation {
+    /// Returns the violation as a difference of the Reply at this location.
+    pub(in super::super) fn difference(
+        self,
+        place: TransactionCaptureLocation,
+        operation: String,
+    ) -> Difference {
+        let [a, b] = self.values.map(|value| DifferenceSideValue {
+            location: Some(place),
+            frame: place.reply,
+            value: Some(value),
+        });
+        let (kind, field) = (DifferenceKind::Relation, self.field);
+        Difference { kind, operation, path: self.path, field, count: 1, a, b }
+    }
 }
 
 /// An attribute value on both sides, with its object.
