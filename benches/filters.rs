@@ -13,9 +13,9 @@ use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
-use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_inspect::output::{
-    OutputLineFormat, OutputRecordKind, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+    OutputLineFormat, OutputLineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
 };
 
 #[path = "../tests/it/captures.rs"]
@@ -41,7 +41,7 @@ const FILTERS: [Option<&str>; 6] = [
     Some("nfsrdma.latency > 0.01"),
 ];
 
-fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputRecordKind) {
+fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputLineUnit) {
     let settings = OutputSettings {
         format: OutputLineFormat::Text,
         view,
@@ -55,7 +55,7 @@ fn inspect(mut source: CaptureSource, filter: Option<&str>, view: OutputRecordKi
         needs_file_names: false,
         findings: false,
         icrc: false,
-        screen: TerminalStyle::pipe(),
+        screen: TerminalProfile::pipe(),
         memory: MemoryBudget::default(),
     };
     let filter = filter.map(|filter| Filter::parse(filter).expect("a right filter"));
@@ -79,7 +79,7 @@ fn filters(criterion: &mut Criterion) {
         let file = captures::bytes(name);
         let large = || Repeated::of_size(file.clone(), SIZE);
         for (view, title) in
-            [(OutputRecordKind::Transactions, "transactions"), (OutputRecordKind::Frames, "frames")]
+            [(OutputLineUnit::Transactions, "transactions"), (OutputLineUnit::Frames, "frames")]
         {
             let mut group = criterion.benchmark_group(format!("{name} {title}"));
             group

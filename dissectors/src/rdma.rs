@@ -52,7 +52,7 @@ pub struct RdmaPacketPayload<'a> {
 
 /// A message sent into the peer's receive buffers, reassembled from its packets.
 #[derive(Clone, Copy, Debug)]
-pub struct RdmaMessage<'a> {
+pub struct RdmaSendMessage<'a> {
     /// Captured bytes up to the first gap.
     pub bytes: &'a [u8],
     /// Length in bytes according to the headers, at least `bytes.len()`. A lower bound if the last packets are missing.
@@ -83,7 +83,7 @@ pub enum RdmaOperation<'a> {
     /// Send of a message.
     Send {
         /// The message.
-        message: RdmaMessage<'a>,
+        message: RdmaSendMessage<'a>,
         /// Attribution of the message, for later retransmissions.
         attribution: &'a mut RdmaAttribution,
     },

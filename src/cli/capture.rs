@@ -10,11 +10,11 @@ use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{Counters, NextFrame};
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::live::{AutostopCondition, LiveArgs};
+use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
-use crate::output::capture_recording::{CaptureFileRotation, CaptureRecording, RecordingTarget};
+use crate::output::live_capture_writer::{CaptureFileRotation, CaptureRecording, RecordingTarget};
 use crate::output::units;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
@@ -25,7 +25,7 @@ use nfsrdma_output_file::{OutputError, is_standard_output};
 #[derive(Debug, Args)]
 pub(super) struct CaptureCommandArgs {
     #[command(flatten)]
-    live: LiveArgs,
+    live: LiveCaptureOptionArgs,
 
     /// Write to FILE; '-' is standard output
     ///

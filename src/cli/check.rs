@@ -16,7 +16,7 @@ use super::comparison_input::ComparisonInput;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::replay::check::{ReplayCheckOptions, check as replayed};
-use super::replay::report_files::ReplayReportArgs;
+use super::replay::report_files::ReplayOutputArgs;
 use super::replay::server::{parse_percent, parse_seconds};
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
@@ -24,16 +24,17 @@ use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::baseline_report::{
-    BaselineCheckOutcome, BaselineCheckResult, BaselineDifferences, BaselineReportView, CheckedCaptureSummary,
+    BaselineCheckOutcome, BaselineCheckResult, BaselineCheckedCaptureSummary, BaselineDifferences,
+    BaselineReportView,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use nfsrdma_analysis::baseline::{
-    BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineRecordingError,
+    BaselineComparator, BaselineFile, BaselineReadError, BaselineRecorder, BaselineRecordingError,
     BaselineSettings, CaptureBaseline,
 };
 use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::tally::DifferenceTally;
 use nfsrdma_analysis::memory::{BaselineCheckMemoryShares, MemoryBudget};
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
@@ -125,7 +126,7 @@ pub(super) struct BaselineCheckArgs {
     part: StepSelectionArgs,
 
     #[command(flatten)]
-    reports: ReplayReportArgs,
+    reports: ReplayOutputArgs,
 
     /// Show at most COUNT differences per capture [default: 10, with -T json all]; all are counted
     #[arg(short = 'c', long, value_name = "COUNT")]
@@ -311,7 +312,7 @@ impl BaselineCheckContext<'_> {
         settings: BaselineSettings,
         progress: &mut ProgressLine,
     ) -> Result<CaptureBaseline> {
-        let mut recorder = ComparisonRecorder::default();
+        let mut recorder = ComparableTransactionRecorder::default();
         let mut recording = BaselineRecorder::new(settings, &self.shares);
         while let Some((client, record)) = reader.next(&mut recorder, progress) {
             recording.add(&client, record)?;
@@ -350,7 +351,7 @@ impl BaselineCheckContext<'_> {
         if baseline.transactions() == 0 {
             bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
         }
-        let summary = CheckedCaptureSummary::from_counts(baseline.counts());
+        let summary = BaselineCheckedCaptureSummary::from_counts(baseline.counts());
         if let Some(old) = old
             && has_text(&old, &baseline)?
         {
@@ -382,13 +383,13 @@ impl BaselineCheckContext<'_> {
         let most = self.shares.baseline_bytes;
         let settings = old.settings(most).map_err(|error| self.read_error(&path, &error))?;
         let recorded = self.record(file, reader, settings, progress)?;
-        let mut summary = CheckedCaptureSummary::from_counts(recorded.counts());
+        let mut summary = BaselineCheckedCaptureSummary::from_counts(recorded.counts());
         // What this program would write needs no check.
         if has_text(&old, &recorded)? {
             return Ok(BaselineCheckOutcome::Same(summary));
         }
         let baseline = old.read(most).map_err(|error| self.read_error(&path, &error))?;
-        let mut checking = BaselineCheck::new(&baseline, &recorded, self.shares.comparison_bytes);
+        let mut checking = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
         let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
         checking.run(|difference| {
             tally.push(&difference);

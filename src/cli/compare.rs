@@ -17,7 +17,7 @@ use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::comparison::{ComparisonReportView, json_line};
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
-use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::tally::FirstDifferences;
 use nfsrdma_analysis::comparison::{Comparison, ComparisonSide};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -123,7 +123,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let memory = args.memory.plan_comparison([&args.a, &args.b], 2)?;
     let [a, b] = [&args.a, &args.b].map(|file| ComparisonInput::open(file, &memory, args.dialect.selected()));
     let mut readers = [a?, b?];
-    let mut recorder = ComparisonRecorder::default();
+    let mut recorder = ComparableTransactionRecorder::default();
     let mut progress = ProgressLine::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
     let mut first =

@@ -18,12 +18,12 @@ use crate::output::{OutputSettings, OutputWriter};
 use nfsrdma_analysis::comparison::ClientDirectionKey;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparisonRecord};
-use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_replay::trace::file_format::MAGIC;
-use nfsrdma_replay::trace::step_transaction_conversion::StepTransactionConverter;
+use nfsrdma_replay::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
@@ -42,7 +42,7 @@ enum ComparisonRecordSource {
 struct TraceRecordSource {
     steps: trace::TraceReader<BufReader<File>>,
     contents: trace::TraceReader<BufReader<File>>,
-    builder: StepTransactionConverter,
+    builder: StepToTransactionConverter,
     total: u64,
 }
 
@@ -74,14 +74,14 @@ impl TraceRecordSource {
         };
         let (steps, contents) = (open()?, open()?);
         let (retelling, total) =
-            (StepTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
+            (StepToTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
         Ok(Self { steps, contents, builder: retelling, total })
     }
 
     /// Returns the next record, and adds it to the totals.
     fn next(
         &mut self,
-        recorder: &mut ComparisonRecorder,
+        recorder: &mut ComparableTransactionRecorder,
         whole: &mut ComparedCaptureSummary,
     ) -> Result<Option<(ClientDirectionKey, ComparisonRecord)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
@@ -144,7 +144,7 @@ impl ComparisonInput {
     /// Returns the next record and its client, or `None` at the end.
     pub(super) fn next(
         &mut self,
-        recorder: &mut ComparisonRecorder,
+        recorder: &mut ComparableTransactionRecorder,
         progress: &mut ProgressLine,
     ) -> Option<(ClientDirectionKey, ComparisonRecord)> {
         if self.is_over && matches!(self.source, ComparisonRecordSource::Trace(_)) {
@@ -222,7 +222,7 @@ impl ComparisonInput {
 fn compared_findings(
     transaction: &Transaction,
     findings: &[Finding],
-    recorder: &mut ComparisonRecorder,
+    recorder: &mut ComparableTransactionRecorder,
 ) -> Vec<ComparableFinding> {
     let requester = match transaction.direction {
         CallDirection::Forward => EndpointRole::Client,

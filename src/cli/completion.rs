@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
 #[cfg(feature = "live")]
-use nfsrdma_capture_file::live::devices::{self, TrafficVisibility};
+use nfsrdma_capture_file::live::devices::{self, InterfaceTrafficVisibility};
 use nfsrdma_conformance::{RULES, SeverityLevel};
 
 use super::ExitStatus;
@@ -360,7 +360,8 @@ fn complete_list(
 fn interfaces() -> ShellCompletionCandidates {
     #[cfg(feature = "live")]
     if let Ok(devices) = devices::list_interfaces() {
-        let devices = devices.into_iter().filter(|device| device.visibility != TrafficVisibility::NoNetwork);
+        let devices =
+            devices.into_iter().filter(|device| device.visibility != InterfaceTrafficVisibility::NoNetwork);
         return ShellCompletionCandidates::from_values(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))

@@ -20,7 +20,7 @@ use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
 use super::interfaces;
 #[cfg(feature = "live")]
-use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
+use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
@@ -28,9 +28,9 @@ use super::seconds::SecondsArg;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
 use crate::interrupt::GracefulShutdown;
-use crate::output::fields_format::FieldLineWriter;
+use crate::output::fields_format::TsharkFieldsWriter;
 use crate::output::{
-    OutputLineFormat, OutputRecordKind, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
+    OutputLineFormat, OutputLineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
 };
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -47,7 +47,7 @@ const DEFAULT_PENDING_AGE: SecondsArg = SecondsArg(5_000_000_000);
 pub(super) struct DefaultCommandArgs {
     #[cfg(feature = "live")]
     #[command(flatten)]
-    live: LiveArgs,
+    live: LiveCaptureOptionArgs,
 
     /// List the capture interfaces and the traffic each one sees
     #[cfg(feature = "live")]
@@ -76,7 +76,7 @@ pub(super) struct DefaultCommandArgs {
 
     /// Unit of each output line
     #[arg(long, default_value = "transactions")]
-    view: OutputRecordKind,
+    view: OutputLineUnit,
 
     /// Show the protocol tree of each line, with all fields
     #[arg(short = 'V', long)]
@@ -291,10 +291,10 @@ impl DefaultCommandArgs {
             check_icrc: self.check_icrc,
             record_transaction_frames: self.write.is_some(),
             name_open_transactions: self.needs_open_names(),
-            report_closed_connections: self.view == OutputRecordKind::Connections && !self.quiet,
+            report_closed_connections: self.view == OutputLineUnit::Connections && !self.quiet,
             emit_on_acknowledgment: self.line_buffered || self.is_live(),
             keep_file_data: (self.tree && !self.view.is_aggregate())
-                || (self.bytes && self.view == OutputRecordKind::Transactions),
+                || (self.bytes && self.view == OutputLineUnit::Transactions),
             ..limits
         }
     }
@@ -304,7 +304,7 @@ impl DefaultCommandArgs {
         let is_shown = self.tree || (self.format == OutputLineFormat::Json && self.fields.is_empty());
         self.findings
             || filter.is_some_and(Filter::uses_findings)
-            || (is_shown && self.view == OutputRecordKind::Transactions && !self.quiet)
+            || (is_shown && self.view == OutputLineUnit::Transactions && !self.quiet)
     }
 
     fn settings(&self, memory: &MemoryBudget, filter: Option<&Filter>) -> OutputSettings {
@@ -319,7 +319,7 @@ impl DefaultCommandArgs {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
                 OutputLineFormat::Text => SummaryFormat::Text,
                 OutputLineFormat::Json
-                    if self.fields.is_empty() && self.view == OutputRecordKind::Transactions =>
+                    if self.fields.is_empty() && self.view == OutputLineUnit::Transactions =>
                 {
                     SummaryFormat::Json
                 }
@@ -366,7 +366,7 @@ impl DefaultCommandArgs {
     /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames,
     /// filters, Calls in flight.
     fn needs_open_names(&self) -> bool {
-        self.view == OutputRecordKind::Frames
+        self.view == OutputLineUnit::Frames
             || self.display_filter.is_some()
             || !self.fields.is_empty()
             || self.pending_watch().is_some()
@@ -382,7 +382,7 @@ impl DefaultCommandArgs {
     fn option_without_pending(&self) -> Option<String> {
         let view = self.view.to_possible_value();
         match self.format {
-            _ if self.view != OutputRecordKind::Transactions => {
+            _ if self.view != OutputLineUnit::Transactions => {
                 view.map(|view| format!("--view {}", view.get_name()))
             }
             _ if self.tree => Some("-V".to_owned()),
@@ -425,7 +425,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     }
     if args.view.is_aggregate() {
         let view = args.view.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        if args.bytes || (args.tree && args.view == OutputRecordKind::Operations) {
+        if args.bytes || (args.tree && args.view == OutputLineUnit::Operations) {
             bail!("--view {view} has neither a tree nor bytes; omit -V and -x");
         }
         if args.format == OutputLineFormat::Fields || !args.fields.is_empty() || !args.layout.is_empty() {
@@ -455,14 +455,14 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     };
     let (filter, fields) = field_options::lines(args.format, args.view, &args.fields, &args.layout, filter)?;
     let fields = match args.time {
-        TimeFormat::Iso => fields.map(FieldLineWriter::with_iso_time),
+        TimeFormat::Iso => fields.map(TsharkFieldsWriter::with_iso_time),
         _ => fields,
     };
     let files: Vec<&PathBuf> = args.files().collect();
-    if args.control_frames && args.view == OutputRecordKind::Frames {
+    if args.control_frames && args.view == OutputLineUnit::Frames {
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
-    if args.view == OutputRecordKind::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
+    if args.view == OutputLineUnit::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
         bail!(
             "nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'"
         );
@@ -472,7 +472,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         if files.len() > 1
             || args.is_live()
             || args.write.is_some()
-            || args.view == OutputRecordKind::Frames
+            || args.view == OutputLineUnit::Frames
             || fields.is_some()
         {
             bail!(
@@ -587,7 +587,7 @@ impl ReadStopCondition for LiveCaptureSession {
 fn show(
     args: &DefaultCommandArgs,
     memory: &MemoryBudget,
-    (filter, fields): (Option<Filter>, Option<FieldLineWriter>),
+    (filter, fields): (Option<Filter>, Option<TsharkFieldsWriter>),
     source: &mut CaptureSource,
     mut written: Option<FrameFileOutput>,
     pace: &mut impl ReadStopCondition,

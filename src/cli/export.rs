@@ -51,7 +51,7 @@ pub(super) struct ExportArgs {
 }
 
 /// Capture to export: its name and its files.
-struct ExportCapture<'a> {
+struct ExportInputCapture<'a> {
     name: String,
     files: Vec<&'a Path>,
 }
@@ -76,13 +76,13 @@ pub(super) fn run(args: &ExportArgs) -> Result<ExitStatus> {
     Ok(if is_good { ExitStatus::Done } else { ExitStatus::Failed })
 }
 
-fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
+fn captures(args: &ExportArgs) -> Result<Vec<ExportInputCapture<'_>>> {
     let paths = || args.files.iter().map(PathBuf::as_path);
     if let Some(name) = &args.name {
         if name.is_empty() {
             bail!("--name: the name is empty");
         }
-        return Ok(vec![ExportCapture { name: name.clone(), files: paths().collect() }]);
+        return Ok(vec![ExportInputCapture { name: name.clone(), files: paths().collect() }]);
     }
     let mut names = BTreeSet::new();
     let mut captures = Vec::new();
@@ -94,7 +94,7 @@ fn captures(args: &ExportArgs) -> Result<Vec<ExportCapture<'_>>> {
         if !names.insert(name.clone()) {
             bail!("{}: another file has the same name {name}; export it alone, with --name", path.display());
         }
-        captures.push(ExportCapture { name, files: vec![path] });
+        captures.push(ExportInputCapture { name, files: vec![path] });
     }
     Ok(captures)
 }
@@ -111,7 +111,7 @@ fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
 fn export(
     args: &ExportArgs,
     memory: &MemoryBudget,
-    capture: &ExportCapture<'_>,
+    capture: &ExportInputCapture<'_>,
     inputs: &ProtectedInputFiles,
 ) -> Result<bool> {
     let mut source = match CaptureSource::open_within(&capture.files, memory.windows()) {
@@ -135,7 +135,7 @@ fn export(
 fn read(
     args: &ExportArgs,
     memory: &MemoryBudget,
-    (capture, inputs): (&ExportCapture<'_>, &ProtectedInputFiles),
+    (capture, inputs): (&ExportInputCapture<'_>, &ProtectedInputFiles),
     source: &mut CaptureSource,
 ) -> io::Result<(Option<ParquetExport>, Vec<SourceError>)> {
     let mut flow = Flow::new(FlowLimits {

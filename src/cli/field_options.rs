@@ -4,9 +4,9 @@ use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
 
 use crate::output::fields_format::{
-    self, FieldLineWriter, FieldOccurrenceSelection, SelectedFieldsLineFormat,
+    self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter,
 };
-use crate::output::{OutputLineFormat, OutputRecordKind};
+use crate::output::{OutputLineFormat, OutputLineUnit};
 use nfsrdma_analysis::filter::Filter;
 
 /// Option of `-E`.
@@ -57,11 +57,11 @@ impl FromStr for FieldFormatOption {
 /// fields.
 pub(super) fn lines(
     format: OutputLineFormat,
-    view: OutputRecordKind,
+    view: OutputLineUnit,
     names: &[String],
     layouts: &[FieldFormatOption],
     filter: Option<Filter>,
-) -> Result<(Option<Filter>, Option<FieldLineWriter>)> {
+) -> Result<(Option<Filter>, Option<TsharkFieldsWriter>)> {
     let is_whole = names.is_empty();
     let names: Vec<String> = match (format, names.is_empty()) {
         (OutputLineFormat::Text, false) => bail!("-e needs -T fields, csv or json"),
@@ -69,7 +69,7 @@ pub(super) fn lines(
             bail!("-T fields needs -e FIELD; 'nfsrdma-inspect fields' lists the fields")
         }
         (OutputLineFormat::Text, true) => Vec::new(),
-        (OutputLineFormat::Json, true) if view == OutputRecordKind::Transactions => Vec::new(),
+        (OutputLineFormat::Json, true) if view == OutputLineUnit::Transactions => Vec::new(),
         (OutputLineFormat::Json | OutputLineFormat::Csv, true) if view.is_aggregate() => Vec::new(),
         (OutputLineFormat::Json | OutputLineFormat::Csv, true) => default_columns(view),
         (_, false) => names.to_vec(),
@@ -82,7 +82,7 @@ pub(super) fn lines(
     }
     // A field selected with -e shows all its values, as in tshark; the default table shows one value per cell.
     let is_named = format == OutputLineFormat::Fields || names != default_columns(view);
-    let mut lines = FieldLineWriter::new(match format {
+    let mut lines = TsharkFieldsWriter::new(match format {
         OutputLineFormat::Csv => SelectedFieldsLineFormat::Csv,
         OutputLineFormat::Json => SelectedFieldsLineFormat::Json,
         _ => SelectedFieldsLineFormat::Plain { separator: '\t', quote: None },
@@ -113,6 +113,6 @@ pub(super) fn lines(
     Ok((Some(filter), Some(lines)))
 }
 
-fn default_columns(view: OutputRecordKind) -> Vec<String> {
+fn default_columns(view: OutputLineUnit) -> Vec<String> {
     fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, write_error};
 use crate::escape;
-use crate::output::style::{StyledText, TerminalStyle, fit};
+use crate::output::style::{StyledText, TerminalProfile, fit};
 use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Form of the list.
@@ -27,7 +27,7 @@ enum FieldListFormat {
 /// Each line has the name, type, description and defining specification section of a field. Names are those of
 /// Wireshark where it has the field; other names begin with nfsrdma.
 #[derive(Debug, Args)]
-pub(super) struct FieldsArgs {
+pub(super) struct FilterFieldListingArgs {
     /// Substring of the field names to list; with * or ?, a pattern for the whole name
     #[arg(value_name = "PATTERN")]
     pattern: Option<String>,
@@ -60,7 +60,7 @@ struct FieldValueJson<'a> {
 }
 
 /// Lists the fields.
-pub(super) fn run(args: &FieldsArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &FilterFieldListingArgs) -> Result<ExitStatus> {
     let catalog = FilterFieldCatalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
     let entries: Vec<&FilterFieldCatalogEntry> =
@@ -85,7 +85,7 @@ const MAX_NAME_WIDTH: usize = 40;
 fn text(
     out: &mut impl Write,
     entries: &[&FilterFieldCatalogEntry],
-    screen: &TerminalStyle,
+    screen: &TerminalProfile,
 ) -> io::Result<()> {
     let longest =
         |of: fn(&FilterFieldCatalogEntry) -> usize| entries.iter().map(|entry| of(entry)).max().unwrap_or(0);

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use nfsrdma_capture_file::{CaptureSource, ZstdWindowBudget};
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::report_error;
 use crate::interrupt;
-use crate::output::OutputRecordKind;
+use crate::output::OutputLineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_analysis::names::OperationPaths;
@@ -23,7 +23,7 @@ const GROWTH_INTERVAL_NS: u64 = 500_000_000;
 /// Capture file being written.
 pub(super) struct FrameFileOutput {
     path: PathBuf,
-    view: OutputRecordKind,
+    view: OutputLineUnit,
     file: FrameFileWriter<OutputFile>,
     /// When a growing file was written for the last time; `None` if the file gets its name at the end.
     grew: Option<Timestamp>,
@@ -34,7 +34,7 @@ pub(super) struct FrameFileOutput {
 pub(super) fn open(
     to: &Path,
     files: &[&PathBuf],
-    view: OutputRecordKind,
+    view: OutputLineUnit,
     (room, windows): (usize, &ZstdWindowBudget),
     has_control: bool,
 ) -> Result<FrameFileOutput> {
@@ -70,7 +70,7 @@ impl FrameFileOutput {
     /// Adds the current frame of the source, after the flow has decoded it; `is_shown` selects it in the view of
     /// frames.
     pub(super) fn frame(&mut self, source: &CaptureSource, flow: &Flow, is_shown: bool) -> Result<()> {
-        let is_chosen = is_shown && self.view == OutputRecordKind::Frames;
+        let is_chosen = is_shown && self.view == OutputLineUnit::Frames;
         Ok(self
             .file
             .frame(source, flow, is_chosen)
@@ -80,13 +80,13 @@ impl FrameFileOutput {
     /// Adds a complete Transaction with its paths and findings. In the view of frames, it labels the shown frames.
     pub(super) fn transaction(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         about: OperationPaths<'_>,
         findings: &[Finding],
         is_shown: bool,
     ) {
-        let is_chosen = is_shown || self.view == OutputRecordKind::Frames;
+        let is_chosen = is_shown || self.view == OutputLineUnit::Frames;
         transaction.with_messages(|reading| {
             let about = is_chosen.then_some(about);
             self.file.transaction(key, transaction, reading, &reading.summary(), about, findings);
@@ -107,7 +107,7 @@ impl FrameFileOutput {
     /// read.
     pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
         // The last shown frames belong to Transactions that are still pending.
-        if self.view == OutputRecordKind::Frames {
+        if self.view == OutputLineUnit::Frames {
             flow.finish();
             while let Some((key, transaction)) = flow.next_with_key() {
                 self.transaction(key, &transaction, OperationPaths::default(), &[], false);
@@ -123,7 +123,7 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
-            let what = if view == OutputRecordKind::Frames { "have no comment" } else { "were not written" };
+            let what = if view == OutputLineUnit::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
                 "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {what}; \
                  raise --max-write-bytes, or read from a file instead of a pipe"

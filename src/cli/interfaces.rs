@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use nfsrdma_capture_file::live::capabilities;
-use nfsrdma_capture_file::live::devices::{self, CaptureDevice, TrafficVisibility};
+use nfsrdma_capture_file::live::devices::{self, CaptureDevice, InterfaceTrafficVisibility};
 
 use super::{ExitStatus, write_error};
 
@@ -18,8 +18,11 @@ pub(super) fn run() -> Result<ExitStatus> {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
         let addresses =
             if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
-        let down =
-            if device.is_up || device.visibility == TrafficVisibility::NoNetwork { "" } else { "is down; " };
+        let down = if device.is_up || device.visibility == InterfaceTrafficVisibility::NoNetwork {
+            ""
+        } else {
+            "is down; "
+        };
         text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.visibility));
     }
     if let Some(missing) = capabilities::missing_capability() {
@@ -29,18 +32,20 @@ pub(super) fn run() -> Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn sees(sees: &TrafficVisibility) -> String {
+fn sees(sees: &InterfaceTrafficVisibility) -> String {
     match sees {
-        TrafficVisibility::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
-        TrafficVisibility::Loopback => "what this host sends to itself".to_owned(),
-        TrafficVisibility::Sniffer => "all RDMA of this device".to_owned(),
-        TrafficVisibility::Software(devices) => {
+        InterfaceTrafficVisibility::All => {
+            "all interfaces of this host, each without promiscuous mode".to_owned()
+        }
+        InterfaceTrafficVisibility::Loopback => "what this host sends to itself".to_owned(),
+        InterfaceTrafficVisibility::Sniffer => "all RDMA of this device".to_owned(),
+        InterfaceTrafficVisibility::Software(devices) => {
             format!("Ethernet, and RDMA of {} (in software)", devices.join(", "))
         }
-        TrafficVisibility::Hardware(devices) => {
+        InterfaceTrafficVisibility::Hardware(devices) => {
             format!("Ethernet, but not RDMA of {} (in hardware): docs/capturing.md", devices.join(", "))
         }
-        TrafficVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
-        TrafficVisibility::NoNetwork => "no network packets".to_owned(),
+        InterfaceTrafficVisibility::Ethernet => "Ethernet; no RDMA device of this host uses it".to_owned(),
+        InterfaceTrafficVisibility::NoNetwork => "no network packets".to_owned(),
     }
 }

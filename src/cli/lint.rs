@@ -9,12 +9,12 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureSource, NextFrame, SourceError, os_error_text};
-use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::default_command::{EndOfFileStopCondition, ReadStopCondition};
 #[cfg(feature = "live")]
-use super::live::LiveArgs;
+use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
@@ -113,7 +113,7 @@ pub(super) struct LintArgs {
 
     #[cfg(feature = "live")]
     #[command(flatten)]
-    live: LiveArgs,
+    live: LiveCaptureOptionArgs,
 }
 
 impl LintArgs {
@@ -275,7 +275,7 @@ impl<W: Write> FindingWriter<'_, W> {
                 continue;
             }
             // The first violation of a rule about connections was announced; the report has the total.
-            let is_announced = finding.rule.scope == FindingGranularity::Connection;
+            let is_announced = finding.rule.scope == FindingAggregation::Connection;
             if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
                     ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),

@@ -21,7 +21,7 @@ mod frame_file_output;
 mod interfaces;
 mod lint;
 #[cfg(feature = "live")]
-mod live;
+mod live_capture_options;
 mod memory_limit;
 mod output_file_creation;
 mod probe;
@@ -52,7 +52,7 @@ use compare::CompareArgs;
 use default_command::DefaultCommandArgs;
 #[cfg(feature = "parquet")]
 use export::ExportArgs;
-use fields::FieldsArgs;
+use fields::FilterFieldListingArgs;
 use lint::LintArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
@@ -189,7 +189,7 @@ enum Command {
     Capture(CaptureCommandArgs),
     Check(BaselineCheckArgs),
     Compare(CompareArgs),
-    Fields(FieldsArgs),
+    Fields(FilterFieldListingArgs),
     Lint(LintArgs),
     Probe(ProbeArgs),
     Replay(Box<ReplayArgs>),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 
-use crate::output::style::{Glyphs, Styles, TerminalStyle};
+use crate::output::style::{Glyphs, Styles, TerminalProfile};
 
 /// Default width of a terminal in columns.
 const DEFAULT_WIDTH: usize = 80;
@@ -51,12 +51,12 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
 }
 
 /// Returns the style of standard output.
-pub(super) fn screen(color: ColorChoice) -> TerminalStyle {
+pub(super) fn screen(color: ColorChoice) -> TerminalProfile {
     let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
     let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let width = io::stdout().is_terminal().then(|| terminal_width(told, env::var("COLUMNS").ok().as_deref()));
     let glyphs = glyphs(width.is_some(), |name| env::var(name).ok());
-    TerminalStyle { width, styles, glyphs }
+    TerminalProfile { width, styles, glyphs }
 }
 
 /// Returns the width of a terminal: the reported one, or else the variable COLUMNS. A serial line, or a terminal in a

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;
 #[cfg(feature = "live")]
-use super::live::{AutostopCondition, LiveArgs, LiveCaptureSession};
+use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
 use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::seconds::SecondsArg;
@@ -44,7 +44,7 @@ Press ? for a list of keys.
 pub(super) struct TuiArgs {
     #[cfg(feature = "live")]
     #[command(flatten)]
-    live: LiveArgs,
+    live: LiveCaptureOptionArgs,
 
     /// Capture files, merged by time; '-' is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::comparison::{difference_text, frame_of};
 use super::json::SCHEMA;
-use super::style::{StyledText, TerminalStyle, columns, fit};
+use super::style::{StyledText, TerminalProfile, columns, fit};
 use super::units::PluralCount;
 use crate::escape;
 use nfsrdma_analysis::baseline::BaselineCounts;
@@ -17,7 +17,7 @@ use nfsrdma_analysis::comparison::tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct CheckedCaptureSummary {
+pub struct BaselineCheckedCaptureSummary {
     /// Number of Transactions.
     pub transactions: u64,
     /// Operations of the capture and of the baseline: `NFS 4.2 READ`.
@@ -26,7 +26,7 @@ pub struct CheckedCaptureSummary {
     pub filtered: u64,
 }
 
-impl CheckedCaptureSummary {
+impl BaselineCheckedCaptureSummary {
     /// Creates the summary of a capture with these counts.
     pub fn from_counts(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
@@ -38,7 +38,7 @@ impl CheckedCaptureSummary {
 #[derive(Debug)]
 pub struct BaselineDifferences {
     /// Summary of the capture.
-    pub summary: CheckedCaptureSummary,
+    pub summary: BaselineCheckedCaptureSummary,
     /// Number of differences by kind.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences by operation, and the first of them.
@@ -56,9 +56,9 @@ impl BaselineDifferences {
 #[derive(Debug)]
 pub enum BaselineCheckOutcome {
     /// No differences.
-    Same(CheckedCaptureSummary),
+    Same(BaselineCheckedCaptureSummary),
     /// The baseline was written.
-    Blessed(CheckedCaptureSummary),
+    Blessed(BaselineCheckedCaptureSummary),
     /// The capture differs from the baseline.
     Different(Box<BaselineDifferences>),
     /// There is no baseline; the error says how to write it.
@@ -69,7 +69,7 @@ pub enum BaselineCheckOutcome {
 
 impl BaselineCheckOutcome {
     /// Returns the summary of the capture, if it could be read.
-    pub fn summary(&self) -> Option<&CheckedCaptureSummary> {
+    pub fn summary(&self) -> Option<&BaselineCheckedCaptureSummary> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
             Self::Different(found) => Some(&found.summary),
@@ -94,7 +94,7 @@ pub struct BaselineReportView<'a> {
     /// Results in the order of the captures.
     pub checks: &'a [BaselineCheckResult],
     /// Output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
     /// `true` to omit captures without differences.
     pub quiet: bool,
 }
@@ -128,7 +128,7 @@ impl BaselineReportView<'_> {
         let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);
-            let of_summary = |summary: &CheckedCaptureSummary| {
+            let of_summary = |summary: &BaselineCheckedCaptureSummary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
                     count => format!("; {} left out by its settings", PluralCount(count, "difference")),

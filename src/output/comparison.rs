@@ -5,7 +5,7 @@ mod text;
 
 use std::io::{self, Write};
 
-use super::style::TerminalStyle;
+use super::style::TerminalProfile;
 use nfsrdma_analysis::comparison::Comparison;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
@@ -23,7 +23,7 @@ pub struct ComparisonReportView<'a> {
     /// Memory limit with which no identities would have been forgotten, if some were.
     pub needed_memory: Option<String>,
     /// Output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
 }
 
 impl ComparisonReportView<'_> {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, ConnectionTransport, Endpoint};
+use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::flow::{
     ConnectedService, NegotiatedParameters, RdmaReadResources, Version2SendCredits,
 };
@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::json::{FindingJson, JsonText, SCHEMA, address};
 use super::operation_statistics::recovery_text;
 use super::settings::{OutputLineFormat, TimeFormat};
-use super::style::{Glyphs, Style, TerminalStyle};
+use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
@@ -75,7 +75,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
 }
 
 /// Formats the endpoints of a connection, and its virtual network.
-pub fn format_endpoints(name: &ConnectionIdentity, glyphs: Glyphs) -> String {
+pub fn format_endpoints(name: &TransactionConnection, glyphs: Glyphs) -> String {
     let end = |end: &Endpoint| match end.port {
         Some(port) if name.transport.has_ports() => format!("{}:{port}", end.address),
         Some(port) => format!("{} QP {port}", end.address),
@@ -266,18 +266,18 @@ fn finding_text(finding: &Finding) -> String {
 
 /// Writer of the view, line by line.
 #[derive(Debug)]
-pub(super) struct ConnectionLines {
+pub(super) struct ConnectionLineWriter {
     table: TableLines,
     format: OutputLineFormat,
     has_iso: bool,
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     has_header: bool,
 }
 
-impl ConnectionLines {
+impl ConnectionLineWriter {
     pub(super) fn new(
         (format, time): (OutputLineFormat, TimeFormat),
-        screen: TerminalStyle,
+        screen: TerminalProfile,
         has_findings: bool,
     ) -> Self {
         let columns: &[TableColumn] = if has_findings { COLUMNS_WITH_FINDINGS } else { COLUMNS };

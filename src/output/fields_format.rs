@@ -14,7 +14,7 @@ use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_analysis::filter::{FilterRunner, OutputFieldValue, ShownField};
 
 use super::all_fields::FrameFieldValues;
-use super::settings::OutputRecordKind;
+use super::settings::OutputLineUnit;
 use super::units::{CalendarTime, IsoTimestamp, LongDate};
 
 /// Fields that Wireshark shows in hexadecimal, with their number of digits.
@@ -31,9 +31,9 @@ const TIME_FIELD: &str = "frame.time_epoch";
 const ISO_TIME_KEY: &str = "frame.time_iso";
 
 /// Returns the default columns of CSV.
-pub const fn columns_of(view: OutputRecordKind) -> &'static [&'static str] {
+pub const fn columns_of(view: OutputLineUnit) -> &'static [&'static str] {
     match view {
-        OutputRecordKind::Transactions => &[
+        OutputLineUnit::Transactions => &[
             "nfsrdma.index",
             "nfsrdma.connection",
             "nfsrdma.call.time_epoch",
@@ -50,11 +50,11 @@ pub const fn columns_of(view: OutputRecordKind) -> &'static [&'static str] {
             "nfsrdma.latency",
             "nfsrdma.complete",
         ],
-        OutputRecordKind::Frames => {
+        OutputLineUnit::Frames => {
             &["frame.number", TIME_FIELD, "frame.len", "frame.protocols", "nfsrdma.xid", "nfsrdma.operation"]
         }
         // The columns of these views are counts, not fields.
-        OutputRecordKind::Operations | OutputRecordKind::Connections => &[],
+        OutputLineUnit::Operations | OutputLineUnit::Connections => &[],
     }
 }
 
@@ -88,7 +88,7 @@ pub enum SelectedFieldsLineFormat {
 
 /// Writer of lines of fields.
 #[derive(Debug)]
-pub struct FieldLineWriter {
+pub struct TsharkFieldsWriter {
     /// Columns to write.
     pub columns: Vec<ShownField>,
     /// Format of a line.
@@ -104,7 +104,7 @@ pub struct FieldLineWriter {
     has_iso: bool,
 }
 
-impl FieldLineWriter {
+impl TsharkFieldsWriter {
     /// Creates a writer without columns.
     pub fn new(form: SelectedFieldsLineFormat) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl FieldLineWriter {
     }
 }
 
-impl FieldLineWriter {
+impl TsharkFieldsWriter {
     /// Writes the values that a selection evaluated last, and before the first line the header if selected.
     pub(super) fn line(&mut self, to: &mut impl Write, selection: &FilterRunner) -> io::Result<()> {
         self.write_line(to, selection, None)

@@ -10,19 +10,21 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::CallOperation;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey, UndecodedReason};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, UndecodedReason};
 use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
-use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
+use nfsrdma_dissectors::net::{
+    InnermostNetworkPacket, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
+};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
 use nfsrdma_analysis::names::FileNames;
 
 use super::info_column::InfoColumnFormatter;
-use super::style::{Style, TerminalStyle};
+use super::style::{Style, TerminalProfile};
 use super::transaction_list;
 use super::units::{HumanDuration, TimeFormat, ViewTimeFormatter};
 use line::{FrameColumnWidths, FrameListLine};
@@ -30,7 +32,7 @@ use line::{FrameColumnWidths, FrameListLine};
 /// Writer of the packet list.
 #[derive(Debug)]
 pub struct FrameListWriter {
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     clock: ViewTimeFormatter,
     labels: InfoColumnFormatter,
     has_header: bool,
@@ -72,7 +74,7 @@ pub struct FrameSortKeys {
 
 impl FrameListWriter {
     /// Creates a packet list for this screen.
-    pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
+    pub fn new(screen: TerminalProfile, time: TimeFormat) -> Self {
         Self {
             screen,
             clock: ViewTimeFormatter::new(time),
@@ -113,12 +115,12 @@ impl FrameListWriter {
         &mut self,
         out: &mut impl Write,
         frame: &Frame<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         meaning: FrameContentKind,
         flow: &Flow,
         names: &mut FileNames,
     ) -> io::Result<()> {
-        let TerminalStyle { styles, glyphs, width } = self.screen;
+        let TerminalProfile { styles, glyphs, width } = self.screen;
         let (source, destination) = (datagram.source.to_string(), datagram.destination.to_string());
         if width.is_none() {
             self.widths.widen_addresses(&source, &destination);
@@ -353,7 +355,7 @@ impl FrameListWriter {
     }
 
     /// Appends an RDMA_DONE and the Transaction that it completes.
-    fn write_rdma_done(&mut self, key: TransactionKey, flow: &Flow) {
+    fn write_rdma_done(&mut self, key: TransactionSlabKey, flow: &Flow) {
         self.line.text.push_str("RDMA_DONE ");
         self.line.end_piece(self.screen.styles.operation);
         if let Some(transaction) = flow.transaction(key) {
@@ -375,7 +377,7 @@ impl FrameListWriter {
     }
 
     fn control(&mut self, packet: &InfinibandPacket<'_>) {
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalProfile { styles, glyphs, .. } = self.screen;
         let text = &mut self.line.text;
         match packet.aeth.map(|aeth| (aeth.syndrome, aeth.msn)) {
             Some((Syndrome::Ack { .. }, msn)) => {
@@ -405,12 +407,18 @@ impl FrameListWriter {
 
     /// Appends an RPC message: `V4.2 Call READ 0+4096 xid 0xb38df27d`,
     /// `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
-    fn message(&mut self, key: TransactionKey, which: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
+    fn message(
+        &mut self,
+        key: TransactionSlabKey,
+        which: RpcMessageKind,
+        flow: &Flow,
+        names: &mut FileNames,
+    ) {
         let Some(transaction) = flow.transaction(key) else {
             self.line.text.push_str("message of a Transaction that is over ");
             return;
         };
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalProfile { styles, glyphs, .. } = self.screen;
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let _ = match (facts.minor_version, facts.version) {
@@ -454,7 +462,7 @@ impl FrameListWriter {
     }
 
     /// Appends a chunk: `Write chunk 0 of 0xb38df27d`.
-    fn chunk(&mut self, key: TransactionKey, kind: ChunkKind, chunk: usize, flow: &Flow) {
+    fn chunk(&mut self, key: TransactionSlabKey, kind: ChunkKind, chunk: usize, flow: &Flow) {
         let styles = self.screen.styles;
         let _ = match kind {
             ChunkKind::Read => write!(self.line.text, "Read chunk {chunk}"),
@@ -477,7 +485,7 @@ impl FrameListWriter {
 const MAX_SHOWN_MESSAGES: usize = 8;
 
 /// Returns the name of the highest protocol found in a frame.
-fn protocol_name(datagram: &Datagram<'_>, meaning: FrameContentKind, flow: &Flow) -> String {
+fn protocol_name(datagram: &InnermostNetworkPacket<'_>, meaning: FrameContentKind, flow: &Flow) -> String {
     let mut messages = flow.frame_kinds().iter().filter_map(|meaning| match meaning {
         FrameContentKind::Message { key, .. }
         | FrameContentKind::Retransmission { key, .. }

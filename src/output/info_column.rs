@@ -21,7 +21,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnionDiscriminant, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessage, GssPayload};
 
-use field_collector::{InfoFieldCollector, InfoFieldValue};
+use field_collector::{InfoColumnFieldValue, InfoFieldCollector};
 
 use super::style::{Glyphs, columns};
 use super::units::{ExactByteSizeText, escape, path, quote};
@@ -234,8 +234,8 @@ impl OperationDetailWriter<'_> {
 
     /// Appends the requested stability of a WRITE, and the returned one if it differs.
     fn stability(&mut self, stable: &Field, committed: &Field) {
-        let name = |value: Option<&InfoFieldValue>| match value {
-            Some(InfoFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
+        let name = |value: Option<&InfoColumnFieldValue>| match value {
+            Some(InfoColumnFieldValue::Enum(_, name)) => name.map(|name| name.trim_end_matches('4')),
             _ => None,
         };
         let Some(requested) = name(self.call.find(stable)) else { return };
@@ -247,7 +247,7 @@ impl OperationDetailWriter<'_> {
 
     /// Appends the name of an enumeration's value without the common prefix or suffix of its type.
     fn enum_name(&mut self, field: &Field, affix: &str) {
-        if let Some(InfoFieldValue::Enum(_, Some(name))) = self.call.find(field) {
+        if let Some(InfoColumnFieldValue::Enum(_, Some(name))) = self.call.find(field) {
             let name = name.strip_prefix(affix).or(name.strip_suffix(affix)).unwrap_or(name);
             let _ = write!(self.text, " {name}");
         }
@@ -450,7 +450,7 @@ impl OperationDetailWriter<'_> {
     fn requested_attributes(&mut self) {
         let requested = Getattr4Args::FIELDS.attr_request;
         let masks = self.call.fields.iter().filter_map(|(field, value)| match value {
-            InfoFieldValue::Flags(mask, names) if *field == requested => Some((*mask, *names)),
+            InfoColumnFieldValue::Flags(mask, names) if *field == requested => Some((*mask, *names)),
             _ => None,
         });
         let Some(first) = self.call.number(requested) else { return };
@@ -481,8 +481,8 @@ impl OperationDetailWriter<'_> {
 
     /// Appends a word if a time is set.
     fn times(&mut self, set_it: &Field) {
-        let is_set = |value: &InfoFieldValue| match value {
-            InfoFieldValue::Enum(_, name) => name.is_some() && *name != TimeHow::DONT_CHANGE.name(),
+        let is_set = |value: &InfoColumnFieldValue| match value {
+            InfoColumnFieldValue::Enum(_, name) => name.is_some() && *name != TimeHow::DONT_CHANGE.name(),
             _ => false,
         };
         if self.call.fields.iter().any(|(field, value)| *field == set_it && is_set(value)) {

@@ -3,9 +3,9 @@
 //! The keys come in the order of the schema and directly from the Transaction; only arguments and results are buffered
 //! in a [`field_buffer`] until both messages are read.
 
+mod arguments_and_results;
 mod field_buffer;
 mod line;
-mod members;
 
 #[cfg(test)]
 mod tests;

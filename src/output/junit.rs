@@ -41,9 +41,9 @@ impl fmt::Display for XmlText<'_> {
 }
 
 /// Text in an XML attribute: [`XmlText`] with line ends as references, because a parser replaces them with spaces.
-pub(super) struct XmlAttribute<'a>(pub(super) &'a str);
+pub(super) struct XmlAttributeText<'a>(pub(super) &'a str);
 
-impl fmt::Display for XmlAttribute<'_> {
+impl fmt::Display for XmlAttributeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.split_inclusive('\n').try_for_each(|line| match line.strip_suffix('\n') {
             Some(line) => write!(f, "{}&#10;", XmlText(line)),
@@ -108,8 +108,8 @@ fn write_check_suite(
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{}" skipped="0" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlAttribute(&check.file),
-        XmlAttribute(class),
+        XmlAttributeText(&check.file),
+        XmlAttributeText(class),
         cases.len(),
         usize::from(error.is_some()),
         JunitSeconds(check.time),
@@ -121,8 +121,8 @@ fn write_check_suite(
         write!(
             to,
             r#"    <testcase classname="{}" name="{}" time="{time}""#,
-            XmlAttribute(class),
-            XmlAttribute(case)
+            XmlAttributeText(class),
+            XmlAttributeText(case)
         )?;
         if let (Some(what), CAPTURE_CASE) = (error, *case) {
             write_error(to, "unreadable", what)?;
@@ -212,32 +212,32 @@ fn write_suite(
     writeln!(
         to,
         r#"  <testsuite name="{}" package="{}" id="{id}" tests="{}" failures="{failures}" errors="{errors}" skipped="{skipped}" time="{}" timestamp="{timestamp}" hostname="localhost">"#,
-        XmlAttribute(name),
-        XmlAttribute(class),
+        XmlAttributeText(name),
+        XmlAttributeText(class),
         cases.len(),
         JunitSeconds(*elapsed),
     )?;
     write!(to, "    <properties>")?;
     for (name, value) in properties {
-        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlAttribute(value))?;
+        write!(to, r#"<property name="{name}" value="{}"/>"#, XmlAttributeText(value))?;
     }
     writeln!(to, "</properties>")?;
     for case in cases {
         let time = JunitSeconds(Duration::from_nanos(u64::try_from(case.live_ns).unwrap_or(u64::MAX)));
-        let name = XmlAttribute(case.name);
-        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttribute(class))?;
+        let name = XmlAttributeText(case.name);
+        write!(to, r#"    <testcase classname="{}" name="{name}" time="{time}""#, XmlAttributeText(class))?;
         match (case.error, &case.failure, &case.skipped) {
             (Some(error), ..) => write_error(to, types.error, error)?,
             (None, Some((message, lines)), _) => {
                 writeln!(to, ">")?;
-                let message = XmlAttribute(message);
+                let message = XmlAttributeText(message);
                 write!(to, r#"      <failure message="{message}" type="{}">"#, types.failure)?;
                 write!(to, "{}", XmlText(&lines.join("\n")))?;
                 writeln!(to, "</failure>")?;
                 writeln!(to, "    </testcase>")?;
             }
             (None, None, Some(reason)) => {
-                writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlAttribute(reason))?;
+                writeln!(to, r#"><skipped message="{}"/></testcase>"#, XmlAttributeText(reason))?;
             }
             (None, None, None) => writeln!(to, "/>")?,
         }
@@ -250,7 +250,7 @@ fn write_suite(
 /// Writes the rest of a test case that could not be carried out.
 fn write_error(to: &mut impl Write, kind: &str, error: &str) -> io::Result<()> {
     writeln!(to, ">")?;
-    let (message, text) = (XmlAttribute(error), XmlText(error));
+    let (message, text) = (XmlAttributeText(error), XmlText(error));
     writeln!(to, r#"      <error message="{message}" type="{kind}">{text}</error>"#)?;
     writeln!(to, "    </testcase>")
 }
@@ -259,7 +259,7 @@ fn write_failure(to: &mut impl Write, found: &OperationDifferences) -> io::Resul
     let shown = found.first.differences();
     let Some(first) = shown.first() else { return Ok(()) };
     let message = difference_line(first, "→");
-    write!(to, r#"      <failure message="{}" type="{}">"#, XmlAttribute(&message), first.kind)?;
+    write!(to, r#"      <failure message="{}" type="{}">"#, XmlAttributeText(&message), first.kind)?;
     for (at, difference) in shown.iter().enumerate() {
         let end = if at == 0 { "" } else { "\n" };
         write!(to, "{end}{}", XmlText(&difference_line(difference, "→")))?;
@@ -281,7 +281,7 @@ mod tests {
             XmlText("a<b> & \"c\" \u{1b}\u{ffff}").to_string(),
             "a&lt;b&gt; &amp; &quot;c&quot; \\u{1b}\\u{ffff}"
         );
-        assert_eq!(XmlAttribute("a\n\n<b").to_string(), "a&#10;&#10;&lt;b");
+        assert_eq!(XmlAttributeText("a\n\n<b").to_string(), "a&#10;&#10;&lt;b");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{
-    Finding, FindingGranularity, RULES, RequiredJudgementEvidence, Rule, RuleTally, SeverityLevel,
+    Finding, FindingAggregation, RULES, RequiredJudgementEvidence, Rule, RuleTally, SeverityLevel,
 };
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::frame::FrameNumber;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::junit::{CAPTURE_CASE, JunitFailureTypes, JunitTestCase, JunitTestSuite, write_suites};
-use super::style::{StyledText, TerminalStyle};
+use super::style::{StyledText, TerminalProfile};
 use super::summary::wrap_words;
 use super::units::{HumanCount, PluralCount};
 use crate::escape;
@@ -21,7 +21,7 @@ use nfsrdma_analysis::conformance::report::{LintReport, RuleFindings};
 
 /// JSON line of a finding.
 #[derive(Serialize)]
-struct FindingLine<'f> {
+struct LintFindingJsonLine<'f> {
     schema: u32,
     kind: &'static str,
     rule: &'static str,
@@ -111,7 +111,7 @@ fn address_text(address: Address) -> Option<String> {
 /// # Errors
 /// Returns an error if writing fails.
 pub fn json_line(to: &mut impl Write, finding: &Finding, is_first: bool) -> io::Result<()> {
-    let line = FindingLine {
+    let line = LintFindingJsonLine {
         schema: SCHEMA,
         kind: "finding",
         rule: finding.rule.id,
@@ -199,7 +199,7 @@ fn frames_text(frames: &[FrameNumber], ellipsis: &str) -> String {
 }
 
 /// Formats a finding in one line, without its rule; `has_count` adds the number of its violations.
-fn finding_text(finding: &Finding, has_count: bool, screen: &TerminalStyle) -> String {
+fn finding_text(finding: &Finding, has_count: bool, screen: &TerminalProfile) -> String {
     let mut text = frames_text(&finding.frames, screen.glyphs.cut);
     if let Some(xid) = finding.xid {
         let _ = write!(text, "  xid {xid}");
@@ -222,7 +222,7 @@ fn finding_text(finding: &Finding, has_count: bool, screen: &TerminalStyle) -> S
 const MIN_WIDTH: usize = 40;
 
 /// Writes a line, indented by `indent` columns. On a terminal, it continues two columns further to the right.
-fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &TerminalStyle) -> io::Result<()> {
+fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &TerminalProfile) -> io::Result<()> {
     let line = escape::escape_line(line);
     let Some(width) = screen.width else { return writeln!(to, "{:indent$}{line}", "") };
     let width = width.max(MIN_WIDTH).saturating_sub(indent + CONTINUATION_INDENT);
@@ -236,7 +236,7 @@ fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &Termin
 /// Columns by which the rest of a long line is indented further.
 const CONTINUATION_INDENT: usize = 2;
 
-fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::Style {
+fn severity_style(severity: SeverityLevel, screen: &TerminalProfile) -> anstyle::Style {
     match severity {
         SeverityLevel::Error => screen.styles.error,
         SeverityLevel::Warning => screen.styles.mark,
@@ -248,7 +248,7 @@ fn severity_style(severity: SeverityLevel, screen: &TerminalStyle) -> anstyle::S
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalStyle) -> io::Result<()> {
+pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalProfile) -> io::Result<()> {
     let severity = finding.severity.name();
     let line = format!("{severity:<7}  {}  {}", finding.rule.id, finding_text(finding, true, screen));
     write_wrapped(to, 0, &line, screen)
@@ -258,14 +258,14 @@ pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalStyle)
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) -> io::Result<()> {
+pub fn text(to: &mut impl Write, report: &LintReport, screen: &TerminalProfile) -> io::Result<()> {
     for of_rule in report.rules() {
         write_rule(to, of_rule, screen)?;
     }
     write_totals(to, report, screen)
 }
 
-fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyle) -> io::Result<()> {
+fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalProfile) -> io::Result<()> {
     let RuleFindings { rule, severity, count, first, .. } = of_rule;
     let name = severity.name();
     writeln!(
@@ -296,13 +296,13 @@ fn write_rule(to: &mut impl Write, of_rule: &RuleFindings, screen: &TerminalStyl
 /// observations, which break nothing.
 fn counted_noun(rule: &Rule) -> &'static str {
     match rule.scope {
-        FindingGranularity::Each => "finding",
-        FindingGranularity::Connection if rule.requirement.starts_with("Observation") => "observation",
-        FindingGranularity::Connection => "violation",
+        FindingAggregation::Each => "finding",
+        FindingAggregation::Connection if rule.requirement.starts_with("Observation") => "observation",
+        FindingAggregation::Connection => "violation",
     }
 }
 
-fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalStyle) -> io::Result<()> {
+fn write_totals(to: &mut impl Write, report: &LintReport, screen: &TerminalProfile) -> io::Result<()> {
     let found: Vec<String> = { SeverityLevel::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
@@ -433,7 +433,7 @@ pub fn junit(
     to: &mut impl Write,
     report: &LintReport,
     errors: &[String],
-    screen: &TerminalStyle,
+    screen: &TerminalProfile,
     started: SystemTime,
 ) -> io::Result<()> {
     let mut suites: Vec<JunitTestSuite<'_>> = Vec::new();
@@ -490,7 +490,7 @@ mod tests {
             "frame 544  xid 0x65ffd91f  client 10.9.0.2, connection 1: Reply chunk of 5000 bytes for a reply";
         let wrapped = |width| {
             let mut to = Vec::new();
-            let screen = TerminalStyle { width, ..TerminalStyle::pipe() };
+            let screen = TerminalProfile { width, ..TerminalProfile::pipe() };
             write_wrapped(&mut to, 11, line, &screen).unwrap();
             String::from_utf8(to).unwrap()
         };

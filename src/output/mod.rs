@@ -5,8 +5,6 @@
 
 mod all_fields;
 pub mod baseline_report;
-#[cfg(feature = "live")]
-pub mod capture_recording;
 pub mod comparison;
 pub mod connections;
 pub mod fields_format;
@@ -16,6 +14,8 @@ pub(crate) mod info_column;
 pub mod json;
 pub mod junit;
 pub mod lint;
+#[cfg(feature = "live")]
+pub mod live_capture_writer;
 pub mod operation_statistics;
 pub mod pcapng_export;
 pub mod plan;
@@ -40,7 +40,7 @@ use nfsrdma_capture_file::Counters;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingTransactionPhase};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Frame;
 
 use nfsrdma_analysis::conformance::run::ConformanceRun;
@@ -51,13 +51,13 @@ use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::session_slots::{self, SessionSlot};
 use nfsrdma_analysis::statistics::CaptureStatistics;
 
-use connections::ConnectionLines;
-use fields_format::FieldLineWriter;
+use connections::ConnectionLineWriter;
+use fields_format::TsharkFieldsWriter;
 use frames::FrameListWriter;
 use json::JsonLines;
 use recent_frame_buffer::RecentFrameBuffer;
 pub use settings::{
-    OutputLineFormat, OutputRecordKind, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
+    OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
 };
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
@@ -109,10 +109,10 @@ enum OutputLines {
     Json(JsonLines),
     Frames(FrameListWriter),
     FrameTrees(FrameListWriter, Box<FieldTreeWriter>),
-    Fields(FieldLineWriter),
+    Fields(TsharkFieldsWriter),
     /// Lines at the end of the input only.
     Operations,
-    Connections(ConnectionLines, Box<OpenConnections>),
+    Connections(ConnectionLineWriter, Box<OpenConnections>),
 }
 
 impl OutputLines {
@@ -123,22 +123,22 @@ impl OutputLines {
         let open = OpenConnections::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
-            (_, OutputRecordKind::Operations, ..) => Self::Operations,
-            (_, OutputRecordKind::Connections, format, _) => {
-                let lines = ConnectionLines::new((format, time), screen, settings.findings);
+            (_, OutputLineUnit::Operations, ..) => Self::Operations,
+            (_, OutputLineUnit::Connections, format, _) => {
+                let lines = ConnectionLineWriter::new((format, time), screen, settings.findings);
                 Self::Connections(lines, Box::new(open))
             }
-            (_, OutputRecordKind::Transactions, OutputLineFormat::Json, _) => {
+            (_, OutputLineUnit::Transactions, OutputLineFormat::Json, _) => {
                 Self::Json(JsonLines::new(time == TimeFormat::Iso))
             }
-            (_, OutputRecordKind::Transactions, _, false) => {
+            (_, OutputLineUnit::Transactions, _, false) => {
                 Self::List(TransactionListWriter::new(screen, time))
             }
-            (_, OutputRecordKind::Transactions, _, true) => {
+            (_, OutputLineUnit::Transactions, _, true) => {
                 Self::Trees(Box::new(FieldTreeWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
-            (_, OutputRecordKind::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
-            (_, OutputRecordKind::Frames, _, true) => {
+            (_, OutputLineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
+            (_, OutputLineUnit::Frames, _, true) => {
                 Self::FrameTrees(FrameListWriter::new(screen, time), Box::new(FieldTreeWriter::new(screen)))
             }
         }
@@ -180,7 +180,7 @@ impl<W: Write> OutputWriter<W> {
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
         // before.
-        let has_both = settings.view == OutputRecordKind::Frames && settings.needs_file_names;
+        let has_both = settings.view == OutputLineUnit::Frames && settings.needs_file_names;
         let conformance = settings.findings.then(|| match &lines_view {
             OutputLines::Connections(..) => Box::new(ConformanceRun::default().with_findings_by_connection()),
             _ => Box::default(),
@@ -224,7 +224,7 @@ impl<W: Write> OutputWriter<W> {
     }
 
     /// Writes lines of fields, whose values the filter collects.
-    pub fn with_fields(mut self, fields: Option<FieldLineWriter>) -> Self {
+    pub fn with_fields(mut self, fields: Option<TsharkFieldsWriter>) -> Self {
         if let Some(fields) = fields
             && !self.settings.quiet
         {
@@ -250,7 +250,7 @@ impl<W: Write> OutputWriter<W> {
             OutputLines::Frames(list) | OutputLines::FrameTrees(list, _) => list.start(frame.time),
             _ => {}
         }
-        if self.settings.view != OutputRecordKind::Frames {
+        if self.settings.view != OutputLineUnit::Frames {
             match &mut self.selection {
                 // Its frames are counted with a selected Transaction.
                 Some(selection) => selection.add_frame(frame, flow),
@@ -317,7 +317,7 @@ impl<W: Write> OutputWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<bool> {
+    pub fn transaction(&mut self, key: TransactionSlabKey, transaction: &Transaction) -> io::Result<bool> {
         self.write_transaction(Some(key), transaction)
     }
 
@@ -331,13 +331,13 @@ impl<W: Write> OutputWriter<W> {
 
     fn write_transaction(
         &mut self,
-        key: Option<TransactionKey>,
+        key: Option<TransactionSlabKey>,
         transaction: &Transaction,
     ) -> io::Result<bool> {
         let Self {
             to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
         } = self;
-        let is_frames = settings.view == OutputRecordKind::Frames;
+        let is_frames = settings.view == OutputLineUnit::Frames;
         transaction.with_messages(|reading| {
             // Transactions that the filter rejects provide names, too.
             let mut facts = None;
@@ -369,7 +369,7 @@ impl<W: Write> OutputWriter<W> {
             if let Some(conformance) = conformance {
                 conformance.select(findings);
             }
-            *lines += u64::from(settings.view == OutputRecordKind::Transactions);
+            *lines += u64::from(settings.view == OutputLineUnit::Transactions);
             let facts = facts.unwrap_or_else(|| reading.summary());
             statistics.transaction(transaction, &facts);
             match lines_view {

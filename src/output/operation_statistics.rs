@@ -7,11 +7,11 @@ use serde::ser::{SerializeMap, Serializer};
 
 use super::json::{NameOrNumberJson, SCHEMA};
 use super::settings::OutputLineFormat;
-use super::style::{Glyphs, Style, TerminalStyle};
+use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
-use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
+use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{CaptureStatistics, Latencies, OperationKey, OperationTally};
 
 /// Columns, here and in the terminal interface.
@@ -35,7 +35,7 @@ pub const COLUMNS: &[TableColumn] = &[
 
 /// Returns the cells of an operation.
 pub fn cells(row: &OperationStats, whole: &RatioDenominators, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let time = |of: fn(&operations::LatencySpread) -> u64| {
+    let time = |of: fn(&operation_statistics::LatencySpread) -> u64| {
         row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(of(latency), glyphs).to_string())
     };
     let bytes = |bytes: f64| HumanSize(bytes as u64).to_string();
@@ -67,15 +67,15 @@ pub fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
 pub(super) fn write(
     to: &mut impl Write,
     statistics: &CaptureStatistics,
-    (format, screen): (OutputLineFormat, TerminalStyle),
+    (format, screen): (OutputLineFormat, TerminalProfile),
     most: u64,
 ) -> io::Result<u64> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let busiest = operations::busiest(statistics);
+    let busiest = operation_statistics::busiest(statistics);
     let shown = busiest.len().min(most);
     match format {
         OutputLineFormat::Text => {
-            let rows = operations::rows(statistics);
+            let rows = operation_statistics::rows(statistics);
             let whole = RatioDenominators::new(&rows, statistics.times());
             let mut table = TableLines::new(screen, COLUMNS);
             let styles = screen.styles;

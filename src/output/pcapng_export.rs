@@ -16,14 +16,14 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::info_column::InfoColumnFormatter;
-use super::settings::OutputRecordKind;
+use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::units::PluralCount;
 
@@ -115,7 +115,7 @@ struct QueuedExportFrame {
 
 /// Frame that cannot be read again.
 #[derive(Debug)]
-struct OneTimeExportFrame {
+struct BufferedExportFrame {
     time: Timestamp,
     link: LinkType,
     length: u32,
@@ -126,7 +126,7 @@ struct OneTimeExportFrame {
     is_partial: bool,
 }
 
-impl OneTimeExportFrame {
+impl BufferedExportFrame {
     fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.bytes.len() + self.comments.iter().map(String::len).sum::<usize>()
     }
@@ -137,24 +137,24 @@ enum FrameByteSource {
     /// Same files, opened a second time.
     Reread(Box<CaptureSource>),
     /// Bytes in memory.
-    Buffered(VecDeque<OneTimeExportFrame>),
+    Buffered(VecDeque<BufferedExportFrame>),
 }
 
 /// Writer of the selected frames.
 pub struct FrameFileWriter<W> {
     to: PcapngWriter<W>,
     bytes: FrameByteSource,
-    view: OutputRecordKind,
+    view: OutputLineUnit,
     /// Number of the first queued frame.
     first_frame: u64,
     queue: VecDeque<Option<Box<QueuedExportFrame>>>,
     /// Frames of pending Transactions.
-    pending_events: FxHashMap<TransactionKey, Vec<(FrameNumber, FrameRole)>>,
+    pending_events: FxHashMap<TransactionSlabKey, Vec<(FrameNumber, FrameRole)>>,
     labels: InfoColumnFormatter,
     /// With [`FrameFileWriter::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
     /// With [`FrameFileWriter::with_growth`]: the first frames of Transactions that are not emitted yet.
-    open_transactions: Option<FxHashMap<TransactionKey, FrameNumber>>,
+    open_transactions: Option<FxHashMap<TransactionSlabKey, FrameNumber>>,
     /// Bytes of memory in use, and their limit.
     used_bytes: usize,
     limit_bytes: usize,
@@ -184,7 +184,7 @@ impl<W: Write> FrameFileWriter<W> {
     /// Returns an error if writing fails.
     pub fn with_second_pass(
         to: W,
-        view: OutputRecordKind,
+        view: OutputLineUnit,
         room: usize,
         again: CaptureSource,
     ) -> io::Result<Self> {
@@ -195,11 +195,11 @@ impl<W: Write> FrameFileWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn with_buffered_frames(to: W, view: OutputRecordKind, room: usize) -> io::Result<Self> {
+    pub fn with_buffered_frames(to: W, view: OutputLineUnit, room: usize) -> io::Result<Self> {
         Self::new(to, view, room, FrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(to: W, view: OutputRecordKind, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
+    fn new(to: W, view: OutputLineUnit, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
@@ -282,8 +282,8 @@ impl<W: Write> FrameFileWriter<W> {
         if self.queue.is_empty() {
             self.first_frame = frame.number.0;
         }
-        let is_set_up = self.view != OutputRecordKind::Frames
-            && flow.frame_kinds().contains(&FrameContentKind::Management);
+        let is_set_up =
+            self.view != OutputLineUnit::Frames && flow.frame_kinds().contains(&FrameContentKind::Management);
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
@@ -298,7 +298,7 @@ impl<W: Write> FrameFileWriter<W> {
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
             let is_partial = flow.frame_kinds().contains(&FrameContentKind::PartialMessage);
-            let frame = OneTimeExportFrame { time, link, length, bytes, on, comments, is_partial };
+            let frame = BufferedExportFrame { time, link, length, bytes, on, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
             kept.push_back(frame);
         }
@@ -326,7 +326,7 @@ impl<W: Write> FrameFileWriter<W> {
     /// with it, except in the view of frames.
     pub fn transaction(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         facts: &RpcSummary,
@@ -394,7 +394,7 @@ impl<W: Write> FrameFileWriter<W> {
             self.too_late += 1;
             return;
         };
-        if place.is_none() && self.view == OutputRecordKind::Frames {
+        if place.is_none() && self.view == OutputLineUnit::Frames {
             return;
         }
         let before = membership_bytes(place.as_deref());
@@ -445,7 +445,7 @@ impl<W: Write> FrameFileWriter<W> {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
                 self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
                 if known.is_some() {
-                    let OneTimeExportFrame { time, link, length, bytes, on, comments, .. } = kept;
+                    let BufferedExportFrame { time, link, length, bytes, on, comments, .. } = kept;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
                     let comments: Vec<String> = comments.into_iter().chain(marks()).collect();
                     self.to.frame(on, &frame, comments.iter().map(String::as_str))?;
@@ -470,7 +470,7 @@ impl<W: Write> FrameFileWriter<W> {
     fn is_chosen(&self, known: &QueuedExportFrame) -> bool {
         let is_control_of = |connection| self.connections.as_ref().is_some_and(|of| of.contains(&connection));
         match self.view {
-            OutputRecordKind::Frames => known.is_chosen,
+            OutputLineUnit::Frames => known.is_chosen,
             _ => {
                 known.is_chosen
                     || !known.memberships.is_empty()
@@ -575,7 +575,7 @@ mod tests {
     use crate::testing;
 
     /// Exports a capture as a live capture does, and returns the file with its length before the end of the input.
-    fn exported(name: &str, view: OutputRecordKind, grows: bool) -> (Vec<u8>, usize) {
+    fn exported(name: &str, view: OutputLineUnit, grows: bool) -> (Vec<u8>, usize) {
         let limits = FlowLimits {
             record_transaction_frames: true,
             emit_on_acknowledgment: true,
@@ -613,7 +613,7 @@ mod tests {
     fn a_file_that_grows_is_in_the_end_the_same() {
         for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "tcp-v42.pcap.gz"]
         {
-            for view in [OutputRecordKind::Transactions, OutputRecordKind::Frames] {
+            for view in [OutputLineUnit::Transactions, OutputLineUnit::Frames] {
                 let (whole, header) = exported(name, view, false);
                 let (grown, length) = exported(name, view, true);
                 assert!(grown == whole, "{name} {view:?}");

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::style::{StyledText, TerminalStyle};
+use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
@@ -22,7 +22,7 @@ pub struct PlanReportView<'a> {
     /// Maximum number of objects shown in the text.
     pub count: usize,
     /// Output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
 }
 
 /// Width of the labels in columns.

@@ -8,7 +8,7 @@ use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
 use super::json::SCHEMA;
-use super::style::{StyledText, TerminalStyle};
+use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanDuration, escape};
 use crate::escape;
 use nfsrdma_replay::probe::{
@@ -23,7 +23,7 @@ pub struct ProbeReportView<'a> {
     /// Result of the probe.
     pub probe: &'a ServerProbeReport,
     /// Output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
 }
 
 /// Width of the labels in columns.

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::json::SCHEMA;
 use super::junit;
-use super::style::{StyledText, TerminalStyle};
+use super::style::{StyledText, TerminalProfile};
 use verdict::ReplayVerdict;
 
 use super::units::{HumanDuration, HumanSize, PluralCount};
@@ -46,7 +46,7 @@ pub struct ReplayReportView<'a> {
     /// Percentage of the steps and of the final check that must be verified.
     pub min_coverage: f64,
     /// Output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
 }
 
 /// Maximum number of differences shown per step.

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::style::TerminalStyle;
+use super::style::TerminalProfile;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
@@ -32,7 +32,7 @@ pub enum ReportFormat {
 
 /// Unit of each output line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputRecordKind {
+pub enum OutputLineUnit {
     /// One line per RPC transaction: call, reply and chunks
     #[default]
     Transactions,
@@ -44,7 +44,7 @@ pub enum OutputRecordKind {
     Connections,
 }
 
-impl OutputRecordKind {
+impl OutputLineUnit {
     /// Returns `true` if a line counts Transactions.
     pub fn is_aggregate(self) -> bool {
         matches!(self, Self::Operations | Self::Connections)
@@ -92,7 +92,7 @@ pub struct OutputSettings {
     /// Format of the lines.
     pub format: OutputLineFormat,
     /// Unit that a line shows.
-    pub view: OutputRecordKind,
+    pub view: OutputLineUnit,
     /// `true` if a hex dump follows each line.
     pub bytes: bool,
     /// `true` if the full tree follows each line.
@@ -114,7 +114,7 @@ pub struct OutputSettings {
     /// Display of filehandles.
     pub filehandles: FilehandleDisplay,
     /// Width, colours and characters of the output device.
-    pub screen: TerminalStyle,
+    pub screen: TerminalProfile,
     /// Memory limits of the command.
     pub memory: MemoryBudget,
 }

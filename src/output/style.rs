@@ -108,7 +108,7 @@ impl Glyphs {
 
 /// Width, colours and characters of the output device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TerminalStyle {
+pub struct TerminalProfile {
     /// Columns of the terminal; `None` if lines have no limit, as in a pipe.
     pub width: Option<usize>,
     /// Styles of the elements.
@@ -117,7 +117,7 @@ pub struct TerminalStyle {
     pub glyphs: Glyphs,
 }
 
-impl TerminalStyle {
+impl TerminalProfile {
     /// Returns the style of a pipe or a file: no truncation, no colours.
     pub fn pipe() -> Self {
         Self { width: None, styles: Styles::plain(), glyphs: Glyphs::UNICODE }

@@ -20,7 +20,7 @@ pub(super) use text::wrap_words;
 use super::connections::ConnectionJson;
 use super::json::{JsonText, SCHEMA};
 use super::operation_statistics::OperationStatsJson;
-use super::settings::OutputRecordKind;
+use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;
 use crate::escape;
@@ -45,9 +45,9 @@ pub struct CaptureSummary<'a> {
     /// Number of evicted file names.
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
-    pub shown: Option<OutputRecordKind>,
+    pub shown: Option<OutputLineUnit>,
     /// View whose lines a display filter selects, if there is one.
-    pub filtered: Option<OutputRecordKind>,
+    pub filtered: Option<OutputLineUnit>,
     /// `true` if JSON has each time also in ISO 8601 under a key of its own.
     pub has_iso: bool,
     /// Characters of the text.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::style::{Style, StyledText, TerminalStyle, columns as width_of, fit};
+use super::style::{Style, StyledText, TerminalProfile, columns as width_of, fit};
 
 use crate::escape;
 
@@ -37,7 +37,7 @@ pub const fn number(name: &'static str, width: usize, from: u16) -> TableColumn 
 /// Writer of a table, line by line.
 #[derive(Debug)]
 pub struct TableLines {
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     columns: &'static [TableColumn],
     /// Indexes of the columns that fit on the screen, from left to right.
     shown: Vec<usize>,
@@ -49,7 +49,7 @@ pub struct TableLines {
 
 impl TableLines {
     /// Creates a table that has written nothing.
-    pub fn new(screen: TerminalStyle, columns: &'static [TableColumn]) -> Self {
+    pub fn new(screen: TerminalProfile, columns: &'static [TableColumn]) -> Self {
         let widths = columns.iter().map(|column| column.width).collect();
         Self { screen, columns, shown: shown(screen.width, columns), widths, has_header: false }
     }
@@ -159,7 +159,7 @@ mod tests {
 
     const COLUMNS: &[TableColumn] = &[text("NAME", 10), number("COUNT", 6, 0), text_from("WORD", 4, 40)];
 
-    fn written(screen: TerminalStyle, lines: &[[&str; 3]]) -> String {
+    fn written(screen: TerminalProfile, lines: &[[&str; 3]]) -> String {
         let mut table = TableLines::new(screen, COLUMNS);
         let mut text = Vec::new();
         for line in lines {
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn in_a_pipe_nothing_is_cut_and_nothing_left_out() {
         let text = written(
-            TerminalStyle::pipe(),
+            TerminalProfile::pipe(),
             &[["READ", "1,000", "open"], ["a name that is long", "7", "set up"], ["MKDIR", "12", ""]],
         );
         assert_eq!(
@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn on_a_terminal_the_first_column_takes_what_the_others_leave() {
         let text = written(
-            TerminalStyle::terminal(20),
+            TerminalProfile::terminal(20),
             &[["READ", "1,000", "open"], ["a name that is long", "7", ""]],
         );
         assert_eq!(text, "NAME           COUNT\nREAD           1,000\na name that…       7\n");
         for width in 1..60 {
-            let text = written(TerminalStyle::terminal(width), &[["READ", "1,000", "set up"]]);
+            let text = written(TerminalProfile::terminal(width), &[["READ", "1,000", "set up"]]);
             assert!(text.lines().all(|line| width_of(line) <= width), "{width}: {text}");
             let row = text.lines().nth(1).unwrap();
             assert!(row.contains("1,000") || !row.contains("1,"), "{width}: {text}");

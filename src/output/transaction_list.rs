@@ -21,7 +21,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::PendingCallState;
 use super::info_column::InfoColumnFormatter;
-use super::style::{Glyphs, Style, StyledText, TerminalStyle, columns, fit_words};
+use super::style::{Glyphs, Style, StyledText, TerminalProfile, columns, fit_words};
 use super::units::{
     ByteFraction, ExactByteSizeText, HumanDuration, HumanSize, TimeFormat, ViewTimeFormatter,
 };
@@ -140,7 +140,7 @@ impl TransactionListLayout {
 /// Writer of the list.
 #[derive(Debug)]
 pub struct TransactionListWriter {
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     layout: TransactionListLayout,
     clock: ViewTimeFormatter,
     labels: InfoColumnFormatter,
@@ -155,7 +155,7 @@ pub struct TransactionListWriter {
 
 impl TransactionListWriter {
     /// Creates a list for this screen.
-    pub fn new(screen: TerminalStyle, time: TimeFormat) -> Self {
+    pub fn new(screen: TerminalProfile, time: TimeFormat) -> Self {
         Self {
             screen,
             layout: TransactionListLayout::of(screen.width, time),
@@ -303,7 +303,7 @@ impl TransactionListWriter {
         facts: &RpcSummary,
         names: &FileNames,
     ) -> TwoPartTextStyle {
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalProfile { styles, glyphs, .. } = self.screen;
         let cell = &mut self.cell;
         let first = transaction.call.as_ref().or(transaction.reply.as_ref());
         match column {
@@ -380,7 +380,7 @@ impl TransactionListWriter {
 
     /// Fills the status and the marks of the Transaction, or the phase of a pending Call.
     fn status(&mut self, transaction: &Transaction, facts: &RpcSummary) -> TwoPartTextStyle {
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalProfile { styles, glyphs, .. } = self.screen;
         if let Some(pending) = self.pending {
             let _ = write!(self.cell, "pending: {pending}");
             return TwoPartTextStyle { first: styles.error, split: "pending".len(), rest: styles.mark };

@@ -20,7 +20,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use super::style::{Glyphs, Style, Styles};
 use super::units::{CalendarTime, DateTimeUtc};
 
-pub use lines::{ByteRangeSource, TreeLine};
+pub use lines::{TreeLine, TreeLineByteSource};
 pub use transaction::FieldTreeWriter;
 
 /// Store of earlier frames.
@@ -332,7 +332,7 @@ impl FieldTree {
         out: &mut Vec<TreeLine>,
         styles: &Styles,
         depth: usize,
-        (origin, rpc): (ByteRangeSource, ByteRangeSource),
+        (origin, rpc): (TreeLineByteSource, TreeLineByteSource),
         note: Option<&str>,
     ) {
         let mut in_nfs = false;
@@ -357,7 +357,7 @@ impl FieldTree {
         styles: &Styles,
         at: usize,
         depth: usize,
-        origin: ByteRangeSource,
+        origin: TreeLineByteSource,
     ) {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
@@ -452,7 +452,7 @@ fn without_number(text: &str) -> &str {
 
 /// Creates a line of a value that no decoder provides.
 fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeSource::Nothing)
+    TreeLine::new(depth, TreeLineByteSource::Nothing)
         .with_text(styles.label, label)
         .with_text(Style::new(), ": ")
         .with_text(Style::new(), value)
@@ -460,5 +460,5 @@ fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::D
 
 /// Creates a heading.
 fn heading(depth: usize, style: Style, text: impl std::fmt::Display) -> TreeLine {
-    TreeLine::new(depth, ByteRangeSource::Nothing).with_text(style, text)
+    TreeLine::new(depth, TreeLineByteSource::Nothing).with_text(style, text)
 }

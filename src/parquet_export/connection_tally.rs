@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, TransactionConnection};
 use nfsrdma_dissectors::frame::Timestamp;
 
 /// Maximum number of connections counted at a time: more than the flow follows.
@@ -14,7 +14,7 @@ const TALLY_BYTES: usize = 2 * (size_of::<ExportConnectionTally>() + size_of::<u
 /// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExportConnectionTally {
-    pub(super) name: ConnectionIdentity,
+    pub(super) name: TransactionConnection,
     pub(super) transactions: u64,
     pub(super) incomplete: u64,
     pub(super) bytes: u64,

@@ -22,7 +22,7 @@ use std::io;
 use std::path::Path;
 
 use nfsrdma_conformance::{ConformanceChecker, Finding};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
 use crate::output::json::JsonLines;
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -32,7 +32,7 @@ use nfsrdma_output_file::ProtectedInputFiles;
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;
-use parquet_files::{NewFolders, ParquetTable};
+use parquet_files::{CreatedOutputFolders, ParquetTable};
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
 pub use table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
 
@@ -48,7 +48,7 @@ pub struct ParquetExport {
     lines: JsonLines,
     names: FileNames,
     /// Dropped last: the tables have folders in it.
-    _directory: NewFolders,
+    _directory: CreatedOutputFolders,
 }
 
 impl ParquetExport {
@@ -65,7 +65,7 @@ impl ParquetExport {
     ) -> io::Result<Self> {
         let eighth = memory.view_bytes() / 8;
         let partition = format!("capture={}", escaped(capture));
-        let new_directory = NewFolders::create(directory)?;
+        let new_directory = CreatedOutputFolders::create(directory)?;
         Ok(Self {
             transactions: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
             operations: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
@@ -98,7 +98,7 @@ impl ParquetExport {
     ///
     /// # Errors
     /// Returns the first write error.
-    pub fn transaction(&mut self, key: TransactionKey, transaction: &Transaction) -> io::Result<()> {
+    pub fn transaction(&mut self, key: TransactionSlabKey, transaction: &Transaction) -> io::Result<()> {
         let Self {
             transactions,
             operations,

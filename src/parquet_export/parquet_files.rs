@@ -166,13 +166,13 @@ pub(super) struct ParquetTable<R> {
     inputs: ProtectedInputFiles,
     row: PhantomData<R>,
     /// Dropped last: the files in them are removed before.
-    _new_folders: NewFolders,
+    _new_folders: CreatedOutputFolders,
 }
 
 /// Folders that were created, the deepest first. Those that are empty are removed when it is dropped.
-pub(super) struct NewFolders(Vec<PathBuf>);
+pub(super) struct CreatedOutputFolders(Vec<PathBuf>);
 
-impl NewFolders {
+impl CreatedOutputFolders {
     /// Creates a folder, and those above it.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let new = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
@@ -181,7 +181,7 @@ impl NewFolders {
     }
 }
 
-impl Drop for NewFolders {
+impl Drop for CreatedOutputFolders {
     fn drop(&mut self) {
         for folder in &self.0 {
             // One with files stays.
@@ -199,7 +199,7 @@ impl<R: ParquetRow> ParquetTable<R> {
         memory_bytes: usize,
     ) -> io::Result<Self> {
         let folder = directory.join(R::TABLE).join(partition);
-        let new_folders = NewFolders::create(&folder)?;
+        let new_folders = CreatedOutputFolders::create(&folder)?;
         remove_abandoned(&folder);
         let columns = R::COLUMNS.iter().map(ParquetColumnBuffer::of).collect();
         // A quarter is for buffered rows: vectors double when they grow, and a column is encoded in addition. An eighth

@@ -153,7 +153,7 @@ table! {
 
 /// Values of a message in a row.
 #[derive(Default)]
-struct ParquetMessageColumns<'r> {
+struct ParquetRowMessageValues<'r> {
     time: Option<Timestamp>,
     end_time: Option<Timestamp>,
     frame: Option<u64>,
@@ -166,7 +166,7 @@ struct ParquetMessageColumns<'r> {
     rpc_length: Option<u64>,
 }
 
-impl ParquetMessageColumns<'_> {
+impl ParquetRowMessageValues<'_> {
     fn of(transaction: &Transaction, which: RpcMessageKind) -> Self {
         let Some(record) = transaction.message(which) else { return Self::default() };
         let CapturedMessage {
@@ -210,8 +210,8 @@ impl<'r> TransactionRow<'r> {
     pub(super) fn of(transaction: &'r Transaction, facts: &RpcSummary, about: OperationPaths<'r>) -> Self {
         let Transaction { connection, read_chunks, write_chunks, reply_chunk, .. } = transaction;
         let (call, reply) = (
-            ParquetMessageColumns::of(transaction, RpcMessageKind::Call),
-            ParquetMessageColumns::of(transaction, RpcMessageKind::Reply),
+            ParquetRowMessageValues::of(transaction, RpcMessageKind::Call),
+            ParquetRowMessageValues::of(transaction, RpcMessageKind::Reply),
         );
         let phases = transaction.phases();
         let missing: Vec<String> = facts.missing(transaction).iter().map(ToString::to_string).collect();

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::output::frames::{FrameListWriter, FrameSortKeys};
-use crate::output::style::TerminalStyle;
+use crate::output::style::TerminalProfile;
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -37,7 +37,7 @@ pub(super) enum FrameScanQuery {
 /// Format of the lines.
 #[derive(Clone, Debug)]
 pub(super) struct FrameLineFormat {
-    pub(super) screen: TerminalStyle,
+    pub(super) screen: TerminalProfile,
     pub(super) time: TimeFormat,
     /// Number of columns scrolled past.
     pub(super) scroll_columns: usize,
@@ -58,7 +58,7 @@ pub(super) struct FrameLine {
 
 /// A result of a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FrameScanResult {
+pub(super) enum TuiFrameScanResult {
     /// The header line with the column names.
     Header(String),
     /// A selected frame.
@@ -71,7 +71,7 @@ pub(super) enum FrameScanResult {
 #[derive(Debug)]
 pub(super) struct FrameScan {
     is_stopped: Arc<AtomicBool>,
-    results: Receiver<FrameScanResult>,
+    results: Receiver<TuiFrameScanResult>,
 }
 
 impl Drop for FrameScan {
@@ -93,7 +93,7 @@ impl FrameScan {
     }
 
     /// Returns the results since the last call, and `true` if the scan is over.
-    pub(super) fn take(&self) -> (Vec<FrameScanResult>, bool) {
+    pub(super) fn take(&self) -> (Vec<TuiFrameScanResult>, bool) {
         use std::sync::mpsc::TryRecvError;
         let mut all = Vec::new();
         loop {
@@ -113,7 +113,7 @@ struct FrameScanWorker {
     capture: SharedCapture,
     format: FrameLineFormat,
     is_stopped: Arc<AtomicBool>,
-    results: SyncSender<FrameScanResult>,
+    results: SyncSender<TuiFrameScanResult>,
 }
 
 /// Frames that contain the text.
@@ -191,7 +191,7 @@ impl FrameScanWorker {
                 // The column names come with the first line.
                 if !std::mem::replace(&mut has_header, true) {
                     if search.is_none()
-                        && self.results.send(FrameScanResult::Header(line.to_owned())).is_err()
+                        && self.results.send(TuiFrameScanResult::Header(line.to_owned())).is_err()
                     {
                         return;
                     }
@@ -200,14 +200,14 @@ impl FrameScanWorker {
                 match &search {
                     None => {
                         let found = FrameLine { number, text: line.to_owned(), cells: list.last_cells() };
-                        if self.results.send(FrameScanResult::Line(found)).is_err() {
+                        if self.results.send(TuiFrameScanResult::Line(found)).is_err() {
                             return;
                         }
                     }
                     Some((small, from, is_forward)) => {
                         if search::contains_ignore_case(line, small) {
                             if *is_forward && number > *from {
-                                let _ = self.results.send(FrameScanResult::Text(Some((number, false))));
+                                let _ = self.results.send(TuiFrameScanResult::Text(Some((number, false))));
                                 return;
                             }
                             matches.first.get_or_insert(number);
@@ -217,7 +217,7 @@ impl FrameScanWorker {
                             }
                         }
                         if !is_forward && number >= *from && matches.last_before.is_some() {
-                            let _ = self.results.send(FrameScanResult::Text(matches.nearest(false)));
+                            let _ = self.results.send(TuiFrameScanResult::Text(matches.nearest(false)));
                             return;
                         }
                     }
@@ -226,7 +226,7 @@ impl FrameScanWorker {
         }
         if let Some((_, _, is_forward)) = search {
             // The receiver may be gone.
-            let _ = self.results.send(FrameScanResult::Text(matches.nearest(is_forward)));
+            let _ = self.results.send(TuiFrameScanResult::Text(matches.nearest(is_forward)));
         }
     }
 }

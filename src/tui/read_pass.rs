@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_capture_file::{CaptureInterfaceState, NextFrame, SourceError};
 use nfsrdma_dissectors::flow::pending_calls::PendingCall;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use crate::output::style::Glyphs;
@@ -18,7 +18,7 @@ use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
-use nfsrdma_analysis::rates::{EndedTransaction, RecentRates};
+use nfsrdma_analysis::rates::{RecentRates, TransactionRateSample};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
@@ -46,9 +46,9 @@ const MAX_UNNUMBERED: usize = 1024;
 
 /// The file names inferred by a pass, shared with readers. A waiting reader is served before the pass continues.
 #[derive(Clone, Debug)]
-pub(super) struct SharedFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
+pub(super) struct ReadPassFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
-impl SharedFileNames {
+impl ReadPassFileNames {
     /// Returns an empty table of names.
     pub(super) fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
@@ -111,7 +111,7 @@ impl ReadPassSettings {
 pub(super) struct ReadPass {
     channel: ReadPassChannel,
     /// File names, inferred by this pass or by the first one.
-    pub(super) names: SharedFileNames,
+    pub(super) names: ReadPassFileNames,
 }
 
 impl ReadPass {
@@ -120,14 +120,14 @@ impl ReadPass {
         capture: SharedCapture,
         filter: Option<Filter>,
         manner: ReadPassSettings,
-        names: Option<SharedFileNames>,
+        names: Option<ReadPassFileNames>,
     ) -> Self {
         let mailbox = ReadPassChannel::default();
         let learns = names.is_none();
         // A source that is received once is read by the first pass.
         let first = if learns { capture.source() } else { None };
         let names =
-            names.unwrap_or_else(|| SharedFileNames::new(manner.filehandles, manner.memory.names_bytes()));
+            names.unwrap_or_else(|| ReadPassFileNames::new(manner.filehandles, manner.memory.names_bytes()));
         let pass = Self { channel: mailbox.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
@@ -367,7 +367,7 @@ struct ReadPassState {
     /// Store of the findings, in the first pass.
     findings: Option<SharedFindings>,
     selection: Option<FilterRunner>,
-    names: SharedFileNames,
+    names: ReadPassFileNames,
     /// `true` if names are inferred and not only looked up.
     infers_names: bool,
     writer: TransactionRowBuilder,
@@ -379,7 +379,7 @@ struct ReadPassState {
     tables_builder: ViewTablesBuilder,
     progress: ReadPassProgress,
     /// Transactions completed before the first pass numbered them, or with frames that are gone.
-    unnumbered: VecDeque<(TransactionKey, Box<Transaction>)>,
+    unnumbered: VecDeque<(TransactionSlabKey, Box<Transaction>)>,
     /// Current and maximum size of these Transactions, in bytes.
     unnumbered_bytes: usize,
     max_unnumbered_bytes: usize,
@@ -490,7 +490,7 @@ impl ReadPassState {
 
     fn transaction(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         naming: ReadPassNameSource<'_>,
         full: &mut Vec<RowPage>,
@@ -534,7 +534,7 @@ impl ReadPassState {
             }
             tally.transaction(transaction, reading, &facts, about);
             if *is_urgent && let Some(last) = transaction.reply.as_ref().or(transaction.call.as_ref()) {
-                rates.add(EndedTransaction {
+                rates.add(TransactionRateSample {
                     time: last.end_time,
                     bytes: transaction_list::wire_bytes(transaction),
                     operation: OperationKey::from_summary(&facts),

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::output::OutputRecordKind;
+use crate::output::OutputLineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
@@ -103,9 +103,9 @@ pub(super) fn save(
     let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let unit = match what {
-        SaveSelection::Frames(_) => OutputRecordKind::Frames,
+        SaveSelection::Frames(_) => OutputLineUnit::Frames,
         SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Selected(_) => {
-            OutputRecordKind::Transactions
+            OutputLineUnit::Transactions
         }
     };
     let (mut frames, mut file) = match capture.paths() {
@@ -192,7 +192,7 @@ pub(super) fn save(
                 let is_chosen = is_whole && is_selected;
                 saved += u64::from(is_chosen);
                 names.infer(&transaction, reading, &facts);
-                let about = (is_chosen || unit == OutputRecordKind::Frames).then(|| names.paths());
+                let about = (is_chosen || unit == OutputLineUnit::Frames).then(|| names.paths());
                 file.transaction(key, &transaction, reading, &facts, about, &findings);
             });
         }
@@ -212,7 +212,7 @@ pub(super) fn save(
         text += &format!("; {gone} are gone: later frames took their room (--max-memory)");
     }
     // Of a single frame, only a comment may be missing.
-    if too_late > 0 && unit == OutputRecordKind::Transactions {
+    if too_late > 0 && unit == OutputLineUnit::Transactions {
         text += &format!("; {too_late} frames arrived too late and were not saved");
     }
     Ok(text)

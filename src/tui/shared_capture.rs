@@ -14,7 +14,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEnd};
-use super::live_frames::{FirstPassProgress, FirstReadPassTransaction, LiveFrames};
+use super::retained_live_frames::{FirstPassProgress, FirstReadPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
 const MAX_COPIED_FRAMES: usize = 256;

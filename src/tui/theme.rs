@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::output::style::{self as told, Glyphs, Styles, TerminalStyle};
+use crate::output::style::{self as told, Glyphs, Styles, TerminalProfile};
 
 /// Which colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -110,8 +110,8 @@ impl Theme {
     }
 
     /// Returns the terminal style for the other views of the program.
-    pub fn terminal_style(&self, glyphs: Glyphs) -> TerminalStyle {
-        TerminalStyle { width: None, styles: self.styles, glyphs }
+    pub fn terminal_style(&self, glyphs: Glyphs) -> TerminalProfile {
+        TerminalProfile { width: None, styles: self.styles, glyphs }
     }
 }
 

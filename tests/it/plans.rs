@@ -7,12 +7,12 @@ use std::process::{Command, Output};
 
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::plan::PlanReportView;
-use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::TraceCompiler;
 use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::run_plan::reason::PlanReason;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
-use nfsrdma_replay::trace::{MessageSlotKind, TraceReader};
+use nfsrdma_replay::trace::{TraceReader, TraceSlotValueKind};
 
 use crate::captures;
 use crate::traces::{compiled, open};
@@ -38,7 +38,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
         // The validator takes most of the time; the other captures cover these.
         if ["rxe-v3", "rxe-v42-mid", "rxe-v42-snap128"].contains(&name) {
             let mut json = Vec::new();
-            let screen = TerminalStyle::pipe();
+            let screen = TerminalProfile::pipe();
             PlanReportView { name, plan: &plan, count: 5, screen }.json(&mut json).unwrap();
             crate::schema::assert_keeps(&validator, &serde_json::from_slice(&json).unwrap(), name);
         }
@@ -54,7 +54,7 @@ fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
         let kinds: Vec<_> = plan.undefined.keys().copied().collect();
         assert_eq!(
             kinds,
-            [MessageSlotKind::FILEHANDLE, MessageSlotKind::CLIENTID, MessageSlotKind::SESSION],
+            [TraceSlotValueKind::FILEHANDLE, TraceSlotValueKind::CLIENTID, TraceSlotValueKind::SESSION],
             "{name}"
         );
     }
@@ -145,7 +145,7 @@ fn shown(name: &str) -> String {
     let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
     let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
     let mut text = Vec::new();
-    PlanReportView { name, plan: &plan, count: 12, screen: TerminalStyle::pipe() }.text(&mut text).unwrap();
+    PlanReportView { name, plan: &plan, count: 12, screen: TerminalProfile::pipe() }.text(&mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

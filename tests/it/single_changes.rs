@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
-    Baseline, BaselineCheck, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
+    Baseline, BaselineComparator, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
     CaptureBaseline,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
@@ -16,7 +16,7 @@ use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparisonRecord;
-use nfsrdma_analysis::comparison::recorder::ComparisonRecorder;
+use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{ClientDirectionKey, Comparison, ComparisonSide};
 use nfsrdma_analysis::memory::BaselineCheckMemoryShares;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
@@ -67,7 +67,7 @@ enum More {
 }
 
 fn recorded(
-    recorder: &mut ComparisonRecorder,
+    recorder: &mut ComparableTransactionRecorder,
     transaction: &Transaction,
 ) -> (ClientDirectionKey, ComparisonRecord) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
@@ -80,14 +80,14 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 
 /// Capture that the changed ones are compared with.
 struct Before {
-    recorder: RefCell<ComparisonRecorder>,
+    recorder: RefCell<ComparableTransactionRecorder>,
     records: Vec<(ClientDirectionKey, ComparisonRecord)>,
     baseline: Baseline,
 }
 
 impl Before {
     fn new(before: &[Kept]) -> Self {
-        let mut recorder = ComparisonRecorder::default();
+        let mut recorder = ComparableTransactionRecorder::default();
         let (transactions, _) = transactions((1..).zip(before));
         let records = transactions.iter().map(|transaction| recorded(&mut recorder, transaction)).collect();
         Self { records, recorder: RefCell::new(recorder), baseline: baseline(before) }
@@ -122,7 +122,7 @@ const MEMORY: BaselineCheckMemoryShares =
     BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
 fn recorded_baseline(
-    recorder: &mut ComparisonRecorder,
+    recorder: &mut ComparableTransactionRecorder,
     transactions: &[Transaction],
     mut trace: ComparedCaptureSummary,
 ) -> CaptureBaseline {
@@ -138,7 +138,7 @@ fn recorded_baseline(
 /// Returns the baseline of a capture, parsed from its text.
 fn baseline(before: &[Kept]) -> Baseline {
     let (transactions, trace) = transactions((1..).zip(before));
-    let recorded = recorded_baseline(&mut ComparisonRecorder::default(), &transactions, trace);
+    let recorded = recorded_baseline(&mut ComparableTransactionRecorder::default(), &transactions, trace);
     let mut file = tempfile::tempfile().unwrap();
     recorded.write(&mut file).unwrap();
     BaselineFile::new(file).read(MEMORY.baseline_bytes).unwrap_or_else(|e| panic!("{e}"))
@@ -146,7 +146,7 @@ fn baseline(before: &[Kept]) -> Baseline {
 
 fn checked(before: &Before, after: &[Transaction], trace: ComparedCaptureSummary) -> Vec<Difference> {
     let recorded = recorded_baseline(&mut before.recorder.borrow_mut(), after, trace);
-    let mut checking = BaselineCheck::new(&before.baseline, &recorded, MEMORY.comparison_bytes);
+    let mut checking = BaselineComparator::new(&before.baseline, &recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let checked = checking.run(|difference| {
         found.push(difference);

@@ -12,18 +12,18 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_inspect::output::plan::PlanReportView;
-use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    MessageSlotValueSource, PositionedTracePayload, ReplayedRpcHeader, UnchangedCapturedValues,
-    captured_value, emit,
+    CapturedValueSource, MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage, captured_value,
+    emit,
 };
 use nfsrdma_replay::trace::{
-    GssProtection, MessageSlotKind, PayloadContentState, SubstitutableMessageSlot, TraceError, TraceMessage,
-    TraceProcedure, TraceReader, VariableUse,
+    GssProtection, PayloadContentState, SubstitutableMessageSlot, TraceError, TraceMessage, TraceProcedure,
+    TraceReader, TraceSlotValueKind, VariableUseKind,
 };
 
 use super::captures;
@@ -110,19 +110,19 @@ impl MessageSlotValueSource for Longer {
         // Filehandles of NFSv3 have 64 bytes at most.
         self.0.extend_from_slice(&[7; 9]);
         // The text of an address is recorded, too.
-        (slot.is_counted && slot.holds != MessageSlotKind::HOST).then_some(&self.0)
+        (slot.is_counted && slot.holds != TraceSlotValueKind::HOST).then_some(&self.0)
     }
 }
 
 /// Inserts payloads into a message at their positions.
 fn put_together(
     head: &[u8],
-    placed: &[PositionedTracePayload],
+    placed: &[TracePayloadInMessage],
     trace: &mut TraceReader<Cursor<&[u8]>>,
 ) -> Option<Vec<u8>> {
     let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
-    for PositionedTracePayload { position, payload } in placed {
+    for TracePayloadInMessage { position, payload } in placed {
         let until = from + (*position as usize - whole.len());
         whole.extend_from_slice(&head[from..until]);
         from = until;
@@ -178,17 +178,14 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(
-                &step.call,
-                ReplayedRpcHeader::Captured,
-                &mut UnchangedCapturedValues,
-                &mut out,
-                &mut placed,
-            )
-            .unwrap();
+            emit(&step.call, ReplayedRpcHeader::Captured, &mut CapturedValueSource, &mut out, &mut placed)
+                .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
-            let counted =
-                step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != MessageSlotKind::HOST);
+            let counted = step
+                .call
+                .slots
+                .iter()
+                .filter(|slot| slot.is_counted && slot.holds != TraceSlotValueKind::HOST);
             let by: u32 = counted
                 .map(|slot| {
                     let value = captured_value(step.call.head.0, &slot).unwrap();
@@ -246,7 +243,7 @@ fn what_is_used_was_defined_before_by_time() {
             .for_each_step(|step| {
                 times.insert(step.origin.id, step.origin.time);
                 for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
-                    if slot.part == VariableUse::DEFINED {
+                    if slot.part == VariableUseKind::DEFINED {
                         assert_eq!(slot.definition, step.origin.id);
                         definers += 1;
                     }
@@ -255,7 +252,7 @@ fn what_is_used_was_defined_before_by_time() {
             })
             .unwrap();
         for (id, time, definition, part) in steps {
-            if definition != 0 && part == VariableUse::USED {
+            if definition != 0 && part == VariableUseKind::USED {
                 assert!(times[&definition] <= time, "{name}: {id} uses what {definition} defines");
             }
         }
@@ -305,8 +302,8 @@ impl<'a> FieldObserver<'a> for Others {
 }
 
 /// Returns everything in the arguments of a Call except identities.
-fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[PositionedTracePayload]) -> Vec<String> {
-    let items = PositionedTracePayload::items(placed);
+fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[TracePayloadInMessage]) -> Vec<String> {
+    let items = TracePayloadInMessage::items(placed);
     let mut cursor = xdr::Cursor::new(message).with_chunks(&items);
     nfsrdma_dissectors::rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     let mut others = Others::default();
@@ -327,7 +324,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut UnchangedCapturedValues;
+                let captured = &mut CapturedValueSource;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -359,7 +356,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut UnchangedCapturedValues,
+                    &mut CapturedValueSource,
                     &mut out,
                     &mut placed,
                 )
@@ -405,17 +402,12 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut UnchangedCapturedValues,
+                &mut CapturedValueSource,
                 &mut out,
                 &mut placed,
             );
-            let _ = emit(
-                message,
-                ReplayedRpcHeader::Captured,
-                &mut UnchangedCapturedValues,
-                &mut out,
-                &mut placed,
-            );
+            let _ =
+                emit(message, ReplayedRpcHeader::Captured, &mut CapturedValueSource, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();
@@ -424,7 +416,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
         let _ = trace.extent(extent, &mut out);
     }
     let plan = ReplayPlan::new(&mut trace)?;
-    let screen = TerminalStyle::pipe();
+    let screen = TerminalProfile::pipe();
     PlanReportView { name: "trace", plan: &plan, count: 50, screen }.text(&mut std::io::sink()).unwrap();
     Ok(())
 }

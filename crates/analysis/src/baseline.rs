@@ -8,7 +8,7 @@
 //!   is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
-//! - [`canonical_records`]: canonical form of records; [`fields`], [`message_header_texts`], [`settings`]: parts of the text;
+//! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`], [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text
@@ -17,7 +17,7 @@
 mod baseline_recorder;
 mod canonical_records;
 mod check;
-mod fields;
+mod field_path_filter_names;
 mod lines;
 mod memory_cost;
 mod message_header_texts;
@@ -36,8 +36,8 @@ use super::comparison::capture_summary::ComparedCaptureSummary;
 use super::comparison::record::ComparisonRecord;
 
 pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, CaptureBaseline};
-pub use check::BaselineCheck;
-pub use fields::BaselineFields;
+pub use check::BaselineComparator;
+pub use field_path_filter_names::BaselineFields;
 pub use reader::{Baseline, BaselineFile, BaselineReadError};
 pub use settings::BaselineSettings;
 

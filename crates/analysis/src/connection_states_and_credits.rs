@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};
-use super::sessions::{ConnectionSessionSummary, SessionRegistry};
+use super::sessions::{CapturedSessionConnections, ConnectionSessionSummary};
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
@@ -54,7 +54,7 @@ impl ConnectionStats {
 pub struct ConnectionStatesAndCredits {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionParametersSnapshot>,
-    sessions: SessionRegistry,
+    sessions: CapturedSessionConnections,
     /// Maximum number of connections.
     most: usize,
 }
@@ -63,7 +63,12 @@ impl ConnectionStatesAndCredits {
     /// Creates an empty table that uses up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         let most = (room_bytes / CONNECTION_BYTES).clamp(1, MAX_CONNECTIONS);
-        Self { credits: BTreeMap::new(), states: BTreeMap::new(), sessions: SessionRegistry::default(), most }
+        Self {
+            credits: BTreeMap::new(),
+            states: BTreeMap::new(),
+            sessions: CapturedSessionConnections::default(),
+            most,
+        }
     }
 
     /// Counts a Transaction.

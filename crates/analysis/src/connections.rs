@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::decode::RpcSummary;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
+    CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
 };
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
@@ -21,7 +21,7 @@ const MAX_PENDING_NUMBERS: usize = 65_536;
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionTally {
     /// Name of the connection.
-    pub name: ConnectionIdentity,
+    pub name: TransactionConnection,
     /// Dialect of RPC-over-RDMA of the latest answered Call and its Reply; `None` without RDMA.
     pub dialect: Option<Dialect>,
     /// Number of Transactions.
@@ -46,7 +46,7 @@ pub struct ConnectionTally {
 
 impl ConnectionTally {
     /// Creates the tally of a connection without Transactions.
-    pub fn new(name: ConnectionIdentity) -> Self {
+    pub fn new(name: TransactionConnection) -> Self {
         Self {
             name,
             dialect: None,

@@ -12,7 +12,7 @@ pub mod histogram;
 pub mod load_over_time;
 pub mod memory;
 pub mod names;
-pub mod operations;
+pub mod operation_statistics;
 pub mod overdue_calls;
 pub mod rates;
 pub mod second_chance_map;

@@ -13,7 +13,7 @@ pub(super) const CREDIT_STEPS: usize = 128;
 
 /// Traffic that ended within a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoadSample {
+pub struct TrafficTimeBucket {
     /// Number of Transactions.
     pub transactions: u64,
     /// Bytes of their messages, including chunks.
@@ -22,7 +22,7 @@ pub struct LoadSample {
     pub errors: u64,
 }
 
-impl TimeSeriesBucket for LoadSample {
+impl TimeSeriesBucket for TrafficTimeBucket {
     fn merge(&mut self, next: Self) {
         self.transactions += next.transactions;
         self.bytes += next.bytes;
@@ -31,14 +31,14 @@ impl TimeSeriesBucket for LoadSample {
 }
 
 /// Creates the load series of a capture.
-pub fn load() -> TimeSeries<LoadSample> {
+pub fn load() -> TimeSeries<TrafficTimeBucket> {
     TimeSeries::new(STEPS)
 }
 
 /// Returns the rate in the whole steps of a window around `middle`, in a capture whose first and last frame have these
 /// times; `None` if they cover less than nine tenths of it.
 pub fn rate_around(
-    load: &TimeSeries<LoadSample>,
+    load: &TimeSeries<TrafficTimeBucket>,
     middle: Timestamp,
     window_ns: u64,
     (first, last): (Timestamp, Timestamp),
@@ -47,7 +47,7 @@ pub fn rate_around(
     let from = middle.0.saturating_sub(half_ns).max(first.0);
     let to = middle.0.saturating_add(half_ns).min(last.0);
     let (start, width) = (load.start()?.0, i64::try_from(load.width()).ok()?);
-    let (mut ns, mut sum) = (0_i64, LoadSample::default());
+    let (mut ns, mut sum) = (0_i64, TrafficTimeBucket::default());
     let mut begin = start;
     for (at, step) in load.steps().iter().enumerate() {
         let end = begin.saturating_add(width);

@@ -1,7 +1,7 @@
 //! Detection of Calls that have waited long for their Reply, each reported once.
 
 use nfsrdma_dissectors::flow::pending_calls::PendingCall;
-use nfsrdma_dissectors::flow::{Flow, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Timestamp;
 use rustc_hash::FxHashSet;
 
@@ -14,7 +14,7 @@ const LONGEST_INTERVAL_NS: u64 = 100_000_000;
 pub struct OverdueCallDetector {
     age_ns: u64,
     due: Option<Timestamp>,
-    reported: FxHashSet<TransactionKey>,
+    reported: FxHashSet<TransactionSlabKey>,
 }
 
 fn later(time: Timestamp, ns: u64) -> Timestamp {

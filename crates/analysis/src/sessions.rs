@@ -107,7 +107,7 @@ struct SessionEntry {
 
 /// All sessions, and the connections that they use.
 #[derive(Debug, Default)]
-pub(super) struct SessionRegistry {
+pub(super) struct CapturedSessionConnections {
     sessions: BTreeMap<SessionId, SessionEntry>,
     by_connection: BTreeMap<u64, BTreeSet<SessionId>>,
     /// Connections with sessions that have ended.
@@ -115,7 +115,7 @@ pub(super) struct SessionRegistry {
     binding_count: usize,
 }
 
-impl SessionRegistry {
+impl CapturedSessionConnections {
     /// Records a Transaction.
     pub(super) fn record(
         &mut self,

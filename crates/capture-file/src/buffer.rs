@@ -11,8 +11,8 @@ use super::error::SourceErrorKind;
 /// options, and a damaged length cannot take all memory.
 pub(super) const MAX_RECORD_BYTES: usize = 16 << 20;
 
-/// The window. Ranges into it stay valid until the next [`CaptureBuffer::fill`].
-pub(super) struct CaptureBuffer {
+/// The window. Ranges into it stay valid until the next [`CaptureFileReadBuffer::fill`].
+pub(super) struct CaptureFileReadBuffer {
     input: DecompressedCaptureInput,
     bytes: Vec<u8>,
     start: usize,
@@ -20,11 +20,11 @@ pub(super) struct CaptureBuffer {
     /// Stream offset of `bytes[0]`.
     base_offset: u64,
     has_ended: bool,
-    /// Stream offset at which the unfinished [`CaptureBuffer::skip`] began, if any.
+    /// Stream offset at which the unfinished [`CaptureFileReadBuffer::skip`] began, if any.
     skip_start: Option<u64>,
 }
 
-impl CaptureBuffer {
+impl CaptureFileReadBuffer {
     /// Returns a window of `size` bytes (at least 64) over `input`.
     pub(super) fn new(input: DecompressedCaptureInput, size: usize) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl CaptureBuffer {
         self.bytes.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Returns the bytes of a range that [`CaptureBuffer::take`] returned.
+    /// Returns the bytes of a range that [`CaptureFileReadBuffer::take`] returned.
     #[inline]
     pub(super) fn get(&self, range: Range<usize>) -> &[u8] {
         self.bytes.get(range).unwrap_or_default()
@@ -132,8 +132,8 @@ mod tests {
     use super::super::compression::tests::input_of;
     use super::*;
 
-    fn over(bytes: &[u8], size: usize) -> CaptureBuffer {
-        CaptureBuffer::new(input_of(bytes), size)
+    fn over(bytes: &[u8], size: usize) -> CaptureFileReadBuffer {
+        CaptureFileReadBuffer::new(input_of(bytes), size)
     }
 
     #[test]

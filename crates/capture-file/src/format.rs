@@ -1,6 +1,6 @@
 //! Recognition of the file format from the first bytes.
 
-use super::buffer::CaptureBuffer;
+use super::buffer::CaptureFileReadBuffer;
 use super::error::SourceErrorKind;
 use super::pcap::{self, Pcap};
 use super::pcapng::{self, Pcapng};
@@ -43,7 +43,7 @@ pub(super) enum CaptureFormat {
 
 impl CaptureFormat {
     /// Recognises the format from the first bytes and reads its header.
-    pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
+    pub(super) fn open(buffer: &mut CaptureFileReadBuffer) -> Result<Self, SourceErrorKind> {
         if buffer.fill(4)?
             && let Some(first) = buffer.buffered().first_chunk::<4>()
         {

@@ -31,12 +31,12 @@
 
 mod buffer;
 mod byte_order;
-mod capture_interface_state;
 mod compression;
 mod counters;
 mod error;
 mod format;
 mod gzip;
+mod interface_link_state;
 #[cfg(feature = "live")]
 pub mod live;
 mod merge;
@@ -59,9 +59,9 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-pub use capture_interface_state::CaptureInterfaceState;
 pub use counters::Counters;
 pub use error::{SourceError, SourceErrorKind, os_error_text};
+pub use interface_link_state::CaptureInterfaceState;
 use merge::CaptureMergeOrder;
 pub use pcapng::CaptureInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
@@ -257,7 +257,7 @@ impl CaptureSource {
 
     /// Returns the live capture, if this source is one.
     #[cfg(feature = "live")]
-    pub fn live(&self) -> Option<live::LiveCapture> {
+    pub fn live(&self) -> Option<live::LiveCaptureControl> {
         Some(self.live.as_ref()?.live().clone())
     }
 

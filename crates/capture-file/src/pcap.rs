@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
-use super::buffer::{CaptureBuffer, MAX_RECORD_BYTES};
+use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 
@@ -36,7 +36,7 @@ pub(super) fn parse_magic(first: [u8; 4]) -> Option<(ByteOrder, i64)> {
 impl Pcap {
     /// Reads the file header. Section 4 of the draft.
     pub(super) fn open(
-        buffer: &mut CaptureBuffer,
+        buffer: &mut CaptureFileReadBuffer,
         order: ByteOrder,
         unit: i64,
     ) -> Result<Self, SourceErrorKind> {
@@ -79,7 +79,7 @@ impl Pcap {
     #[inline]
     pub(super) fn next(
         &mut self,
-        buffer: &mut CaptureBuffer,
+        buffer: &mut CaptureFileReadBuffer,
         record: &mut CaptureRecord,
     ) -> Result<bool, SourceErrorKind> {
         if !buffer.fill(RECORD_HEADER)? {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 
 use super::CaptureRecord;
-use super::buffer::{CaptureBuffer, MAX_RECORD_BYTES};
+use super::buffer::{CaptureFileReadBuffer, MAX_RECORD_BYTES};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
 use super::timestamp_resolution::InterfaceClock;
@@ -104,7 +104,7 @@ pub(super) struct Pcapng {
 
 impl Pcapng {
     /// Reads the first Section Header Block.
-    pub(super) fn open(buffer: &mut CaptureBuffer) -> Result<Self, SourceErrorKind> {
+    pub(super) fn open(buffer: &mut CaptureFileReadBuffer) -> Result<Self, SourceErrorKind> {
         let mut this = Self {
             order: ByteOrder::Little,
             section_count: 0,
@@ -150,7 +150,7 @@ impl Pcapng {
     /// Returns the comments on the last packet, section 3.5.
     pub(super) fn comments<'a>(
         &self,
-        buffer: &'a CaptureBuffer,
+        buffer: &'a CaptureFileReadBuffer,
     ) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
         PcapngBlockOptions { order: self.order, rest: buffer.get(self.options.clone()) }
             .filter(|(code, _)| *code == OPT_COMMENT)
@@ -161,7 +161,7 @@ impl Pcapng {
     #[inline]
     pub(super) fn next(
         &mut self,
-        buffer: &mut CaptureBuffer,
+        buffer: &mut CaptureFileReadBuffer,
         record: &mut CaptureRecord,
     ) -> Result<bool, SourceErrorKind> {
         loop {
@@ -197,7 +197,7 @@ impl Pcapng {
     #[inline]
     fn read_packet(
         &mut self,
-        buffer: &mut CaptureBuffer,
+        buffer: &mut CaptureFileReadBuffer,
         record: &mut CaptureRecord,
         kind: u32,
         length: u32,
@@ -230,7 +230,7 @@ impl Pcapng {
     /// packet before it in the file, so that the clock does not go back, or 1970 if there is none.
     fn read_simple_packet(
         &mut self,
-        buffer: &mut CaptureBuffer,
+        buffer: &mut CaptureFileReadBuffer,
         record: &mut CaptureRecord,
         length: u32,
     ) -> Result<(), SourceErrorKind> {
@@ -254,7 +254,7 @@ impl Pcapng {
     }
 
     /// Section Header Block, section 4.1. Its byte order must be known before its length.
-    fn read_section(&mut self, buffer: &mut CaptureBuffer) -> Result<(), SourceErrorKind> {
+    fn read_section(&mut self, buffer: &mut CaptureFileReadBuffer) -> Result<(), SourceErrorKind> {
         const LEAST: usize = 28;
         if !buffer.fill(BLOCK_OVERHEAD_BYTES)? {
             return Err(SourceErrorKind::Truncated {
@@ -287,7 +287,11 @@ impl Pcapng {
     }
 
     /// Interface Description Block, section 4.2.
-    fn read_interface(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
+    fn read_interface(
+        &mut self,
+        buffer: &mut CaptureFileReadBuffer,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
         const KIND: u32 = INTERFACE_DESCRIPTION;
         let length = fill_block(buffer, KIND, length, 20)?;
         let order = self.order;
@@ -321,7 +325,11 @@ impl Pcapng {
     }
 
     /// Interface Statistics Block, section 4.6. The counters are cumulative, so the last block of an interface counts.
-    fn read_statistics(&mut self, buffer: &mut CaptureBuffer, length: u32) -> Result<(), SourceErrorKind> {
+    fn read_statistics(
+        &mut self,
+        buffer: &mut CaptureFileReadBuffer,
+        length: u32,
+    ) -> Result<(), SourceErrorKind> {
         let length = fill_block(buffer, INTERFACE_STATISTICS, length, 24)?;
         let order = self.order;
         let Some([_, _, id]) = order.decode_words(buffer.buffered()) else {
@@ -369,7 +377,7 @@ fn too_short_error(kind: u32) -> SourceErrorKind {
 /// wrong.
 #[inline]
 fn fill_block(
-    buffer: &mut CaptureBuffer,
+    buffer: &mut CaptureFileReadBuffer,
     kind: u32,
     length: u32,
     least: usize,
@@ -394,7 +402,7 @@ fn fill_block(
 }
 
 /// Skips a block of any length without buffering it.
-fn skip_block(buffer: &mut CaptureBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
+fn skip_block(buffer: &mut CaptureFileReadBuffer, kind: u32, length: u32) -> Result<(), SourceErrorKind> {
     if (length as usize) < BLOCK_OVERHEAD_BYTES {
         return Err(too_short_error(kind));
     }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use crate::zstd_window_memory::ZstdWindowBudget;
 
 use super::CaptureRecord;
-use super::buffer::CaptureBuffer;
+use super::buffer::CaptureFileReadBuffer;
 use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormat;
@@ -18,7 +18,7 @@ use super::pcapng::{CaptureInterface, Pcapng};
 /// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {
     name: String,
-    buffer: CaptureBuffer,
+    buffer: CaptureFileReadBuffer,
     format: Option<CaptureFormat>,
     /// The only interface of a pcap file.
     pcap_interface: Option<CaptureInterface>,
@@ -49,7 +49,7 @@ impl CaptureFileReader {
         (window, windows): (usize, &ZstdWindowBudget),
     ) -> Self {
         let buffer =
-            CaptureBuffer::new(DecompressedCaptureInput::new(reader, total, windows.clone()), window);
+            CaptureFileReadBuffer::new(DecompressedCaptureInput::new(reader, total, windows.clone()), window);
         Self {
             name,
             buffer,
@@ -87,7 +87,7 @@ impl CaptureFileReader {
     }
 
     fn reset(&mut self, input: Box<dyn Read + Send>) {
-        self.buffer = CaptureBuffer::new(
+        self.buffer = CaptureFileReadBuffer::new(
             DecompressedCaptureInput::new(input, self.input().total(), self.input().windows().clone()),
             self.buffer_bytes,
         );
@@ -217,7 +217,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the pcapng state and the buffer, if the file is pcapng.
-    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &CaptureBuffer)> {
+    pub(super) fn pcapng(&self) -> Option<(&Pcapng, &CaptureFileReadBuffer)> {
         match &self.format {
             Some(CaptureFormat::Pcapng(pcapng)) => Some((pcapng, &self.buffer)),
             _ => None,

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::finding::{Finding, SeverityLevel};
-use crate::rule::{FindingGranularity, Rule, RuleCheck};
+use crate::rule::{FindingAggregation, Rule, RuleCheck};
 use crate::rules::RULES;
 use crate::violation_values::ViolationValues;
 
@@ -70,7 +70,7 @@ impl ViolationSenders {
 /// Returns the index of the judgements of a rule, if its findings are about connections and come from messages.
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
-        rule.scope == FindingGranularity::Connection
+        rule.scope == FindingAggregation::Connection
             && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, tally_index};
 use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
-use crate::rule_subjects::RuleSubjectSet;
+use crate::rule_preconditions::RuleSubjectSet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
@@ -15,7 +15,7 @@ const MAX_PLANS: usize = 1 << 10;
 
 /// A rule, prepared for the many messages or Transactions that `check` judges.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PreparedRule<F> {
+pub(crate) struct PreparedConformanceRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
@@ -28,7 +28,7 @@ pub(crate) struct PreparedRule<F> {
     pub(crate) check: F,
 }
 
-impl<F> PreparedRule<F> {
+impl<F> PreparedConformanceRule<F> {
     /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
     pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<(F, Option<RuleSubjectSet>)>) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
@@ -69,7 +69,7 @@ impl<F> PreparedRule<F> {
 
 /// Verdict that a plan has for all its messages or Transactions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum UniformRuleVerdict {
+pub(crate) enum MessageClassConformanceVerdict {
     Kept,
     Unknown,
 }
@@ -80,7 +80,7 @@ pub(crate) type RulePlanKey = (RuleSubjectSet, JudgementEvidenceSet);
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
 pub(crate) struct RulePlans<F: 'static> {
-    rules: &'static LazyLock<Vec<PreparedRule<F>>>,
+    rules: &'static LazyLock<Vec<PreparedConformanceRule<F>>>,
     plans: FxHashMap<RulePlanKey, MessageClassRulePlan<F>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct RulePlans<F: 'static> {
 #[derive(Debug)]
 struct MessageClassRulePlan<F> {
     /// Rules that are judged.
-    judged: Arc<[PreparedRule<F>]>,
+    judged: Arc<[PreparedConformanceRule<F>]>,
     /// Indices in [`RULES`] of the rules that are kept.
     kept: Vec<usize>,
     /// Indices in [`RULES`] of the rules that are not judged, because evidence is missing.
@@ -98,7 +98,7 @@ struct MessageClassRulePlan<F> {
 }
 
 impl<F: Copy> RulePlans<F> {
-    pub(crate) fn new(rules: &'static LazyLock<Vec<PreparedRule<F>>>) -> Self {
+    pub(crate) fn new(rules: &'static LazyLock<Vec<PreparedConformanceRule<F>>>) -> Self {
         Self { rules, plans: FxHashMap::default() }
     }
 
@@ -109,8 +109,8 @@ impl<F: Copy> RulePlans<F> {
     pub(crate) fn applicable(
         &mut self,
         properties: RulePlanKey,
-        count: impl FnMut(usize, UniformRuleVerdict, u64),
-    ) -> Arc<[PreparedRule<F>]> {
+        count: impl FnMut(usize, MessageClassConformanceVerdict, u64),
+    ) -> Arc<[PreparedConformanceRule<F>]> {
         if let Some(plan) = self.plans.get_mut(&properties) {
             plan.uses += 1;
             return Arc::clone(&plan.judged);
@@ -122,20 +122,21 @@ impl<F: Copy> RulePlans<F> {
     fn add(
         &mut self,
         properties: RulePlanKey,
-        count: impl FnMut(usize, UniformRuleVerdict, u64),
-    ) -> Arc<[PreparedRule<F>]> {
+        count: impl FnMut(usize, MessageClassConformanceVerdict, u64),
+    ) -> Arc<[PreparedConformanceRule<F>]> {
         if self.plans.len() >= MAX_PLANS {
             self.for_each_count(count);
             self.plans.clear();
         }
         let (subjects, evidence) = properties;
         let applicable = self.rules.iter().filter(|rule| subjects.contains(rule.subjects));
-        let (provided, missing): (Vec<&PreparedRule<F>>, Vec<_>) =
+        let (provided, missing): (Vec<&PreparedConformanceRule<F>>, Vec<_>) =
             applicable.partition(|rule| evidence.provides(rule.needs));
-        let (kept, judged): (Vec<&PreparedRule<F>>, Vec<_>) =
+        let (kept, judged): (Vec<&PreparedConformanceRule<F>>, Vec<_>) =
             provided.into_iter().partition(|rule| rule.is_kept_by(subjects));
-        let judged: Arc<[PreparedRule<F>]> = judged.into_iter().copied().collect();
-        let indices = |rules: Vec<&PreparedRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
+        let judged: Arc<[PreparedConformanceRule<F>]> = judged.into_iter().copied().collect();
+        let indices =
+            |rules: Vec<&PreparedConformanceRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
         let (kept, not_judged) = (indices(kept), indices(missing));
         self.plans.insert(
             properties,
@@ -146,10 +147,12 @@ impl<F: Copy> RulePlans<F> {
 
     /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
     /// verdict and the number of uses.
-    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, UniformRuleVerdict, u64)) {
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, MessageClassConformanceVerdict, u64)) {
         for plan in self.plans.values() {
-            plan.kept.iter().for_each(|at| count(*at, UniformRuleVerdict::Kept, plan.uses));
-            plan.not_judged.iter().for_each(|at| count(*at, UniformRuleVerdict::Unknown, plan.uses));
+            plan.kept.iter().for_each(|at| count(*at, MessageClassConformanceVerdict::Kept, plan.uses));
+            plan.not_judged
+                .iter()
+                .for_each(|at| count(*at, MessageClassConformanceVerdict::Unknown, plan.uses));
         }
     }
 
@@ -161,7 +164,7 @@ impl<F: Copy> RulePlans<F> {
         judge: impl Fn(F) -> Option<RuleVerdict>,
     ) {
         if cfg!(debug_assertions) {
-            let is_judged = |rule: &&PreparedRule<F>| {
+            let is_judged = |rule: &&PreparedConformanceRule<F>| {
                 evidence.provides(rule.needs) && rule.suspects != Some(RuleSubjectSet::IMPOSSIBLE)
             };
             for rule in self.rules.iter().filter(is_judged) {

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::TransportEvent;
-use nfsrdma_dissectors::flow::{Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,7 @@ const MAX_WAITING: usize = 1 << 14;
 /// Copies that wait for their Transactions to be emitted.
 #[derive(Debug, Default)]
 pub(crate) struct FindingsAwaitingTransaction {
-    by_transaction: FxHashMap<TransactionKey, Vec<Finding>>,
+    by_transaction: FxHashMap<TransactionSlabKey, Vec<Finding>>,
     /// Copies of events that name no Transaction.
     by_frame: FxHashMap<FrameNumber, Vec<Finding>>,
 }
@@ -43,7 +43,7 @@ impl FindingsAwaitingTransaction {
     /// goes to the first of them.
     pub(crate) fn take(
         &mut self,
-        key: Option<TransactionKey>,
+        key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         findings: &mut Vec<Finding>,
     ) {

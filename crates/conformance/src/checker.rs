@@ -3,28 +3,28 @@
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, EndpointRole, RpcMessageKind};
-use nfsrdma_dissectors::flow::transport_event::{TransportCheckCounts, TransportEvent};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
+use nfsrdma_dissectors::flow::transport_event::{ExaminedPacketCounts, TransportEvent};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
-use crate::applicable_rule_sets::{PreparedRule, RulePlans, UniformRuleVerdict};
+use crate::applicable_rule_sets::{MessageClassConformanceVerdict, PreparedConformanceRule, RulePlans};
 use crate::attached_findings::FindingsAwaitingTransaction;
-use crate::compound_operation_results::{CompoundOperations, ResultlessRpcFailure};
-use crate::connection_history::{ConnectionHistories, ConnectionHistoryUpdate};
+use crate::compound_operations_view::{CompoundOperations, ResultlessRpcFailure};
+use crate::connection_history::{ConformanceConnectionHistories, ConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
-use crate::offered_memory::OfferedMemoryTable;
+use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
-    FindingGranularity, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
+    FindingAggregation, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
     Violation,
 };
-use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
@@ -39,12 +39,12 @@ type EventCheck = fn(&TransportEvent) -> Option<RuleVerdict>;
 type AbsenceCheck = fn(&ConformanceTransaction<'_>) -> bool;
 
 /// Returns the rules for messages of this kind.
-fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
+fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other = match kind {
         RpcMessageKind::Call => RuleSubject::Reply,
         RpcMessageKind::Reply => RuleSubject::Call,
     };
-    PreparedRule::select(|rule| {
+    PreparedConformanceRule::select(|rule| {
         let is_kept: MessageCheck = |_| Some(RuleVerdict::Kept);
         let check = match rule.check {
             RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
@@ -65,13 +65,13 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedRule<MessageCheck>> {
 
 /// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
 /// only to RDMA.
-fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
+fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCheck>> {
     let is_rdma_rule = |rule: &Rule| {
         rule.needs.iter().any(|needed| {
             matches!(needed, RequiredJudgementEvidence::SetUp | RequiredJudgementEvidence::ChunkLists)
         })
     };
-    PreparedRule::select(|rule| {
+    PreparedConformanceRule::select(|rule| {
         let check = match rule.check {
             RuleCheck::Transaction(check) => (check, None),
             RuleCheck::SuspectTransaction(suspects, check) => (check, Some(RuleSubjectSet::of(suspects))),
@@ -81,16 +81,17 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedRule<TransactionCheck>> {
     })
 }
 
-static CALL_RULES: LazyLock<Vec<PreparedRule<MessageCheck>>> =
+static CALL_RULES: LazyLock<Vec<PreparedConformanceRule<MessageCheck>>> =
     LazyLock::new(|| message_rules(RpcMessageKind::Call));
-static REPLY_RULES: LazyLock<Vec<PreparedRule<MessageCheck>>> =
+static REPLY_RULES: LazyLock<Vec<PreparedConformanceRule<MessageCheck>>> =
     LazyLock::new(|| message_rules(RpcMessageKind::Reply));
-static RDMA_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> = LazyLock::new(|| transaction_rules(true));
-static OTHER_RULES: LazyLock<Vec<PreparedRule<TransactionCheck>>> =
+static RDMA_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCheck>>> =
+    LazyLock::new(|| transaction_rules(true));
+static OTHER_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCheck>>> =
     LazyLock::new(|| transaction_rules(false));
 /// Rules for transport events.
-static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
-    PreparedRule::select(|rule| match rule.check {
+static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLock::new(|| {
+    PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Event(check)
         | RuleCheck::Absence(check, _)
         | RuleCheck::Counted(check, _)
@@ -104,8 +105,8 @@ static EVENT_RULES: LazyLock<Vec<PreparedRule<EventCheck>>> = LazyLock::new(|| {
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedRule<AbsenceCheck>>> = LazyLock::new(|| {
-    PreparedRule::select(|rule| match rule.check {
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<AbsenceCheck>>> = LazyLock::new(|| {
+    PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Absence(_, applies) => Some((applies, None)),
         _ => None,
     })
@@ -157,13 +158,13 @@ pub struct ConformanceChecker {
     /// By the index of the rule in [`RULES`], without the counts of `plans`.
     tallies: Vec<RuleTally>,
     plans: CheckerRulePlans,
-    connections: ConnectionHistories,
+    connections: ConformanceConnectionHistories,
     sessions: SessionTable,
     orphans: MisroutedReplies,
-    memory: OfferedMemoryTable,
+    memory: OfferedMemoryOverlapDetector,
     unanswered: UnansweredResultChunks,
     /// Judgements of events, for Transactions that were not emitted yet.
-    pending: FxHashMap<TransactionKey, EventJudgements>,
+    pending: FxHashMap<TransactionSlabKey, EventJudgements>,
     /// Findings without a Transaction.
     ready: Vec<Finding>,
     per_connection: ConnectionFindings,
@@ -206,10 +207,10 @@ impl ConformanceChecker {
         Self {
             tallies: vec![RuleTally::default(); RULES.len()],
             plans: CheckerRulePlans::new(),
-            connections: ConnectionHistories::default(),
+            connections: ConformanceConnectionHistories::default(),
             sessions: SessionTable::default(),
             orphans: MisroutedReplies::default(),
-            memory: OfferedMemoryTable::default(),
+            memory: OfferedMemoryOverlapDetector::default(),
             unanswered: UnansweredResultChunks::default(),
             pending: FxHashMap::default(),
             ready: Vec::new(),
@@ -220,7 +221,7 @@ impl ConformanceChecker {
     }
 
     /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per
-    /// connection ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
+    /// connection ([`FindingAggregation::Connection`]). The finding about the connection counts it as well.
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
         Self { attached: Some(FindingsAwaitingTransaction::default()), ..self }
@@ -249,7 +250,7 @@ impl ConformanceChecker {
 
     #[cold]
     fn judge_event(&mut self, event: &TransportEvent) {
-        for &PreparedRule { at, rule, check, .. } in EVENT_RULES.iter() {
+        for &PreparedConformanceRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&RequiredJudgementEvidence::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
@@ -273,16 +274,16 @@ impl ConformanceChecker {
                 ..finding(rule, violation, event.sender, event.connection)
             };
             match (rule.scope, event.transaction) {
-                (FindingGranularity::Connection, _) => {
+                (FindingAggregation::Connection, _) => {
                     if let Some(attached) = &mut self.attached {
                         attached.add(event, finding.clone());
                     }
                     self.add_to_connection(finding, event.sender);
                 }
-                (FindingGranularity::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
+                (FindingAggregation::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().findings.push(finding);
                 }
-                (FindingGranularity::Each, _) => self.ready.push(finding),
+                (FindingAggregation::Each, _) => self.ready.push(finding),
             }
         }
     }
@@ -306,7 +307,7 @@ impl ConformanceChecker {
     /// trace has none. Transactions must come in the order in which the flow emits them.
     pub fn check_transaction(
         &mut self,
-        key: Option<TransactionKey>,
+        key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
@@ -457,7 +458,7 @@ impl ConformanceChecker {
         let culprit = violation.side.unwrap_or(side);
         let known = find_known(rule, culprit, set_up);
         // Most violations of these rules repeat an earlier one: no finding is made for them.
-        if rule.scope == FindingGranularity::Connection && self.attached.is_none() {
+        if rule.scope == FindingAggregation::Connection && self.attached.is_none() {
             let severity = match known {
                 Some(_) => SeverityLevel::Known,
                 None => violation.severity.unwrap_or(rule.severity).into(),
@@ -480,8 +481,8 @@ impl ConformanceChecker {
             finding.set_known(known);
         }
         match rule.scope {
-            FindingGranularity::Each => Some(finding),
-            FindingGranularity::Connection => {
+            FindingAggregation::Each => Some(finding),
+            FindingAggregation::Connection => {
                 let copy = self.attached.is_some().then(|| finding.clone());
                 self.add_to_connection(Finding { transaction: None, xid: None, ..finding }, side);
                 copy
@@ -550,7 +551,7 @@ impl ConformanceChecker {
     /// Iterates over the rules with their tallies. `transport` are the numbers of packets that the flow examined.
     pub fn tallies(
         &self,
-        transport: &TransportCheckCounts,
+        transport: &ExaminedPacketCounts,
     ) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
         let transport = *transport;
         let mut tallies = self.tallies.clone();
@@ -566,11 +567,11 @@ impl ConformanceChecker {
 }
 
 /// Adds the uses of a plan with one verdict for a rule.
-fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: UniformRuleVerdict, uses: u64) {
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: MessageClassConformanceVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {
-            UniformRuleVerdict::Kept => tally.judged += uses,
-            UniformRuleVerdict::Unknown => tally.not_judged += uses,
+            MessageClassConformanceVerdict::Kept => tally.judged += uses,
+            MessageClassConformanceVerdict::Unknown => tally.not_judged += uses,
         }
     }
 }
@@ -579,7 +580,7 @@ fn finding(
     rule: &'static Rule,
     violation: Violation,
     side: EndpointRole,
-    connection: ConnectionIdentity,
+    connection: TransactionConnection,
 ) -> Finding {
     let severity = violation.severity.unwrap_or(rule.severity);
     Finding {

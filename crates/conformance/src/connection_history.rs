@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, RpcMessageKind,
+    CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Ope
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::compound_operation_results::OperationSet;
+use crate::compound_operations_view::OperationSet;
 use crate::rules::REFUSED;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -188,14 +188,14 @@ type HostPair = (Address, Address, VirtualNetwork);
 
 /// Histories of all connections by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionHistories {
+pub(crate) struct ConformanceConnectionHistories {
     /// `None` while a history is taken.
     histories: FxHashMap<u64, Option<Box<ConformanceConnectionHistory>>>,
     /// Inline thresholds of the newest connection between two hosts.
     thresholds: FxHashMap<HostPair, (u32, u32)>,
 }
 
-impl ConnectionHistories {
+impl ConformanceConnectionHistories {
     /// Returns the history of a connection, if it has one.
     pub(crate) fn get(&self, number: u64) -> Option<&ConformanceConnectionHistory> {
         self.histories.get(&number)?.as_deref()
@@ -203,7 +203,7 @@ impl ConnectionHistories {
 
     /// Removes and returns the history of the connection of a Transaction before it. Put it back, updated.
     pub(crate) fn take(&mut self, transaction: &Transaction) -> Box<ConformanceConnectionHistory> {
-        let ConnectionIdentity { number, client, server, tenant, .. } = transaction.connection;
+        let TransactionConnection { number, client, server, tenant, .. } = transaction.connection;
         let mut history = self.histories.get_mut(&number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
             && let Some(now) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())

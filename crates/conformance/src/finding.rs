@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint, EndpointRole};
+use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
@@ -66,7 +66,7 @@ pub struct Finding {
     /// Side that broke the rule.
     pub side: EndpointRole,
     /// Connection.
-    pub connection: ConnectionIdentity,
+    pub connection: TransactionConnection,
     /// Index of the Transaction; `None` for a finding about a connection.
     pub transaction: Option<u64>,
     /// XID of the Transaction.

@@ -11,7 +11,7 @@ mod aggregation;
 mod applicable_rule_sets;
 mod attached_findings;
 mod checker;
-mod compound_operation_results;
+mod compound_operations_view;
 mod connection_history;
 mod count_with_noun;
 mod ddp_eligible_items;
@@ -19,10 +19,10 @@ mod finding;
 mod known_deviations;
 mod message_view;
 mod misrouted_replies;
-mod offered_memory;
+mod offered_memory_overlap;
 mod read_write_operations;
 mod rule;
-mod rule_subjects;
+mod rule_preconditions;
 pub mod rules;
 mod sequence_operations;
 mod session_table;
@@ -36,12 +36,12 @@ pub use ddp_eligible_items::DdpEligibleItems;
 pub use finding::{Finding, SeverityLevel};
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
 pub use message_view::ConformanceMessage;
-pub use offered_memory::OfferedMemoryOverlap;
+pub use offered_memory_overlap::OfferedMemoryOverlap;
 pub use rule::{
-    FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
+    FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
     find_rule,
 };
-pub use rule_subjects::RuleSubject;
+pub use rule_preconditions::RuleSubject;
 pub use rules::RULES;
 pub use transaction_view::ConformanceTransaction;
 pub use violation_values::ViolationValues;

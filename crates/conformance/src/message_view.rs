@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::nfs::v4::{Args, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::compound_operation_results::CompoundOperations;
+use crate::compound_operations_view::CompoundOperations;
 
 /// A READ or WRITE that succeeded: the request and the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

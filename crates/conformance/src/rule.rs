@@ -2,11 +2,11 @@
 
 use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
-use nfsrdma_dissectors::flow::transport_event::{TransportCheckCounts, TransportEvent};
+use nfsrdma_dissectors::flow::transport_event::{ExaminedPacketCounts, TransportEvent};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::message_view::ConformanceMessage;
-use crate::rule_subjects::RuleSubject;
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 use crate::violation_values::ViolationValues;
 
@@ -116,7 +116,7 @@ pub enum RuleCheck {
     Absence(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
     /// Judges each transport event. The second function returns the number of packets, of all that were examined, to
     /// which the rule applied: without an event, they kept it.
-    Counted(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&TransportCheckCounts) -> u64),
+    Counted(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ExaminedPacketCounts) -> u64),
     /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(
         fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
@@ -134,7 +134,7 @@ pub enum RuleCheck {
 
 /// Number of findings that a rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingGranularity {
+pub enum FindingAggregation {
     /// One finding per violation.
     Each,
     /// One finding per connection and side, with the number of violations.
@@ -159,7 +159,7 @@ pub struct Rule {
     /// Evidence without which the rule is not judged.
     pub needs: &'static [RequiredJudgementEvidence],
     /// Number of findings.
-    pub scope: FindingGranularity,
+    pub scope: FindingAggregation,
     /// Judgement.
     pub check: RuleCheck,
 }

@@ -3,12 +3,12 @@
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, SiblingConnections};
+use nfsrdma_dissectors::flow::transaction::{SiblingConnections, TransactionConnection};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::compound_operation_results::{CompoundOperations, OperationSet, OperationsDigest};
+use crate::compound_operations_view::{CompoundOperations, OperationSet, OperationsDigest};
 use crate::sequence_operations::SessionChannelKind;
 use crate::waiting_calls::CallsAwaitingReply;
 
@@ -58,7 +58,7 @@ impl ChannelLimits {
 /// Addresses of client and server, and their virtual network.
 type HostPair = (Address, Address, VirtualNetwork);
 
-fn hosts_of(connection: &ConnectionIdentity) -> HostPair {
+fn hosts_of(connection: &TransactionConnection) -> HostPair {
     (connection.client.address, connection.server.address, connection.tenant)
 }
 
@@ -194,7 +194,7 @@ struct AsynchronousCopy {
 
 /// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedSessionCopies {
+pub struct EndedSessionAsyncCopies {
     /// Number of copies of the session.
     pub started: usize,
     /// Number of copies without a reported result.
@@ -250,12 +250,12 @@ impl SessionChannel {
 
 /// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access
 /// port and a trunk has each session twice.
-type ChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
+type SessionChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
 
 /// The channels of all sessions whose creation was captured.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
-    channels: FxHashMap<ChannelKey, SessionChannel>,
+    channels: FxHashMap<SessionChannelKey, SessionChannel>,
     waiting_calls: CallsAwaitingReply,
 }
 
@@ -296,7 +296,7 @@ impl SessionTable {
         &self,
         transaction: &Transaction,
         operations: &CompoundOperations<'_>,
-    ) -> Option<EndedSessionCopies> {
+    ) -> Option<EndedSessionAsyncCopies> {
         if !operations.has_any(DESTROY_SESSION) {
             return None;
         }
@@ -312,7 +312,7 @@ impl SessionTable {
         let now = session.certain_point(transaction);
         let unreported = || session.copies.iter().filter(|copy| !copy.is_reported);
         let started = session.copies.len();
-        (started > 0).then(|| EndedSessionCopies {
+        (started > 0).then(|| EndedSessionAsyncCopies {
             started,
             unreported: unreported().count(),
             has_gaps: unreported().any(|copy| copy.started != now)

@@ -14,16 +14,16 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
 
-use crate::compound_operation_results::{CompoundOperations, OperationSet};
+use crate::compound_operations_view::{CompoundOperations, OperationSet};
 use crate::connection_history::ConformanceConnectionHistory;
 use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
-use crate::offered_memory::OfferedMemoryOverlap;
+use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_operations::SuccessfulReadWrite;
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_subjects::{RuleSubject, RuleSubjectSet};
-use crate::session_table::{EndedSessionCopies, LastSessionSlotUse, SessionTable, SlotHistory};
+use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
+use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotHistory};
 use crate::unanswered_call_chunks::ResultChunkSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
@@ -70,7 +70,7 @@ pub struct ConformanceTransaction<'t> {
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
     pub slot: Option<SlotHistory>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
-    pub ended_copies: Option<EndedSessionCopies>,
+    pub ended_copies: Option<EndedSessionAsyncCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
     pub operations: &'t CompoundOperations<'t>,
     headers: &'t TransactionRpcRdmaHeaders<'t>,

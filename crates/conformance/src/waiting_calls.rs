@@ -12,7 +12,7 @@ const MAX_WAITING: u64 = 4096;
 
 /// Calls of one connection in one direction.
 #[derive(Debug, Default)]
-struct ConnectionCalls {
+struct UnjudgedConnectionCalls {
     /// Highest number of a Call that was judged.
     highest: u64,
     /// Numbers below it of Calls that wait, in ascending order.
@@ -21,7 +21,7 @@ struct ConnectionCalls {
     uncertain_until: u64,
 }
 
-impl ConnectionCalls {
+impl UnjudgedConnectionCalls {
     fn record(&mut self, number: u64) {
         if number > self.highest {
             let skipped = self.highest + 1..number;
@@ -50,7 +50,7 @@ impl ConnectionCalls {
 
 /// Calls in each direction of each connection.
 #[derive(Debug, Default)]
-pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), ConnectionCalls>);
+pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), UnjudgedConnectionCalls>);
 
 impl CallsAwaitingReply {
     /// Records that the Call of a Transaction is judged.
@@ -64,7 +64,7 @@ impl CallsAwaitingReply {
             self.0.clear();
         }
         let unknown =
-            || ConnectionCalls { highest: number, waiting: Vec::new(), uncertain_until: number - 1 };
+            || UnjudgedConnectionCalls { highest: number, waiting: Vec::new(), uncertain_until: number - 1 };
         self.0.entry(connection).or_insert_with(unknown).record(number);
     }
 
@@ -81,8 +81,8 @@ impl CallsAwaitingReply {
 mod tests {
     use super::*;
 
-    fn calls(judged: &[u64]) -> ConnectionCalls {
-        let mut calls = ConnectionCalls::default();
+    fn calls(judged: &[u64]) -> UnjudgedConnectionCalls {
+        let mut calls = UnjudgedConnectionCalls::default();
         for number in judged {
             calls.record(*number);
         }

@@ -25,11 +25,11 @@ use nfsrdma_rpc::rpcrdma_framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
-    OutgoingPayloadSource, RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    RpcTransport, RpcTransportError, SharedMemoryId, SubmitBusyReason, SubmitError, SubmitRefusal,
-    SubmittedCallForm, TransportCall, TransportCredits, TransportEvent, TransportKind, TransportParams,
-    TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, OutgoingPayloadSource,
+    RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, SharedMemoryId, SubmitBusyReason,
+    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCredits, TransportEvent,
+    TransportKind, TransportParams, TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
@@ -97,7 +97,7 @@ struct MockConnection {
     terms: TransportParams,
     rdma: RdmaTransportParams,
     credits: TransportCredits,
-    counts: LiveConnectionCounters,
+    counts: RpcClientConnectionCounters,
     reverse_credits: u32,
     flight: InFlightCalls<MockInFlightCall>,
     /// XIDs of the server's Calls that wait for an answer.
@@ -524,7 +524,7 @@ impl RpcTransport for MockTransport {
             responder: MockResponder::new(rdma.reply_inline, &self.settings),
             rdma,
             credits: TransportCredits::new(wish.credits),
-            counts: LiveConnectionCounters::default(),
+            counts: RpcClientConnectionCounters::default(),
             reverse_credits: wish.reverse_credits,
             flight: InFlightCalls::default(),
             pending_reverse_calls: Vec::new(),
@@ -546,7 +546,7 @@ impl RpcTransport for MockTransport {
         self.links.get(connection.0 as usize).filter(|link| !link.is_closed).map(|link| link.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
+    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 

@@ -14,8 +14,8 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
 
 use super::*;
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
-use nfsrdma_rpc::{CapturedCallForm, ConnectOptions, ReplySizeLimits, RequestedCallForm};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::{CapturedCallChunkLayout, ConnectOptions, ReplySizeLimits, RequestedCallForm};
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =
@@ -244,9 +244,13 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     );
     let file = create(&mut line, &root, b"f");
     let data = content(10_001);
-    let reads = CapturedCallForm { reads: &[&[4096, 1, 4096, 1000, 808]], ..CapturedCallForm::default() };
+    let reads = CapturedCallChunkLayout {
+        reads: &[&[4096, 1, 4096, 1000, 808]],
+        ..CapturedCallChunkLayout::default()
+    };
     assert_eq!(write(&mut line, &file, &data, RequestedCallForm::Captured(reads)), 10_001);
-    let writes = CapturedCallForm { writes: &[&[1, 4095, 100, 10_000]], ..CapturedCallForm::default() };
+    let writes =
+        CapturedCallChunkLayout { writes: &[&[1, 4095, 100, 10_000]], ..CapturedCallChunkLayout::default() };
     assert_eq!(read(&mut line, &file, 12_000, RequestedCallForm::Captured(writes)).unwrap(), data);
 
     // An unused chunk has length 0 in the Reply.
@@ -654,9 +658,9 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
         let message = three_reads(xid, &file, offsets);
         let call = TransportCall {
             reply: ReplySizeLimits { message: 400, payloads: &[100; 3] },
-            requested_form: RequestedCallForm::Captured(CapturedCallForm {
+            requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout {
                 writes: &writes,
-                ..CapturedCallForm::default()
+                ..CapturedCallChunkLayout::default()
             }),
             ..TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 400)
         };

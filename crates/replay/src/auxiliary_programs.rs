@@ -15,7 +15,7 @@ use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProced
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
     ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,

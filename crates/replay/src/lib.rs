@@ -15,7 +15,7 @@ pub mod seed;
 pub mod trace;
 pub mod tree;
 
-use nfsrdma_rpc::rpc_client::AuthSysCredential;
+use nfsrdma_rpc::synchronous_client::AuthSysCredential;
 
 /// Name of the program in the names of clients and machines.
 const PROGRAM: &str = "nfsrdma-inspect";

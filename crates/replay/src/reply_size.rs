@@ -5,7 +5,7 @@
 //! data does not fit (`svc_rdma_prepare_reply_chunk` fails with E2BIG).
 
 use nfsrdma_dissectors::nfs::{v3, v4};
-use nfsrdma_rpc::rpc_client::ProcedureCall;
+use nfsrdma_rpc::synchronous_client::ProcedureCall;
 
 /// COMPOUND: status, length of an empty tag, number of results. RFC 8881 section 16.2.2.
 const COMPOUND: u32 = 12;

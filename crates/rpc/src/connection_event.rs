@@ -197,7 +197,7 @@ impl fmt::Display for ReceivedMessageDiscardReason {
 
 /// The protocol of a port that does not speak RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NonRpcProtocol {
+pub enum NonRpcServerProtocol {
     /// SSH: RFC 4253 section 4.2.
     Ssh,
     /// HTTP: RFC 9112 section 4.
@@ -206,7 +206,7 @@ pub enum NonRpcProtocol {
     Tls,
 }
 
-impl NonRpcProtocol {
+impl NonRpcServerProtocol {
     /// Returns the protocol of a stream that begins with `bytes`, if it is a known one.
     pub(super) fn detect(bytes: &[u8]) -> Option<Self> {
         match bytes {
@@ -218,7 +218,7 @@ impl NonRpcProtocol {
     }
 }
 
-impl fmt::Display for NonRpcProtocol {
+impl fmt::Display for NonRpcServerProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ssh => "SSH",
@@ -255,20 +255,20 @@ pub enum DisconnectReason {
     /// 11.
     Record(u32),
     /// The port speaks this protocol instead of RPC.
-    NonRpcProtocol(NonRpcProtocol),
+    NonRpcServerProtocol(NonRpcServerProtocol),
 }
 
 impl DisconnectReason {
     /// Returns `true` if the server violated the protocol, so that the rest of the stream cannot be decoded.
     pub fn is_violation(self) -> bool {
-        matches!(self, Self::Record(_) | Self::NonRpcProtocol(_))
+        matches!(self, Self::Record(_) | Self::NonRpcServerProtocol(_))
     }
 }
 
 impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::NonRpcProtocol(other) => {
+            Self::NonRpcServerProtocol(other) => {
                 return write!(
                     f,
                     "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"

@@ -3,7 +3,7 @@
 //! - [`RpcTransport`] carries RPC messages: over TCP ([`tcp`]), and with the feature `verbs` over RDMA (`verbs`).
 //!   [`open`] creates the one that a [`url`] names.
 //! - [`rpcrdma_framing`]: forms and headers of RPC-over-RDMA, for every transport that has them.
-//! - [`rpc_client`]: a client on top of a transport, for one Call at a time.
+//! - [`synchronous_client`]: a client on top of a transport, for one Call at a time.
 //! - [`gss`]: RPCSEC_GSS contexts, which sign Calls and verify Replies; Kerberos needs the feature `gss`.
 //!
 //! # Transports
@@ -48,14 +48,14 @@
 //!   waits for the Reply any more (RFC 8166 section 4.4.1).
 //! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadSource::Copied`].
 
-mod call;
 mod connection_event;
 mod error;
 pub mod gss;
+mod outgoing_call;
 mod params;
 mod reconnection;
-pub mod rpc_client;
 pub mod rpcrdma_framing;
+pub mod synchronous_client;
 pub mod tcp;
 pub mod url;
 #[cfg(feature = "verbs")]
@@ -69,21 +69,21 @@ use nfsrdma_dissectors::rpc::Xid;
 
 use url::UrlTransport;
 
-pub use call::{
-    CallTag, CapturedCallForm, DdpEligibleArgument, MessageForm, OutgoingPayloadSource, ReplySizeLimits,
-    RequestedCallForm, SubmittedCallForm, TransportCall,
-};
 pub use connection_event::{
-    DisconnectReason, NonRpcProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
     TransportEvent, TransportReply,
 };
 pub use error::{
     RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
     TransportErrorResponsibility,
 };
+pub use outgoing_call::{
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadSource,
+    ReplySizeLimits, RequestedCallForm, SubmittedCallForm, TransportCall,
+};
 pub use params::{
-    ConnectOptions, ConnectTarget, LiveConnectionCounters, RdmaFabric, RdmaTransportParams, TransportCredits,
-    TransportKind, TransportParams,
+    ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, RpcClientConnectionCounters,
+    TransportCredits, TransportKind, TransportParams,
 };
 pub use reconnection::ReconnectionAttempts;
 
@@ -129,7 +129,7 @@ pub trait RpcTransport {
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits>;
 
     /// Returns the counters of the connection since it was opened.
-    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters>;
+    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.

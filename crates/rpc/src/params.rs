@@ -192,7 +192,7 @@ impl TransportCredits {
 
 /// The counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LiveConnectionCounters {
+pub struct RpcClientConnectionCounters {
     /// Number of Calls submitted.
     pub calls: u64,
     /// Number of Replies reported.

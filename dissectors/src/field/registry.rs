@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 use crate::xdr::Xdr;
 
 use super::{Field, FieldKind, FlagName};
@@ -81,7 +81,11 @@ impl FieldRegistry {
     }
 
     /// Adds a field of a fixed header.
-    pub fn fixed<'a, T: BitFieldValue<'a>>(&mut self, field: &'static Field, structure: &'static str) {
+    pub fn fixed<'a, T: FixedHeaderFieldValue<'a>>(
+        &mut self,
+        field: &'static Field,
+        structure: &'static str,
+    ) {
         self.add(field, T::NAMES, structure);
     }
 

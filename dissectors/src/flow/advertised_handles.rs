@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::transaction_table::{ChunkSegmentIndex, TransactionKey};
+use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 
 /// A segment that was advertised under a handle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdvertisedSegment {
-    pub(super) key: TransactionKey,
-    pub(super) segment_index: ChunkSegmentIndex,
+    pub(super) key: TransactionSlabKey,
+    pub(super) segment_index: PackedChunkSegmentOrdinal,
     pub(super) offset: u64,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct HandleSegments {
 /// Segments of a handle other than the latest.
 #[derive(Debug)]
 struct OlderHandleSegments {
-    by_offset: BTreeMap<u64, (TransactionKey, ChunkSegmentIndex)>,
+    by_offset: BTreeMap<u64, (TransactionSlabKey, PackedChunkSegmentOrdinal)>,
     /// Size above which segments of answered Calls are evicted.
     eviction_threshold: usize,
 }
@@ -44,7 +44,7 @@ impl HandleSegments {
     }
 
     /// Adds a segment as the latest.
-    pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionKey) -> bool) {
+    pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionSlabKey) -> bool) {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
@@ -66,7 +66,7 @@ impl HandleSegments {
     }
 
     /// Removes a segment. Returns `true` if none is left.
-    pub(super) fn remove(&mut self, key: TransactionKey, offset: u64) -> bool {
+    pub(super) fn remove(&mut self, key: TransactionSlabKey, offset: u64) -> bool {
         if let Some(others) = &mut self.older
             && others.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
         {
@@ -84,7 +84,7 @@ impl HandleSegments {
     }
 
     /// Iterates over the Transactions of the segments.
-    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
+    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
         let others = self.older.iter().flat_map(|others| others.by_offset.values());
         std::iter::once(self.latest.key).chain(others.map(|(key, _)| *key))
     }
@@ -93,7 +93,7 @@ impl HandleSegments {
     pub(super) fn candidates_at(
         &self,
         offset: u64,
-    ) -> impl Iterator<Item = (TransactionKey, ChunkSegmentIndex)> + '_ {
+    ) -> impl Iterator<Item = (TransactionSlabKey, PackedChunkSegmentOrdinal)> + '_ {
         let others = self.older.iter();
         let before =
             others.flat_map(move |others| others.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::address::{Address, VirtualNetwork};
 use crate::rpc::Xid;
 
-use super::transaction_table::TransactionKey;
+use super::transaction_table::TransactionSlabKey;
 
 /// Virtual network, address of the caller and address of the callee.
 type CallHostPair = (VirtualNetwork, Address, Address);
@@ -30,7 +30,7 @@ impl CallRetryHash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierCallCopy {
     /// Its Transaction has not been emitted yet.
-    Pending(TransactionKey),
+    Pending(TransactionSlabKey),
     /// Its Transaction was emitted with this index.
     Emitted {
         /// Index of the Transaction.
@@ -65,7 +65,7 @@ impl CallRetryDetectionTable {
         &mut self,
         route: CallHostPair,
         xid: Xid,
-        key: TransactionKey,
+        key: TransactionSlabKey,
     ) -> Option<EarlierCallCopy> {
         let before = self.calls.insert((route, xid), EarlierCallCopy::Pending(key))?;
         if matches!(before, EarlierCallCopy::Emitted { .. }) {
@@ -80,7 +80,7 @@ impl CallRetryDetectionTable {
         &mut self,
         route: CallHostPair,
         xid: Xid,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         unanswered: Option<&[u8]>,
         index: u64,
     ) {

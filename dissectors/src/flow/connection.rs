@@ -16,21 +16,21 @@ use crate::address::{Address, Port, VirtualNetwork};
 use crate::frame::FrameNumber;
 use crate::infiniband::cm::CommunicationId;
 use crate::infiniband::{Psn, Qpn};
-use crate::net::Datagram;
+use crate::net::InnermostNetworkPacket;
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
-use super::connection_setup::{ConnectionSetUp, NegotiatedParameters, SetUpPeer};
+use super::connection_setup::{ConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
 use super::conversation::{RpcConversation, Version2SendCredits};
 use super::duplicate_frames::VaryingIpIdDetector;
-use super::packet_opcode_sequence::PacketOrderTracker;
+use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
-use super::reorder_buffer::ReorderBuffer;
+use super::reorder_buffer::EarlyPacketBuffer;
 use super::transaction::{
-    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint, SiblingConnections,
+    CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,
 };
-use super::transport_event::TransportCheckCounts;
+use super::transport_event::ExaminedPacketCounts;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,7 +65,7 @@ pub(super) struct ConnectionEndpointState {
     /// IPv4 identifications, which distinguish its packets.
     pub(super) ip_id_variation: VaryingIpIdDetector,
     /// Order of its packets; `None` unless transport events are recorded.
-    pub(super) packet_order: Option<Box<PacketOrderTracker>>,
+    pub(super) packet_order: Option<Box<BthOpcodeSequenceChecker>>,
 }
 
 impl ConnectionEndpointState {
@@ -108,13 +108,13 @@ impl ConnectionEndpointState {
 
 /// Two endpoints with ports; `a` is the sender of the first packet seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PortPair {
+pub(super) struct EndpointPair {
     pub(super) tenant: VirtualNetwork,
     pub(super) a: (Address, Port),
     pub(super) b: (Address, Port),
 }
 
-impl PortPair {
+impl EndpointPair {
     /// Returns the pair for the other direction.
     pub(super) fn reversed(self) -> Self {
         Self { a: self.b, b: self.a, ..self }
@@ -137,7 +137,7 @@ pub(super) struct ConnectionKey {
 /// Negotiated parameters of a connection, and whether it is ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionParametersSnapshot {
-    /// Connection number, as in [`ConnectionIdentity::number`].
+    /// Connection number, as in [`TransactionConnection::number`].
     pub number: u64,
     /// Parameters that both sides announced; `None` if the set-up was not seen, and without RDMA.
     pub parameters: Option<NegotiatedParameters>,
@@ -164,7 +164,7 @@ pub(super) struct FlowConnection {
     pub(super) number: Option<u64>,
     pub(super) conversation: RpcConversation,
     /// Packets that wait for the context that they need.
-    pub(super) reorder_buffer: ReorderBuffer,
+    pub(super) reorder_buffer: EarlyPacketBuffer,
     pub(super) last_frame: FrameNumber,
     /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ, or `is_replaced` is set.
     pub(super) is_ending: bool,
@@ -199,12 +199,12 @@ impl FlowConnection {
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
-    pub(super) fn name(&self, requester: ConnectionSide) -> ConnectionIdentity {
+    pub(super) fn name(&self, requester: ConnectionSide) -> TransactionConnection {
         let (client, server) = match self.client().unwrap_or(requester) {
             ConnectionSide::A => (&self.a, &self.b),
             ConnectionSide::B => (&self.b, &self.a),
         };
-        ConnectionIdentity {
+        TransactionConnection {
             number: self.number.unwrap_or(0),
             transport: self.transport,
             client: client.endpoint(),
@@ -218,7 +218,7 @@ impl FlowConnection {
     pub(super) fn name_and_direction(
         &self,
         requester: ConnectionSide,
-    ) -> (ConnectionIdentity, CallDirection) {
+    ) -> (TransactionConnection, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
@@ -320,7 +320,7 @@ impl ConnectionLookupCache {
 
     /// Returns what was found for the path of a packet to `qpn`.
     #[inline]
-    fn get(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
+    fn get(&self, datagram: &InnermostNetworkPacket<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
         let (path, found) = self.0[Self::place(qpn, &datagram.destination)].as_ref()?;
         let is_on = path.qpn == qpn
             && path.tenant == datagram.tenant
@@ -354,7 +354,7 @@ pub(super) struct ConnectionTable {
     slots: slab::Slab<FlowConnection>,
     paths: FxHashMap<QueuePairFlowKey, (usize, ConnectionSide)>,
     /// UDP connections by ports.
-    udp_connections: FxHashMap<PortPair, usize>,
+    udp_connections: FxHashMap<EndpointPair, usize>,
     /// Serial number of the last connection added.
     serial: u64,
     /// Connections with one unknown queue pair, by their addresses.
@@ -411,7 +411,7 @@ impl ConnectionTable {
     }
 
     /// Returns the numbers of packets examined on the connections that have a number.
-    pub(super) fn checks(&self) -> impl Iterator<Item = &TransportCheckCounts> {
+    pub(super) fn checks(&self) -> impl Iterator<Item = &ExaminedPacketCounts> {
         { self.slots.iter() }
             .filter(|(_, connection)| connection.number.is_some())
             .map(|(_, connection)| connection.conversation.checks())
@@ -458,7 +458,11 @@ impl ConnectionTable {
 
     /// Returns the connection of a packet, and the side that sends on it, if a packet on its path was found recently.
     #[inline]
-    pub(super) fn cached_lookup(&self, datagram: &Datagram<'_>, qpn: Qpn) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn cached_lookup(
+        &self,
+        datagram: &InnermostNetworkPacket<'_>,
+        qpn: Qpn,
+    ) -> Option<(usize, ConnectionSide)> {
         self.lookups.get(datagram, qpn)
     }
 
@@ -556,7 +560,7 @@ impl ConnectionTable {
             opened_by: None,
             number: None,
             conversation: RpcConversation::default(),
-            reorder_buffer: ReorderBuffer::default(),
+            reorder_buffer: EarlyPacketBuffer::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
             is_replaced: false,
@@ -580,7 +584,7 @@ impl ConnectionTable {
     /// Adds a connection between ports; side A is the sender of the first packet seen.
     pub(super) fn add_port_connection(
         &mut self,
-        ports: PortPair,
+        ports: EndpointPair,
         transport: ConnectionTransport,
     ) -> ConnectionKey {
         let [a, b] = [ports.a, ports.b].map(|(address, port)| {
@@ -668,7 +672,7 @@ impl ConnectionTable {
     }
 
     /// Returns the UDP connection between these ports, and the side of `ports.a`.
-    pub(super) fn find_udp_connection(&self, ports: PortPair) -> Option<(usize, ConnectionSide)> {
+    pub(super) fn find_udp_connection(&self, ports: EndpointPair) -> Option<(usize, ConnectionSide)> {
         let at = *self.udp_connections.get(&ports.in_canonical_order().0)?;
         let a = &self.slots.get(at)?.a;
         let is_a = (a.address, a.kind) == (ports.a.0, EndpointKind::Port(ports.a.1));
@@ -739,7 +743,7 @@ impl ConnectionTable {
         if known.any(is_same) {
             return Vec::new();
         }
-        let end = |peer: &SetUpPeer| {
+        let end = |peer: &ConnectionSetUpEndpoint| {
             ConnectionEndpointState::for_queue_pair(peer.address, peer.tenant, Some(peer.qpn))
         };
         let at = self.add(end(client), end(server), transport);
@@ -776,7 +780,7 @@ impl ConnectionTable {
         if let (ConnectionTransport::Udp, EndpointKind::Port(a), EndpointKind::Port(b)) =
             (connection.transport, connection.a.kind, connection.b.kind)
         {
-            let ports = PortPair {
+            let ports = EndpointPair {
                 tenant: connection.a.tenant,
                 a: (connection.a.address, a),
                 b: (connection.b.address, b),

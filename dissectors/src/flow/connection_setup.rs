@@ -110,7 +110,7 @@ impl NegotiatedParameters {
 
 /// One end of a connection, from its set-up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SetUpPeer {
+pub(super) struct ConnectionSetUpEndpoint {
     pub(super) tenant: VirtualNetwork,
     pub(super) address: Address,
     pub(super) qpn: Qpn,
@@ -119,8 +119,8 @@ pub(super) struct SetUpPeer {
 /// A completed connection set-up.
 #[derive(Debug)]
 pub(super) struct ConnectionSetUp {
-    pub(super) client: SetUpPeer,
-    pub(super) server: SetUpPeer,
+    pub(super) client: ConnectionSetUpEndpoint,
+    pub(super) server: ConnectionSetUpEndpoint,
     pub(super) communication: (CommunicationId, CommunicationId),
     pub(super) parameters: NegotiatedParameters,
     /// First PSNs of client and server, if captured. Each side chooses that of its peer (section 12.7.31).
@@ -158,7 +158,7 @@ type ConnectRequestKey = (Address, Address, CommunicationId, VirtualNetwork);
 
 /// Connection set-ups that wait for their answer.
 #[derive(Debug)]
-pub(super) struct PendingSetUps {
+pub(super) struct PendingConnectionSetUps {
     pending: FxHashMap<ConnectRequestKey, PendingConnectRequest>,
     /// Number of pending requests per queue pair of a client; normally one.
     requests_per_client: FxHashMap<(VirtualNetwork, Address, Address, Qpn), usize>,
@@ -166,7 +166,7 @@ pub(super) struct PendingSetUps {
     max_pending: usize,
 }
 
-impl PendingSetUps {
+impl PendingConnectionSetUps {
     pub(super) fn new(bound: usize) -> Self {
         Self {
             pending: FxHashMap::default(),
@@ -310,8 +310,12 @@ impl PendingSetUps {
         let pending = self.pending.get_mut(known)?;
         let is_anew = !std::mem::replace(&mut pending.is_answered, true);
         Some(ConnectionSetUp {
-            client: SetUpPeer { tenant: pending.tenant, address: destination, qpn: pending.qpn },
-            server: SetUpPeer { tenant, address: source, qpn },
+            client: ConnectionSetUpEndpoint {
+                tenant: pending.tenant,
+                address: destination,
+                qpn: pending.qpn,
+            },
+            server: ConnectionSetUpEndpoint { tenant, address: source, qpn },
             communication: (asker, own),
             parameters: NegotiatedParameters {
                 server: SidePrivateData::find(private, &mut NullFieldObserver),

@@ -8,9 +8,9 @@ mod chunk_data_retransmission;
 mod credits;
 mod dialect;
 mod invalid_memory_access;
-mod messages;
 mod plain_rpc;
 mod rdma_read_depth;
+mod rpcrdma_messages;
 mod unexpected_messages;
 
 use std::collections::hash_map::Entry;
@@ -18,12 +18,12 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use messages::{advertises_handle, may_start_call, reply_xid};
+pub(super) use rpcrdma_messages::{advertises_handle, may_start_call, reply_xid};
 
 use crate::field::NullFieldObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::nfs::{self, LinkTextChunks, Procedure};
-use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
+use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
@@ -34,27 +34,27 @@ use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
 use super::multi_send_messages::PartialRpcMessageTable;
-use super::reliable_connection::NoRdmaOperationReason;
+use super::reliable_connection::RcPacketWithoutOperation;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, SiblingConnections,
     Transaction,
 };
 use super::transaction_table::{
-    ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey, TransactionState, TransactionTable,
+    PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey, TransactionState, TransactionTable,
 };
-use super::transport_event::{MemoryAccess, TransportCheckCounts, UnexpectedMessageReason};
+use super::transport_event::{ExaminedPacketCounts, MemoryAccess, UnexpectedCapturedMessageReason};
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use credits::Credits;
 pub use credits::Version2SendCredits;
 use invalid_memory_access::SuspectedAccesses;
-use rdma_read_depth::ReadDepths;
-use unexpected_messages::SuspectedMessages;
+use rdma_read_depth::RdmaReadDepthTracker;
+use unexpected_messages::SuspectedInvalidMessages;
 
 /// State outside the conversation that its operations use.
-pub(super) struct ConversationContext<'a> {
+pub(super) struct BorrowedFlowState<'a> {
     pub(super) connection: usize,
     pub(super) transaction_table: &'a mut TransactionTable,
     pub(super) stats: &'a mut FlowDecodingStatistics,
@@ -65,7 +65,7 @@ pub(super) struct ConversationContext<'a> {
     pub(super) is_in_causal_order: bool,
 }
 
-impl ConversationContext<'_> {
+impl BorrowedFlowState<'_> {
     /// Counts an undecoded frame, unless it is a duplicate made by the capture.
     pub(super) fn count_undecoded(&mut self, reason: UndecodedReason) -> FrameContentKind {
         self.stats.count_undecoded_packet(reason, self.packet_meta)
@@ -75,19 +75,19 @@ impl ConversationContext<'_> {
 /// State of the XID of a new Call.
 enum CallXidState {
     /// The Call is a copy of this Transaction's Call.
-    Copy(TransactionKey),
+    Copy(TransactionSlabKey),
     /// The Reply in this Transaction was captured before the Call.
-    Reply(TransactionKey),
+    Reply(TransactionSlabKey),
     /// The XID is reused for another Call. This Transaction's Call was in flight.
-    InUse(TransactionKey),
+    InUse(TransactionSlabKey),
     /// The XID is new, or reused for another Call.
     NoMatch,
 }
 
 /// A captured Call, to detect a Reply that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
-struct ReorderDetectionCall {
-    key: TransactionKey,
+struct MisorderedReplyDetectionCall {
+    key: TransactionSlabKey,
     frame: FrameNumber,
     time: Timestamp,
 }
@@ -124,12 +124,12 @@ pub(super) struct RpcConversation {
     /// Side that sent the first NFS, MOUNT or NFSACL Call.
     pub(super) nfs_client_side: Option<ConnectionSide>,
     /// Open and lingering Transactions, by the side that sends the Call and the XID.
-    transactions: FxHashMap<(ConnectionSide, Xid), TransactionKey>,
+    transactions: FxHashMap<(ConnectionSide, Xid), TransactionSlabKey>,
     /// Advertised memory, by the side that owns it.
     handles: FxHashMap<(ConnectionSide, Handle), HandleSegments>,
     /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
     /// the Reply.
-    pub(super) split_transactions: Vec<(TransactionKey, TransactionKey)>,
+    pub(super) split_transactions: Vec<(TransactionSlabKey, TransactionSlabKey)>,
     /// Credits for Calls of side A and of side B.
     credits: [Credits; 2],
     /// Number of times that messages were found lost or missing from the capture.
@@ -145,13 +145,13 @@ pub(super) struct RpcConversation {
     /// RDMA Reads and Writes that look invalid, if transport events are recorded.
     suspects: SuspectedAccesses,
     /// RDMA Reads in flight, if transport events are recorded.
-    read_depths: ReadDepths,
+    read_depths: RdmaReadDepthTracker,
     /// Messages that look invalid, if transport events are recorded.
-    suspected_messages: SuspectedMessages,
+    suspected_messages: SuspectedInvalidMessages,
     /// Numbers of packets examined, if transport events are recorded.
-    checks: Option<Box<TransportCheckCounts>>,
+    checks: Option<Box<ExaminedPacketCounts>>,
     /// The Calls captured last, in a ring.
-    last_calls: [Option<ReorderDetectionCall>; MAX_CALLS_BEFORE_REPLY],
+    last_calls: [Option<MisorderedReplyDetectionCall>; MAX_CALLS_BEFORE_REPLY],
     /// Index of the oldest of them.
     oldest_call: usize,
     /// The Reply captured last.
@@ -195,13 +195,13 @@ impl RpcConversation {
     }
 
     /// Returns the numbers of packets examined.
-    pub(super) fn checks(&self) -> &TransportCheckCounts {
-        const NONE: &TransportCheckCounts = &TransportCheckCounts::NONE;
+    pub(super) fn checks(&self) -> &ExaminedPacketCounts {
+        const NONE: &ExaminedPacketCounts = &ExaminedPacketCounts::NONE;
         self.checks.as_deref().unwrap_or(NONE)
     }
 
     /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
-    pub(super) fn checks_mut(&mut self) -> &mut TransportCheckCounts {
+    pub(super) fn checks_mut(&mut self) -> &mut ExaminedPacketCounts {
         self.checks.get_or_insert_default()
     }
 
@@ -213,12 +213,12 @@ impl RpcConversation {
 
     /// Returns the heap memory of the tables, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.transactions.capacity() * size_of::<((ConnectionSide, Xid), TransactionKey)>()
+        self.transactions.capacity() * size_of::<((ConnectionSide, Xid), TransactionSlabKey)>()
             + self.handles.capacity() * size_of::<((ConnectionSide, Handle), HandleSegments)>()
     }
 
     /// Returns the keys of open and lingering Transactions.
-    pub(super) fn transaction_keys(&self) -> impl Iterator<Item = TransactionKey> + '_ {
+    pub(super) fn transaction_keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
         self.transactions.values().copied()
     }
 
@@ -250,7 +250,7 @@ impl RpcConversation {
     /// Handles an RDMA operation of `sender`.
     pub(super) fn handle_operation(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
@@ -262,7 +262,7 @@ impl RpcConversation {
     #[inline(always)]
     pub(super) fn handle_operation_inline(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
@@ -343,17 +343,17 @@ impl RpcConversation {
     /// Handles a packet that yields no operation.
     pub(super) fn handle_no_operation(
         &mut self,
-        context: &mut ConversationContext<'_>,
-        reason: NoRdmaOperationReason,
+        context: &mut BorrowedFlowState<'_>,
+        reason: RcPacketWithoutOperation,
     ) -> FrameContentKind {
         let undecoded = match reason {
-            NoRdmaOperationReason::Control => return FrameContentKind::Control,
-            NoRdmaOperationReason::Part => return FrameContentKind::PartialMessage,
-            NoRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
-            NoRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
-            NoRdmaOperationReason::Cut => UndecodedReason::CutFrame,
-            NoRdmaOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
-            NoRdmaOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
+            RcPacketWithoutOperation::Control => return FrameContentKind::Control,
+            RcPacketWithoutOperation::Part => return FrameContentKind::PartialMessage,
+            RcPacketWithoutOperation::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
+            RcPacketWithoutOperation::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
+            RcPacketWithoutOperation::Cut => UndecodedReason::CutFrame,
+            RcPacketWithoutOperation::WriteOfCutFirst => UndecodedReason::CutWrite,
+            RcPacketWithoutOperation::ResponseToCutRequest => UndecodedReason::CutRead,
         };
         // It may have been a message, or data that a rule would miss.
         self.record_loss(context.packet_meta.time);
@@ -362,12 +362,12 @@ impl RpcConversation {
 
     fn add_call(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         call: CapturedMessage,
         envelope: TransportHeaderSummary,
         cursor: Cursor<'_>,
-    ) -> TransactionKey {
+    ) -> TransactionSlabKey {
         let xid = envelope.xid;
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
@@ -398,7 +398,7 @@ impl RpcConversation {
         store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, sender, transaction, answered);
         if is_xid_in_use {
-            self.suspect_message(context, sender, key, UnexpectedMessageReason::XidInUse);
+            self.suspect_message(context, sender, key, UnexpectedCapturedMessageReason::XidInUse);
         }
         key
     }
@@ -412,7 +412,7 @@ impl RpcConversation {
     /// Looks up the XID of a Call, and records the Call if it is a copy.
     fn match_call_xid(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         copy: &CapturedMessage,
@@ -453,11 +453,11 @@ impl RpcConversation {
     /// Adds a new Call, or completes the Transaction in `answered` that has only the Reply.
     fn open_transaction(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         transaction: Box<Transaction>,
-        answered: Option<TransactionKey>,
-    ) -> TransactionKey {
+        answered: Option<TransactionSlabKey>,
+    ) -> TransactionSlabKey {
         if answered.is_none()
             && context.transaction_table.open_count() >= context.limits.open_transactions
             && let Some(oldest) = context.transaction_table.oldest_open()
@@ -513,7 +513,8 @@ impl RpcConversation {
                 };
             }
             if let Some(place) = self.last_calls.get_mut(self.oldest_call) {
-                *place = Some(ReorderDetectionCall { key, frame: context.packet_meta.last_frame(), time });
+                *place =
+                    Some(MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time });
                 self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
             }
         }
@@ -534,8 +535,8 @@ impl RpcConversation {
     /// Replaces the chunks of a Call by those of its retransmission.
     fn readvertise(
         &mut self,
-        context: &mut ConversationContext<'_>,
-        key: TransactionKey,
+        context: &mut BorrowedFlowState<'_>,
+        key: TransactionSlabKey,
         envelope: TransportHeaderSummary,
         rpc: Cursor<'_>,
     ) {
@@ -549,8 +550,8 @@ impl RpcConversation {
     pub(super) fn merge_halves(
         &mut self,
         ledger: &mut TransactionTable,
-        one: TransactionKey,
-        other: TransactionKey,
+        one: TransactionSlabKey,
+        other: TransactionSlabKey,
     ) {
         let has_call = |key| ledger.get(key).is_some_and(|entry| entry.transaction.call.is_some());
         let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
@@ -561,12 +562,12 @@ impl RpcConversation {
 
     fn add_reply(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         reply: CapturedMessage,
         envelope: Option<TransportHeaderSummary>,
-    ) -> TransactionKey {
+    ) -> TransactionSlabKey {
         let requester = sender.peer();
         self.update_last_message_time(&reply);
         let stall = reply.stall;
@@ -656,7 +657,7 @@ impl RpcConversation {
         context.transaction_table.close(key, *context.packet_meta);
         credits.record_grant(granted);
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
-        self.advertise(context.transaction_table, key, ChunkSegmentIndex::is_reply_segment);
+        self.advertise(context.transaction_table, key, PackedChunkSegmentOrdinal::is_reply_segment);
         key
     }
 
@@ -675,8 +676,8 @@ impl RpcConversation {
     /// Marks Calls that were captured just before a Reply, which may have been received before they were sent.
     fn mark_calls_before_reply(
         &mut self,
-        context: &mut ConversationContext<'_>,
-        answered: Option<TransactionKey>,
+        context: &mut BorrowedFlowState<'_>,
+        answered: Option<TransactionSlabKey>,
     ) {
         let packet_meta = context.packet_meta;
         if context.is_in_causal_order {
@@ -684,7 +685,7 @@ impl RpcConversation {
             return;
         }
         for place in &mut self.last_calls {
-            let Some(ReorderDetectionCall { key, frame, time }) = *place else { continue };
+            let Some(MisorderedReplyDetectionCall { key, frame, time }) = *place else { continue };
             let is_near = packet_meta.last_frame().0 <= frame.0 + 1
                 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
@@ -698,7 +699,7 @@ impl RpcConversation {
     }
 
     /// Removes a Transaction that is being emitted.
-    pub(super) fn remove_transaction(&mut self, key: TransactionKey, entry: &TrackedFlowTransaction) {
+    pub(super) fn remove_transaction(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         if entry.is_unanswered() {
             self.suspected_messages.record_forgotten_call();
         }
@@ -796,7 +797,7 @@ fn retain_read_results(transaction: &mut Transaction, keep_data: bool) {
 fn empty_transaction(xid: Xid) -> Box<Transaction> {
     Box::new(Transaction {
         index: 0,
-        connection: super::transaction::ConnectionIdentity::UNKNOWN,
+        connection: super::transaction::TransactionConnection::UNKNOWN,
         direction: CallDirection::Forward,
         xid,
         call: None,
@@ -818,7 +819,7 @@ fn empty_transaction(xid: Xid) -> Box<Transaction> {
 }
 
 /// Returns a cursor at the inline RPC message.
-fn inline_message_cursor<'a>(message: &RdmaMessage<'a>, envelope: &TransportHeaderSummary) -> Cursor<'a> {
+fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, envelope: &TransportHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
     let _ = cursor.take(envelope.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
@@ -844,7 +845,7 @@ fn append_frames(
 }
 
 fn message_record(
-    message: &RdmaMessage<'_>,
+    message: &RdmaSendMessage<'_>,
     envelope: &TransportHeaderSummary,
     (sends, is_kind_known): (u32, bool),
 ) -> CapturedMessage {
@@ -870,16 +871,16 @@ fn message_record(
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet, and `unknown` is the
 /// reason for a message that was not decoded.
 pub(super) fn record_retransmission(
-    context: &mut ConversationContext<'_>,
+    context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
     ends: bool,
     unknown: UndecodedReason,
 ) -> FrameContentKind {
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
         return context.count_undecoded(unknown);
     };
     let packet_meta = context.packet_meta;
-    if at == ChunkSegmentIndex::PART || at == ChunkSegmentIndex::CONTROL {
+    if at == PackedChunkSegmentOrdinal::PART || at == PackedChunkSegmentOrdinal::CONTROL {
         return FrameContentKind::PartialMessage;
     }
     let Some(entry) = context.transaction_table.get_mut(key) else {
@@ -891,8 +892,8 @@ pub(super) fn record_retransmission(
     // A Call was delivered if the Responder works on it.
     let is_answered = transaction.reply.is_some() || { chunks }.any(|chunk| chunk.times.is_some());
     let (which, message) = match at {
-        ChunkSegmentIndex::DONE => return FrameContentKind::Done { key },
-        ChunkSegmentIndex::CALL => (RpcMessageKind::Call, &mut transaction.call),
+        PackedChunkSegmentOrdinal::DONE => return FrameContentKind::Done { key },
+        PackedChunkSegmentOrdinal::CALL => (RpcMessageKind::Call, &mut transaction.call),
         _ => (RpcMessageKind::Reply, &mut transaction.reply),
     };
     let Some(message) = message else { return FrameContentKind::Retransmission { key, which } };

@@ -2,8 +2,8 @@
 
 mod call_operation;
 mod decoded_compound;
-mod message_end;
 mod reencoding;
+mod rpc_message_trailer;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -448,7 +448,7 @@ impl<'a> TransactionMessages<'a> {
             return self.observe_body(RpcMessageKind::Call, call, cursor, &mut NullFieldObserver);
         }
         let Some(mut body) = open_payload(payload, &mut cursor, &mut NullFieldObserver)? else {
-            return message_end::read_control_message(
+            return rpc_message_trailer::read_control_message(
                 payload,
                 RpcMessageKind::Call,
                 &mut cursor,
@@ -480,7 +480,7 @@ impl<'a> TransactionMessages<'a> {
         facts.main_operation = decoded.or(operation);
         match stop {
             Some(error) => Err(error),
-            None => message_end::read_protection(payload, &mut cursor, &mut NullFieldObserver),
+            None => rpc_message_trailer::read_protection(payload, &mut cursor, &mut NullFieldObserver),
         }
     }
 
@@ -510,10 +510,10 @@ impl<'a> TransactionMessages<'a> {
     ) -> Result<(), XdrError> {
         let payload = call.payload;
         let Some(mut body) = open_payload(payload, &mut cursor, observer)? else {
-            return message_end::read_control_message(payload, which, &mut cursor, observer);
+            return rpc_message_trailer::read_control_message(payload, which, &mut cursor, observer);
         };
         let Some(procedure) = call.described_procedure() else {
-            return message_end::check_undescribed_body(call, &body);
+            return rpc_message_trailer::check_undescribed_body(call, &body);
         };
         match which {
             RpcMessageKind::Call => procedure.arguments_with(&mut body, observer)?,
@@ -528,7 +528,7 @@ impl<'a> TransactionMessages<'a> {
             }
         }
         body.expect_end()?;
-        message_end::read_protection(payload, &mut cursor, observer)
+        rpc_message_trailer::read_protection(payload, &mut cursor, observer)
     }
 
     /// Checks that a successful COMPOUND has a result for each operation of its Call; `end` is the offset of the end of

@@ -14,7 +14,7 @@ use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
 use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
-use super::transaction_table::{ChunkSegmentIndex, TransactionKey, TransactionTable};
+use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey, TransactionTable};
 
 /// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
 /// after it closed. Missing parts may have been captured late.
@@ -37,11 +37,11 @@ pub(super) fn handle_acknowledgement(
     if let Some(aeth) = packet.aeth {
         for (key, at) in sent
             .process_acknowledgment(sequence, aeth.syndrome, now)
-            .filter_map(TransactionKey::from_attribution)
+            .filter_map(TransactionSlabKey::from_attribution)
         {
             match at {
-                ChunkSegmentIndex::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
-                ChunkSegmentIndex::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
+                PackedChunkSegmentOrdinal::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
+                PackedChunkSegmentOrdinal::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
                 _ => {}
             }
         }

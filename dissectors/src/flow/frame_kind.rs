@@ -6,7 +6,7 @@ use crate::rpcrdma::RpcRdmaMessageType;
 use super::chunk::ChunkKind;
 use super::statistics::UndecodedReason;
 use super::transaction::RpcMessageKind;
-use super::transaction_table::TransactionKey;
+use super::transaction_table::TransactionSlabKey;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,21 +16,21 @@ pub enum FrameContentKind {
     /// The frame completes a message.
     Message {
         /// Transaction that the message belongs to.
-        key: TransactionKey,
+        key: TransactionSlabKey,
         /// Call or Reply.
         which: RpcMessageKind,
     },
     /// The frame retransmits a message or a part of one.
     Retransmission {
         /// Transaction that the message belongs to.
-        key: TransactionKey,
+        key: TransactionSlabKey,
         /// Call or Reply.
         which: RpcMessageKind,
     },
     /// RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     Done {
         /// Transaction that it closes.
-        key: TransactionKey,
+        key: TransactionSlabKey,
     },
     /// RPC-over-RDMA message that belongs to no Transaction: properties, or a credit grant
     /// (draft-ietf-nfsv4-rpcrdma-version-two sections 6.3.2 to 6.3.4).
@@ -44,7 +44,7 @@ pub enum FrameContentKind {
     /// The frame moves bytes of a chunk.
     ChunkData {
         /// Transaction that advertised the chunk.
-        key: TransactionKey,
+        key: TransactionSlabKey,
         /// Kind of the chunk.
         kind: ChunkKind,
         /// Index among the chunks of its kind.
@@ -53,7 +53,7 @@ pub enum FrameContentKind {
     /// The frame requests bytes of a Read chunk.
     ReadRequest {
         /// Transaction that advertised the chunk.
-        key: TransactionKey,
+        key: TransactionSlabKey,
         /// Index of the Read chunk.
         chunk: usize,
     },

@@ -5,7 +5,7 @@
 use crate::frame::FrameNumber;
 
 use super::chunk::ChunkKind;
-use super::transaction_table::TransactionKey;
+use super::transaction_table::TransactionSlabKey;
 
 /// A frame with its role in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct TransactionFrame {
     /// The frame; a packet in IP fragments has one entry per frame.
     pub frame: FrameNumber,
     /// Key of the Transaction.
-    pub key: TransactionKey,
+    pub key: TransactionSlabKey,
     /// Role of the frame.
     pub role: FrameRole,
 }

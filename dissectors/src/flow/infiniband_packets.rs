@@ -8,20 +8,20 @@ use crate::infiniband::mad::Mad;
 use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
-use crate::net::Datagram;
+use crate::net::InnermostNetworkPacket;
 use crate::rdma::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
 use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookup, FlowConnection, QueuePairFlowKey};
-use super::conversation::{self, ConversationContext};
+use super::conversation::{self, BorrowedFlowState};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::finality;
 use super::packet_opcode_sequence::PacketOrderFault;
-use super::reliable_connection::{ExtendedPsn, OrphanWriteTarget, UncapturedRdmaWriteRange};
+use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, UncapturedRdmaWriteRange};
 use super::reorder_buffer::ReorderedWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
-use super::transaction_table::{TransactionKey, TransactionTable};
+use super::transaction_table::{TransactionSlabKey, TransactionTable};
 use super::transport_event::CapturedTransportEventKind;
 use super::{DeliveryAnomaly, EvictedState, Flow, FrameContentKind, PacketMeta, UndecodedReason};
 
@@ -30,7 +30,7 @@ impl Flow {
     fn process_management(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameContentKind {
         if self.is_management_captured_twice(packet_meta, datagram, packet) {
@@ -118,7 +118,7 @@ impl Flow {
     fn is_management_captured_twice(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> bool {
         let id = packet_meta.identification;
@@ -141,7 +141,7 @@ impl Flow {
     pub(super) fn process_packet(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameContentKind {
         match packet.properties.service {
@@ -170,7 +170,7 @@ impl Flow {
     fn process_reliable(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> FrameContentKind {
         let (at, sender) = match self.connections.cached_lookup(datagram, packet.bth.destqp) {
@@ -206,7 +206,7 @@ impl Flow {
     fn find_connection(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         packet: &InfinibandPacket<'_>,
     ) -> (usize, ConnectionSide) {
         let path = queue_pair_path(datagram, packet);
@@ -353,7 +353,7 @@ impl Flow {
         if own.has_partial_messages() || peer.has_partial_messages() {
             return self.apply_packet_among_parts(at, sender, packet_meta, packet, sequence);
         }
-        let mut context = ConversationContext {
+        let mut context = BorrowedFlowState {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -403,7 +403,7 @@ impl Flow {
             ConnectionSide::A => (&mut a.requests, &mut b.requests),
             ConnectionSide::B => (&mut b.requests, &mut a.requests),
         };
-        let mut context = ConversationContext {
+        let mut context = BorrowedFlowState {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -549,7 +549,7 @@ impl Flow {
             refusal
             && let Some(connection) = self.connections.get_mut(at)
         {
-            let mut context = ConversationContext {
+            let mut context = BorrowedFlowState {
                 connection: at,
                 transaction_table: &mut self.transaction_table,
                 stats: &mut self.stats,
@@ -577,7 +577,7 @@ impl Flow {
             .chain(anomaly)
             .chain(mark)
             .chain(damage)
-            .chain(order.map(CapturedTransportEventKind::PacketOrderTracker))
+            .chain(order.map(CapturedTransportEventKind::BthOpcodeSequenceChecker))
         {
             events.record((at, sender), &packet_meta, None, kind);
         }
@@ -647,7 +647,7 @@ impl Flow {
                     unseen_write_ranges(&entry.transaction),
                     connection.path_mtu,
                 );
-                let Some(first) = found.first().map(OrphanWriteTarget::psn) else { return };
+                let Some(first) = found.first().map(HeadlessRdmaWriteRange::psn) else { return };
                 found.into_iter().for_each(|found| own.add_inferred_write(found));
                 return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }
@@ -672,7 +672,7 @@ impl Flow {
         &mut self,
         at: usize,
         responder: ConnectionSide,
-        answered: TransactionKey,
+        answered: TransactionSlabKey,
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
@@ -697,7 +697,7 @@ impl Flow {
     fn retry_early_packets(
         &mut self,
         at: usize,
-        call: Option<TransactionKey>,
+        call: Option<TransactionSlabKey>,
         begun: Option<(ConnectionSide, Psn)>,
         packet_meta: PacketMeta<'_>,
     ) {
@@ -785,7 +785,7 @@ fn unseen_write_ranges(transaction: &Transaction) -> Vec<UncapturedRdmaWriteRang
         .collect()
 }
 
-fn queue_pair_path(datagram: &Datagram<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {
+fn queue_pair_path(datagram: &InnermostNetworkPacket<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {
     QueuePairFlowKey {
         tenant: datagram.tenant,
         source: datagram.source,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::address::{Address, VirtualNetwork};
 use crate::field::FieldObserver;
 use crate::frame::{CapturedSlice, Frame, FrameNumber, Timestamp};
-use crate::net::{self, Datagram, Identification, IpFragment, IpProtocol};
+use crate::net::{self, Identification, InnermostNetworkPacket, IpFragment, IpProtocol};
 
 /// Limits of IP reassembly.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub struct ReassembledDatagram {
 
 impl ReassembledDatagram {
     /// Decodes the payload. Field offsets count from the start of the payload.
-    pub fn decode<'a, O: FieldObserver<'a>>(&'a self, observer: &mut O) -> Datagram<'a> {
+    pub fn decode<'a, O: FieldObserver<'a>>(&'a self, observer: &mut O) -> InnermostNetworkPacket<'a> {
         let payload = CapturedSlice::new(&self.bytes, self.length, 0);
         net::decode_payload(self.source, self.destination, self.tenant, self.protocol, payload, observer)
     }
@@ -132,7 +132,7 @@ impl IpReassembler {
     pub fn add(
         &mut self,
         frame: &Frame<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         fragment: &IpFragment<'_>,
     ) -> Option<ReassembledDatagram> {
         let key = FragmentKey {

@@ -6,11 +6,11 @@
 //! - [`connection`]: pairs of queue pairs, from the connection manager ([`connection_setup`]) or from traffic;
 //! - [`infiniband_packets`]: attribution of each packet to its connection, and its effect there;
 //! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
-//! - [`message_reassembly`]: messages of several packets;
+//! - [`infiniband_message_reassembly`]: messages of several packets;
 //! - [`accepted_packet_inference`]: the copy of a packet that its receiver accepted;
 //! - [`reorder_buffer`]: packets captured before the packet that determines their place;
 //! - [`duplicate_frames`]: frames that the capture contains twice;
-//! - [`tcp_segments`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
+//! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
 //!   them;
 //! - [`rpc_over_udp`]: messages in UDP datagrams;
 //! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
@@ -19,7 +19,7 @@
 //! - [`memory_budget`]: the memory limits of all this;
 //! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
 //! - [`finality`]: Transactions that expect nothing more, for live views;
-//! - [`connection_end`]: connections that have ended;
+//! - [`closed_connection_reports`]: connections that have ended;
 //! - [`pending_calls`]: Calls without a Reply, for live views;
 //! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
@@ -33,8 +33,8 @@ mod bounded_slab_growth;
 mod byte_range_set;
 mod call_retries;
 pub mod chunk;
+mod closed_connection_reports;
 mod connection;
-mod connection_end;
 mod connection_setup;
 mod conversation;
 pub mod decode;
@@ -42,11 +42,11 @@ mod duplicate_frames;
 mod finality;
 mod frame_kind;
 mod frame_role;
+mod infiniband_message_reassembly;
 mod infiniband_packets;
 pub mod ip_reassembly;
 mod iwarp;
 mod memory_budget;
-mod message_reassembly;
 mod missing_byte_ranges;
 mod multi_send_messages;
 mod packet_opcode_sequence;
@@ -58,8 +58,8 @@ mod rpc_records;
 mod rpcrdma_control_message;
 mod statistics;
 mod stream;
+mod tcp_segment_dispatch;
 mod tcp_segment_events;
-mod tcp_segments;
 #[cfg(test)]
 mod tests;
 pub mod transaction;
@@ -82,22 +82,24 @@ pub use packet_opcode_sequence::PacketOrderFault;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
-pub use transaction_table::TransactionKey;
+pub use transaction_table::TransactionSlabKey;
 
 use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
-use crate::net::{self, Datagram, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
+use crate::net::{
+    self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
+};
 use crate::rdma::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
 pub use accepted_packet_inference::RetransmissionStall;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
+use closed_connection_reports::ClosingConnections;
 use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
-use connection_end::ClosingConnections;
-use connection_setup::PendingSetUps;
-use conversation::ConversationContext;
+use connection_setup::PendingConnectionSetUps;
+use conversation::BorrowedFlowState;
 use duplicate_frames::DuplicateFrameDetector;
 use ip_reassembly::IpReassembler;
 use stream::protocol::StreamProtocol;
@@ -280,7 +282,7 @@ pub struct Flow {
     limits: FlowLimits,
     connections: ConnectionTable,
     transaction_table: TransactionTable,
-    set_ups: PendingSetUps,
+    set_ups: PendingConnectionSetUps,
     ip_reassembler: IpReassembler,
     retries: CallRetryDetectionTable,
     stats: FlowDecodingStatistics,
@@ -301,7 +303,7 @@ pub struct Flow {
     now: Timestamp,
     /// Frames since the last check of memory limits and due Transactions.
     frames_since_check: u32,
-    ready: VecDeque<(TransactionKey, Box<Transaction>)>,
+    ready: VecDeque<(TransactionSlabKey, Box<Transaction>)>,
     closing_connections: ClosingConnections,
     emitted_transactions: u64,
     numbered_connections: u64,
@@ -313,7 +315,7 @@ impl Flow {
         Self {
             connections: ConnectionTable::new(limits.connections),
             transaction_table: TransactionTable::new(&limits),
-            set_ups: PendingSetUps::new(limits.set_ups),
+            set_ups: PendingConnectionSetUps::new(limits.set_ups),
             ip_reassembler: IpReassembler::new(limits.fragments),
             retries: CallRetryDetectionTable::new(limits.open_transactions),
             stats: FlowDecodingStatistics::default(),
@@ -346,13 +348,17 @@ impl Flow {
         &mut self,
         frame: &Frame<'a>,
         observer: &mut O,
-    ) -> (Datagram<'a>, FrameContentKind) {
+    ) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
         let datagram = net::decode(frame, observer);
         let meaning = self.process_datagram(frame, &datagram);
         (datagram, meaning)
     }
 
-    fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) -> FrameContentKind {
+    fn process_datagram(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
+    ) -> FrameContentKind {
         let packet_meta = PacketMeta {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
@@ -502,7 +508,7 @@ impl Flow {
     /// Returns the relative numbers of a TCP segment in its stream if it is the segment processed last.
     pub fn segment_numbers(
         &self,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         segment: &TcpSegment<'_>,
     ) -> Option<TcpSegmentNumbers> {
         let stream = self.streams.last()?;
@@ -525,7 +531,7 @@ impl Flow {
     }
 
     /// Returns the next finished Transaction and its key.
-    pub fn next_with_key(&mut self) -> Option<(TransactionKey, Box<Transaction>)> {
+    pub fn next_with_key(&mut self) -> Option<(TransactionSlabKey, Box<Transaction>)> {
         self.ready.pop_front()
     }
 
@@ -561,7 +567,7 @@ impl Flow {
 
     /// Returns a Transaction that has not been emitted yet. It has no index; its connection is set as far as it
     /// is known.
-    pub fn transaction(&self, key: TransactionKey) -> Option<&Transaction> {
+    pub fn transaction(&self, key: TransactionSlabKey) -> Option<&Transaction> {
         self.transaction_table.get(key).map(|entry| &*entry.transaction)
     }
 
@@ -610,7 +616,7 @@ impl Flow {
     fn process_fragment(
         &mut self,
         frame: &Frame<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         fragment: &IpFragment<'_>,
     ) -> FrameContentKind {
         let Some(whole) = self.ip_reassembler.add(frame, datagram, fragment) else {
@@ -629,7 +635,7 @@ impl Flow {
         }
     }
 
-    fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>) {
+    fn check_icrc(&mut self, frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) {
         match datagram.icrc(frame) {
             Some(Icrc::Good) => {
                 self.icrc_counts.good += 1;
@@ -660,7 +666,7 @@ impl Flow {
         let Some(FlowConnection { a, b, conversation: exchange, .. }) = self.connections.get_mut(at) else {
             return;
         };
-        let mut context = ConversationContext {
+        let mut context = BorrowedFlowState {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -703,7 +709,7 @@ impl Flow {
 
     /// Links a Call to the unanswered Call on another connection that it repeats, and closes the latter.
     #[inline(never)]
-    fn link_repeated_call(&mut self, key: TransactionKey, packet_meta: PacketMeta<'_>) {
+    fn link_repeated_call(&mut self, key: TransactionSlabKey, packet_meta: PacketMeta<'_>) {
         let Some(entry) = self.transaction_table.get(key) else { return };
         let Some(call) = &entry.transaction.call else { return };
         let Some(connection) = self.connections.get(entry.connection) else { return };
@@ -786,7 +792,7 @@ impl Flow {
     fn close_connection(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
         self.flush_partial_messages(at, packet_meta);
         let Some(connection) = self.connections.get(at) else { return };
-        let mut open: Vec<TransactionKey> = connection.conversation.transaction_keys().collect();
+        let mut open: Vec<TransactionSlabKey> = connection.conversation.transaction_keys().collect();
         open.sort_unstable_by_key(|key| {
             self.transaction_table.get(*key).and_then(TrackedFlowTransaction::first_frame)
         });
@@ -806,7 +812,7 @@ impl Flow {
     }
 
     /// Emits a Transaction.
-    fn emit_transaction(&mut self, key: TransactionKey) {
+    fn emit_transaction(&mut self, key: TransactionSlabKey) {
         self.record_siblings();
         let Some(mut entry) = self.transaction_table.remove(key) else { return };
         if entry.is_open() && self.transaction_table.transport_events.is_enabled() {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, Handle, RdmaMessage};
+use crate::rdma::{ConnectionSide, Handle, RdmaSendMessage};
 use crate::rpc::Xid;
 
 use super::RetransmissionStall;
@@ -31,7 +31,7 @@ const PART_OVERHEAD_BYTES: u64 = 128;
 
 /// A part of an RPC message.
 #[derive(Clone, Debug)]
-struct MultiSendMessagePart {
+struct ContinuedRpcMessagePart {
     /// Bytes of the RPC message after this part, from its header.
     remaining_bytes: u64,
     /// Bytes of this part on the wire.
@@ -47,8 +47,8 @@ struct MultiSendMessagePart {
     invalidated_handle: Option<Handle>,
 }
 
-impl MultiSendMessagePart {
-    fn from_message(message: &RdmaMessage<'_>, envelope: &TransportHeaderSummary) -> Self {
+impl ContinuedRpcMessagePart {
+    fn from_message(message: &RdmaSendMessage<'_>, envelope: &TransportHeaderSummary) -> Self {
         let at = envelope.rpc_offset.unwrap_or(message.length);
         let length = message.length.saturating_sub(at) as u64;
         let bytes = message.bytes.get(at..).unwrap_or_default().to_vec();
@@ -89,9 +89,9 @@ struct PartialRpcMessage {
     xid: Xid,
     which: RpcMessageKind,
     /// Parts before the last, sorted by position.
-    parts: Vec<MultiSendMessagePart>,
+    parts: Vec<ContinuedRpcMessagePart>,
     /// Header of the last part and that part, once received.
-    last_part: Option<(Vec<u8>, MultiSendMessagePart)>,
+    last_part: Option<(Vec<u8>, ContinuedRpcMessagePart)>,
 }
 
 impl PartialRpcMessage {
@@ -103,7 +103,7 @@ impl PartialRpcMessage {
         self.parts
             .iter()
             .chain(self.last_part.iter().map(|(_, part)| part))
-            .map(MultiSendMessagePart::counted_bytes)
+            .map(ContinuedRpcMessagePart::counted_bytes)
             .sum()
     }
 
@@ -113,7 +113,7 @@ impl PartialRpcMessage {
         let all = || self.parts.iter().chain([last]);
         let total = { all().map(|part| part.remaining_bytes + part.length) }.max()?;
         // `rdma_remaining` is "the number of bytes that remain to be sent", after this part.
-        let begins = |part: &MultiSendMessagePart| total - part.remaining_bytes - part.length;
+        let begins = |part: &ContinuedRpcMessagePart| total - part.remaining_bytes - part.length;
         let mut bytes = header.clone();
         let mut gaps = Vec::new();
         let mut end = 0;
@@ -185,8 +185,8 @@ pub(super) struct MultiSendRpcMessage {
 
 impl MultiSendRpcMessage {
     /// Returns the message as if it had arrived in one Send with the header of the last part.
-    pub(super) fn message(&self) -> RdmaMessage<'_> {
-        RdmaMessage {
+    pub(super) fn message(&self) -> RdmaSendMessage<'_> {
+        RdmaSendMessage {
             bytes: &self.bytes,
             length: self.length,
             gaps: &self.gaps,
@@ -208,11 +208,11 @@ impl PartialRpcMessageTable {
     pub(super) fn add_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         envelope: &TransportHeaderSummary,
         (account, bound): (&mut FlowDecodingStatistics, usize),
     ) -> Option<MultiSendRpcMessage> {
-        let part = MultiSendMessagePart::from_message(message, envelope);
+        let part = ContinuedRpcMessagePart::from_message(message, envelope);
         if account.continuation_bytes + part.counted_bytes() > bound as u64 {
             account.count_evicted(EvictedState::MessageParts);
             account.count_undecoded(UndecodedReason::MessagePart);
@@ -261,7 +261,7 @@ impl PartialRpcMessageTable {
     pub(super) fn add_last_part(
         &mut self,
         (sender, xid, which): (ConnectionSide, Xid, RpcMessageKind),
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         envelope: &TransportHeaderSummary,
         account: &mut FlowDecodingStatistics,
     ) -> Option<MultiSendRpcMessage> {
@@ -284,9 +284,9 @@ impl PartialRpcMessageTable {
         };
         let one = self.0.get_mut(at)?;
         let header = envelope.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
-        let part = MultiSendMessagePart {
+        let part = ContinuedRpcMessagePart {
             remaining_bytes: 0,
-            ..MultiSendMessagePart::from_message(message, envelope)
+            ..ContinuedRpcMessagePart::from_message(message, envelope)
         };
         account.continuation_bytes += part.counted_bytes();
         one.last_part = Some((header.to_vec(), part));

@@ -50,13 +50,13 @@ struct PrecedingPacket {
 
 /// Last packets that a side sent: as a request, and as a response.
 #[derive(Debug, Default)]
-pub(super) struct PacketOrderTracker {
+pub(super) struct BthOpcodeSequenceChecker {
     request: Option<PrecedingPacket>,
     response: Option<PrecedingPacket>,
     write: Option<RdmaWriteProgress>,
 }
 
-impl PacketOrderTracker {
+impl BthOpcodeSequenceChecker {
     /// Returns the deviation of a request or a Read response.
     pub(super) fn check(&mut self, packet: &InfinibandPacket<'_>) -> Option<PacketOrderFault> {
         let operation = packet.properties.operation;

@@ -7,8 +7,8 @@
 use crate::frame::{FrameNumber, Timestamp};
 
 use super::chunk::Chunk;
-use super::transaction::{CallDirection, ConnectionIdentity, Transaction};
-use super::{EvictedState, Flow, FrameContentKind, PacketMeta, TransactionKey};
+use super::transaction::{CallDirection, Transaction, TransactionConnection};
+use super::{EvictedState, Flow, FrameContentKind, PacketMeta, TransactionSlabKey};
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub enum PendingTransactionPhase {
 #[derive(Clone, Copy, Debug)]
 pub struct PendingCall<'f> {
     /// Key of the Transaction in the flow.
-    pub key: TransactionKey,
+    pub key: TransactionSlabKey,
     /// The Transaction so far. Its index is assigned when it is emitted.
     pub transaction: &'f Transaction,
     /// Connection of the Call.
-    pub connection: ConnectionIdentity,
+    pub connection: TransactionConnection,
     /// Direction of the Call on the connection.
     pub direction: CallDirection,
     /// Time of the first frame of the Call.

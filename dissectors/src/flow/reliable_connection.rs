@@ -11,16 +11,16 @@ use std::collections::VecDeque;
 use crate::frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
-use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation, RdmaPacketPayload};
+use crate::rdma::{Handle, RdmaAttribution, RdmaOperation, RdmaPacketPayload, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
-use super::message_reassembly::{MessageReassembly, PacketRun};
+use super::infiniband_message_reassembly::{MessageReassembly, PacketRun};
 use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoRdmaOperationReason {
+pub(super) enum RcPacketWithoutOperation {
     /// It carries none: an acknowledgement.
     Control,
     /// It is part of a message whose other parts are still to come.
@@ -86,14 +86,14 @@ pub(super) struct UncapturedRdmaReadRange {
 
 /// Place of the captured packets of an RDMA Write whose preceding packets were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OrphanWriteTarget {
+pub(super) struct HeadlessRdmaWriteRange {
     first: ExtendedPsn,
     handle: Handle,
     offset: u64,
     length: u32,
 }
 
-impl OrphanWriteTarget {
+impl HeadlessRdmaWriteRange {
     /// Returns the sequence number of its first captured packet.
     pub(super) fn psn(&self) -> Psn {
         Psn((self.first & 0xff_ffff) as u32)
@@ -102,7 +102,7 @@ impl OrphanWriteTarget {
 
 /// A completely captured message.
 #[derive(Debug)]
-struct SentRdmaMessage {
+struct SentMessagePsnRange {
     first: ExtendedPsn,
     last: ExtendedPsn,
     attribution: RdmaAttribution,
@@ -119,7 +119,7 @@ pub(super) struct RequesterPacketState {
     /// Index of the span looked up last.
     last_span_index: usize,
     /// Sorted by `first`.
-    sent_messages: VecDeque<SentRdmaMessage>,
+    sent_messages: VecDeque<SentMessagePsnRange>,
     /// Packets of incomplete messages. Allocated at the first message of several packets: most messages are one
     /// packet, and there may be very many connections.
     assembly: Option<Box<MessageReassembly>>,
@@ -229,7 +229,7 @@ impl RequesterPacketState {
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
         self.spans.capacity() * size_of::<RdmaRequestSpan>()
-            + self.sent_messages.capacity() * size_of::<SentRdmaMessage>()
+            + self.sent_messages.capacity() * size_of::<SentMessagePsnRange>()
             + self.assembly.as_ref().map_or(0, |assembly| assembly.memory_bytes())
     }
 
@@ -380,8 +380,8 @@ impl RequesterPacketState {
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
-    pub(super) fn add_inferred_write(&mut self, found: OrphanWriteTarget) {
-        let OrphanWriteTarget { first, handle, offset, length } = found;
+    pub(super) fn add_inferred_write(&mut self, found: HeadlessRdmaWriteRange) {
+        let HeadlessRdmaWriteRange { first, handle, offset, length } = found;
         self.find_or_add_span(RdmaRequestSpan {
             first,
             is_read: false,
@@ -417,7 +417,7 @@ impl RequesterPacketState {
         orphans: impl Iterator<Item = OrphanWritePacket>,
         holes: Vec<UncapturedRdmaWriteRange>,
         path_mtu: ObservedPathMtu,
-    ) -> Vec<OrphanWriteTarget> {
+    ) -> Vec<HeadlessRdmaWriteRange> {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
         let holes = self.subtract_spans(holes);
@@ -459,7 +459,7 @@ impl RequesterPacketState {
             let mut behind = holes.clone();
             if let Some(UncapturedRdmaWriteRange { handle, offset, length }) = behind.find(fits) {
                 let offset = offset.wrapping_add(u64::from(length - seen));
-                found.push(OrphanWriteTarget { first, handle, offset, length: seen });
+                found.push(HeadlessRdmaWriteRange { first, handle, offset, length: seen });
                 holes = behind;
             }
         }
@@ -474,7 +474,7 @@ impl RequesterPacketState {
         orphans: &[(ExtendedPsn, bool, u32)],
         holes: &[UncapturedRdmaWriteRange],
         mtu: u32,
-    ) -> Vec<OrphanWriteTarget> {
+    ) -> Vec<HeadlessRdmaWriteRange> {
         let mut found = Vec::new();
         for span in self.spans.iter().filter(|span| span.is_inferred && !span.is_read) {
             let before = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
@@ -491,7 +491,7 @@ impl RequesterPacketState {
             if count > 0 && holes.iter().any(fits) {
                 let (first, offset) =
                     (span.first - u64::from(count), span.offset.wrapping_sub(length.into()));
-                found.push(OrphanWriteTarget { first, handle: span.handle, offset, length });
+                found.push(HeadlessRdmaWriteRange { first, handle: span.handle, offset, length });
             }
         }
         found
@@ -578,9 +578,9 @@ impl RequesterPacketState {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn record_cut_request(&mut self) -> NoRdmaOperationReason {
+    fn record_cut_request(&mut self) -> RcPacketWithoutOperation {
         self.has_cut_request = true;
-        NoRdmaOperationReason::Cut
+        RcPacketWithoutOperation::Cut
     }
 
     /// Processes a request packet of this side with the number `sequence`.
@@ -591,12 +591,12 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
         let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
-            true => NoRdmaOperationReason::WriteOfCutFirst,
-            false => NoRdmaOperationReason::WriteWithoutFirst,
+            true => RcPacketWithoutOperation::WriteOfCutFirst,
+            false => RcPacketWithoutOperation::WriteWithoutFirst,
         };
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
@@ -649,7 +649,7 @@ impl RequesterPacketState {
                 path_mtu.record_packet_length(place, data.length);
                 self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
-            _ => Err(NoRdmaOperationReason::Control),
+            _ => Err(RcPacketWithoutOperation::Control),
         }
     }
 
@@ -660,21 +660,21 @@ impl RequesterPacketState {
         packet: &InfinibandPacket<'a>,
         sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
                 self.record_acknowledgment(sequence);
             }
-            return Err(NoRdmaOperationReason::Control);
+            return Err(RcPacketWithoutOperation::Control);
         }
         let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
-            true => NoRdmaOperationReason::ResponseToCutRequest,
-            false => NoRdmaOperationReason::ResponseWithoutRequest,
+            true => RcPacketWithoutOperation::ResponseToCutRequest,
+            false => RcPacketWithoutOperation::ResponseWithoutRequest,
         };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
@@ -691,7 +691,7 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         (place, data, invalidated_handle): (PacketPositionInMessage, RdmaPacketPayload<'a>, Option<Handle>),
         packet_meta: PacketMeta<'a>,
-    ) -> Result<RdmaOperation<'a>, NoRdmaOperationReason> {
+    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
@@ -707,7 +707,7 @@ impl RequesterPacketState {
         }
         if place == PacketPositionInMessage::Only {
             let owner = record_sent(&mut self.sent_messages, sequence, sequence, packet_meta.is_refused());
-            let message = RdmaMessage {
+            let message = RdmaSendMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
@@ -722,11 +722,11 @@ impl RequesterPacketState {
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
-            Some(run) if run.is_complete => self.deliver(run).ok_or(NoRdmaOperationReason::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(RcPacketWithoutOperation::Part),
             _ if assembly.is_full() => {
-                self.take_incomplete_message(|_| true).ok_or(NoRdmaOperationReason::Part)
+                self.take_incomplete_message(|_| true).ok_or(RcPacketWithoutOperation::Part)
             }
-            _ => Err(NoRdmaOperationReason::Part),
+            _ => Err(RcPacketWithoutOperation::Part),
         }
     }
 
@@ -843,12 +843,12 @@ impl RequesterPacketState {
 
 /// Records a message to recognize its copies, and returns its attribution slot.
 fn record_sent(
-    sent: &mut VecDeque<SentRdmaMessage>,
+    sent: &mut VecDeque<SentMessagePsnRange>,
     first: ExtendedPsn,
     last: ExtendedPsn,
     is_refused: bool,
 ) -> &mut RdmaAttribution {
-    let message = SentRdmaMessage { first, last, attribution: RdmaAttribution::default(), is_refused };
+    let message = SentMessagePsnRange { first, last, attribution: RdmaAttribution::default(), is_refused };
     let at = position_after(sent, first, |sent| sent.first);
     &mut insert_bounded(sent, MAX_SENT_MESSAGES, at, message, |sent| sent.first).attribution
 }

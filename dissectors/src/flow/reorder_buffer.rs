@@ -9,7 +9,7 @@ use crate::rdma::ConnectionSide;
 
 use super::reliable_connection::ExtendedPsn;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};
-use super::transaction_table::TransactionKey;
+use super::transaction_table::TransactionSlabKey;
 use super::{DeliveryAnomaly, FlowLimits, PacketMeta};
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
@@ -72,7 +72,7 @@ struct EarlyPacket {
     time: Timestamp,
     reason: UndecodedReason,
     /// Transaction whose Reply followed: only its Call may have advertised the memory.
-    answered_by: Option<TransactionKey>,
+    answered_by: Option<TransactionSlabKey>,
     /// Extended sequence number.
     sequence: ExtendedPsn,
 }
@@ -137,7 +137,7 @@ impl EarlyPacketRetry {
 
 /// Buffered packets of one connection in capture order.
 #[derive(Debug, Default)]
-pub(super) struct ReorderBuffer {
+pub(super) struct EarlyPacketBuffer {
     /// Packets that wait for the memory they access.
     early_packets: VecDeque<EarlyPacket>,
     /// Packets of RDMA Writes without their First packet.
@@ -146,7 +146,7 @@ pub(super) struct ReorderBuffer {
     last_check: Timestamp,
 }
 
-impl ReorderBuffer {
+impl EarlyPacketBuffer {
     pub(super) fn is_empty(&self) -> bool {
         self.early_packets.is_empty() && self.orphans.is_empty()
     }
@@ -209,7 +209,7 @@ impl ReorderBuffer {
     }
 
     /// Assigns the buffered packets to the Transaction of a Reply without a Call: they precede that Reply.
-    pub(super) fn assign_to_transaction(&mut self, key: TransactionKey) {
+    pub(super) fn assign_to_transaction(&mut self, key: TransactionSlabKey) {
         for held in self.early_packets.iter_mut().chain(&mut self.orphans) {
             held.answered_by.get_or_insert(key);
         }
@@ -279,7 +279,7 @@ impl ReorderBuffer {
     /// packets after it.
     pub(super) fn take_retryable(
         &mut self,
-        call: Option<TransactionKey>,
+        call: Option<TransactionSlabKey>,
         begun: Option<(ConnectionSide, Psn)>,
         now: Timestamp,
         account: &mut FlowDecodingStatistics,

@@ -1,11 +1,11 @@
 //! UDP datagrams: each may be an RPC message.
 
 use crate::address::Port;
-use crate::net::{Datagram, UdpDatagram};
+use crate::net::{InnermostNetworkPacket, UdpDatagram};
 use crate::rpc::{self, MsgType};
 
-use super::connection::PortPair;
-use super::conversation::ConversationContext;
+use super::connection::EndpointPair;
+use super::conversation::BorrowedFlowState;
 use super::duplicate_frames;
 use super::finality;
 use super::statistics::IgnoredTraffic;
@@ -20,7 +20,7 @@ impl Flow {
     pub(super) fn handle_udp_datagram(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         udp: &UdpDatagram<'_>,
     ) -> FrameContentKind {
         let payload = udp.payload;
@@ -28,7 +28,7 @@ impl Flow {
             return self.stats.count_ignored(IgnoredTraffic::Udp);
         };
         let tenant = datagram.tenant;
-        let ports = PortPair {
+        let ports = EndpointPair {
             tenant,
             a: (datagram.source, udp.source_port),
             b: (datagram.destination, udp.destination_port),
@@ -50,7 +50,7 @@ impl Flow {
         let packet_meta = PacketMeta { anomaly: remark.as_ref(), ..packet_meta };
         let Some(connection) = self.connections.get_mut(at) else { return FrameContentKind::Unrelated };
         connection.last_frame = packet_meta.last_frame();
-        let mut context = ConversationContext {
+        let mut context = BorrowedFlowState {
             connection: at,
             transaction_table: &mut self.transaction_table,
             stats: &mut self.stats,
@@ -90,7 +90,7 @@ impl Flow {
     fn is_duplicate_datagram(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         udp: &UdpDatagram<'_>,
     ) -> bool {
         let id = packet_meta.identification;

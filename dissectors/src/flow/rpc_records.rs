@@ -19,7 +19,7 @@ use super::stream::context::StreamContext;
 use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::{CapturedMessage, DeliveryEvidence, RpcMessageKind};
-use super::transaction_table::{ChunkSegmentIndex, TransactionKey, TransactionTable};
+use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey, TransactionTable};
 use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
@@ -348,11 +348,12 @@ impl DeliveredRpcRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
     fn differs_from_copy(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
         let Some((key, at)) =
-            TransactionKey::from_attribution(self.attribution).filter(|_| self.is_single_fragment)
+            TransactionSlabKey::from_attribution(self.attribution).filter(|_| self.is_single_fragment)
         else {
             return false;
         };
-        let which = if at == ChunkSegmentIndex::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
+        let which =
+            if at == PackedChunkSegmentOrdinal::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         let message = ledger.get(key).and_then(|entry| entry.transaction.message(which));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;

@@ -3,7 +3,7 @@
 
 use crate::field::{FieldObserver, ObserverRef};
 use crate::frame::FrameNumber;
-use crate::rdma::RdmaMessage;
+use crate::rdma::RdmaSendMessage;
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, XdrError};
 
@@ -47,7 +47,7 @@ impl RpcRdmaControlMessages {
     const MAX_HEADERS_PER_FRAME: usize = 16;
 
     /// Keeps a message until another frame has one.
-    pub(super) fn add(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaMessage<'_>) {
+    pub(super) fn add(&mut self, frame: FrameNumber, dialect: Dialect, message: &RdmaSendMessage<'_>) {
         if std::mem::replace(&mut self.frame, frame) != frame {
             self.headers.clear();
         }

@@ -74,7 +74,7 @@ pub struct Endpoint {
 
 /// Identity of a connection in its Transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConnectionIdentity {
+pub struct TransactionConnection {
     /// Number from 1, in the order of the first RPC message of each connection.
     pub number: u64,
     /// Transport of the connection.
@@ -88,7 +88,7 @@ pub struct ConnectionIdentity {
     pub tenant: VirtualNetwork,
 }
 
-impl ConnectionIdentity {
+impl TransactionConnection {
     /// Placeholder until a Transaction is emitted.
     pub(super) const UNKNOWN: Self = Self {
         number: 0,
@@ -111,7 +111,7 @@ pub enum CallDirection {
 /// Role of an endpoint on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndpointRole {
-    /// The side that opened the connection; see [`ConnectionIdentity::client`].
+    /// The side that opened the connection; see [`TransactionConnection::client`].
     Client,
     /// The other side.
     Server,
@@ -610,7 +610,7 @@ pub struct Transaction {
     /// Index from 1, in the order in which Transactions close.
     pub index: u64,
     /// Connection of the RPC.
-    pub connection: ConnectionIdentity,
+    pub connection: TransactionConnection,
     /// Direction of the Call.
     pub direction: CallDirection,
     /// Transaction ID.

@@ -21,9 +21,9 @@ use super::{FlowLimits, PacketMeta};
 
 /// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TransactionKey(u64);
+pub struct TransactionSlabKey(u64);
 
-impl TransactionKey {
+impl TransactionSlabKey {
     /// The key of no Transaction.
     pub(super) const NONE: Self = Self(u64::MAX);
 
@@ -32,21 +32,23 @@ impl TransactionKey {
     }
 
     /// Returns the key with one of the Transaction's segments in the form that a transport stores.
-    pub(super) fn to_attribution(self, segment: ChunkSegmentIndex) -> RdmaAttribution {
+    pub(super) fn to_attribution(self, segment: PackedChunkSegmentOrdinal) -> RdmaAttribution {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
     /// Returns the key and segment that a transport stored.
-    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionKey, ChunkSegmentIndex)> {
-        owner.0.map(|(key, segment)| (TransactionKey(key.get()), ChunkSegmentIndex(segment)))
+    pub(super) fn from_attribution(
+        owner: RdmaAttribution,
+    ) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
+        owner.0.map(|(key, segment)| (TransactionSlabKey(key.get()), PackedChunkSegmentOrdinal(segment)))
     }
 }
 
 /// Index of a segment of a chunk of a Transaction, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ChunkSegmentIndex(u32);
+pub(super) struct PackedChunkSegmentOrdinal(u32);
 
-impl ChunkSegmentIndex {
+impl PackedChunkSegmentOrdinal {
     const REPLY_READ: u32 = 3;
     const NONE: u32 = 4;
 
@@ -119,7 +121,7 @@ pub(super) struct TrackedFlowTransaction {
     pub(super) requester: ConnectionSide,
     pub(super) state: TransactionState,
     /// Key of the entry that repeats this one on another connection.
-    pub(super) repeated_by: Option<TransactionKey>,
+    pub(super) repeated_by: Option<TransactionSlabKey>,
     /// Memory counted for the entry, in bytes.
     pub(super) counted_bytes: usize,
     /// `true` if its Reply was acknowledged.
@@ -164,50 +166,52 @@ impl TrackedFlowTransaction {
     }
 
     /// Returns the chunk of a segment and the index of the segment in it.
-    pub(super) fn segment(&mut self, at: ChunkSegmentIndex) -> Option<(&mut Chunk, usize)> {
+    pub(super) fn segment(&mut self, at: PackedChunkSegmentOrdinal) -> Option<(&mut Chunk, usize)> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get_mut(at.chunk()),
             1 => self.transaction.write_chunks.get_mut(at.chunk()),
             2 => self.transaction.reply_chunk.as_mut(),
-            ChunkSegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
+            PackedChunkSegmentOrdinal::REPLY_READ => self.transaction.reply_read_chunks.get_mut(at.chunk()),
             _ => None,
         }?;
         (at.segment() < chunk.segments.len()).then_some((chunk, at.segment()))
     }
 
     /// Returns a segment.
-    pub(super) fn segment_at(&self, at: ChunkSegmentIndex) -> Option<&ChunkSegment> {
+    pub(super) fn segment_at(&self, at: PackedChunkSegmentOrdinal) -> Option<&ChunkSegment> {
         let chunk = match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
             1 => self.transaction.write_chunks.get(at.chunk()),
             2 => self.transaction.reply_chunk.as_ref(),
-            ChunkSegmentIndex::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
+            PackedChunkSegmentOrdinal::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
             _ => None,
         }?;
         chunk.segments.get(at.segment())
     }
 
     /// Returns the side that owns the memory of a segment.
-    pub(super) fn memory_side(&self, at: ChunkSegmentIndex) -> ConnectionSide {
+    pub(super) fn memory_side(&self, at: PackedChunkSegmentOrdinal) -> ConnectionSide {
         if at.is_reply_segment() { self.requester.peer() } else { self.requester }
     }
 
     /// Iterates over the segments of all chunks with their indexes.
-    pub(super) fn segments(&self) -> impl Iterator<Item = (ChunkSegmentIndex, &ChunkSegment)> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = (PackedChunkSegmentOrdinal, &ChunkSegment)> {
         fn segments_of_kind(
             kind: u32,
             chunks: &[Chunk],
-        ) -> impl Iterator<Item = (ChunkSegmentIndex, &ChunkSegment)> {
+        ) -> impl Iterator<Item = (PackedChunkSegmentOrdinal, &ChunkSegment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
                 let segments = content.segments.iter().enumerate();
-                segments.map(move |(index, segment)| (ChunkSegmentIndex::new(kind, chunk, index), segment))
+                segments.map(move |(index, segment)| {
+                    (PackedChunkSegmentOrdinal::new(kind, chunk, index), segment)
+                })
             })
         }
         let transaction = &self.transaction;
         segments_of_kind(0, &transaction.read_chunks)
             .chain(segments_of_kind(1, &transaction.write_chunks))
             .chain(segments_of_kind(2, transaction.reply_chunk.as_slice()))
-            .chain(segments_of_kind(ChunkSegmentIndex::REPLY_READ, &transaction.reply_read_chunks))
+            .chain(segments_of_kind(PackedChunkSegmentOrdinal::REPLY_READ, &transaction.reply_read_chunks))
     }
 }
 
@@ -227,8 +231,8 @@ struct TransactionSlot {
 
 /// Record of the closing of an entry.
 #[derive(Clone, Copy, Debug)]
-struct ClosedTransaction {
-    key: TransactionKey,
+struct TransactionClosingRecord {
+    key: TransactionSlabKey,
     /// Number of the closing; only the last closing of an entry is valid.
     number: u64,
     time: Timestamp,
@@ -240,11 +244,11 @@ pub(super) struct TransactionTable {
     slots: Vec<TransactionSlot>,
     free: Vec<u32>,
     /// In order of closing; stale ones remain until they reach the front.
-    closing_queue: VecDeque<ClosedTransaction>,
+    closing_queue: VecDeque<TransactionClosingRecord>,
     /// Number of closings so far.
     closing_count: u64,
     /// In order of opening; keys of removed entries remain until they reach the front.
-    open_queue: VecDeque<TransactionKey>,
+    open_queue: VecDeque<TransactionSlabKey>,
     max_lingering: usize,
     open_count: usize,
     closed_count: usize,
@@ -271,7 +275,7 @@ pub(super) struct TransactionTable {
     /// Transport events since the last frame, if recorded.
     pub(super) transport_events: UnemittedTransportEvents,
     /// Transactions closed since the last frame, if transport events are recorded.
-    pub(super) newly_closed: Vec<TransactionKey>,
+    pub(super) newly_closed: Vec<TransactionSlabKey>,
     /// Header-only messages.
     pub(super) header_only_messages: RpcRdmaControlMessages,
 }
@@ -311,7 +315,12 @@ impl TransactionTable {
 
     /// Records an event of a Transaction for each frame of a packet.
     #[cold]
-    pub(super) fn record_event(&mut self, key: TransactionKey, deed: FrameRole, packet_meta: PacketMeta<'_>) {
+    pub(super) fn record_event(
+        &mut self,
+        key: TransactionSlabKey,
+        deed: FrameRole,
+        packet_meta: PacketMeta<'_>,
+    ) {
         self.transaction_frames.extend(packet_meta.frames.iter().map(|frame| TransactionFrame {
             frame: *frame,
             key,
@@ -365,7 +374,7 @@ impl TransactionTable {
     }
 
     /// Updates the memory counted for an entry.
-    fn update_counted_bytes(&mut self, key: TransactionKey) {
+    fn update_counted_bytes(&mut self, key: TransactionSlabKey) {
         let Some(entry) = self.get_mut(key) else { return };
         let now = entry.memory_bytes();
         let before = std::mem::replace(&mut entry.counted_bytes, now);
@@ -373,19 +382,19 @@ impl TransactionTable {
     }
 
     /// Records that the memory of an entry changed from `before` to `after` bytes.
-    pub(super) fn apply_size_change(&mut self, key: TransactionKey, before: usize, after: usize) {
+    pub(super) fn apply_size_change(&mut self, key: TransactionSlabKey, before: usize, after: usize) {
         let Some(entry) = self.get_mut(key) else { return };
         entry.counted_bytes = (entry.counted_bytes + after).saturating_sub(before);
         self.counted_bytes = (self.counted_bytes + after).saturating_sub(before);
     }
 
-    pub(super) fn get(&self, key: TransactionKey) -> Option<&TrackedFlowTransaction> {
+    pub(super) fn get(&self, key: TransactionSlabKey) -> Option<&TrackedFlowTransaction> {
         let slot = self.slots.get(key.slot())?;
         (u64::from(slot.generation) == key.0 >> 32).then_some(slot.entry.as_ref()?)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: TransactionKey) -> Option<&mut TrackedFlowTransaction> {
+    pub(super) fn get_mut(&mut self, key: TransactionSlabKey) -> Option<&mut TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
     }
@@ -415,7 +424,7 @@ impl TransactionTable {
     }
 
     /// Adds an open entry.
-    pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionKey {
+    pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionSlabKey {
         self.nothing_due_until = i64::MIN;
         self.count_open(entry.connection, entry.requester);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -426,7 +435,7 @@ impl TransactionTable {
         // Never 0, so that no key is 0.
         place.generation = place.generation.checked_add(1).unwrap_or(1);
         place.entry = Some(entry);
-        let key = TransactionKey(u64::from(place.generation) << 32 | u64::from(slot));
+        let key = TransactionSlabKey(u64::from(place.generation) << 32 | u64::from(slot));
         self.open_queue.push_back(key);
         self.open_count += 1;
         self.update_counted_bytes(key);
@@ -434,7 +443,7 @@ impl TransactionTable {
     }
 
     /// Closes an entry. A closed one closes again, later: a late part of its Reply was captured.
-    pub(super) fn close(&mut self, key: TransactionKey, packet_meta: PacketMeta<'_>) {
+    pub(super) fn close(&mut self, key: TransactionSlabKey, packet_meta: PacketMeta<'_>) {
         self.nothing_due_until = i64::MIN;
         self.closing_count += 1;
         let number = self.closing_count;
@@ -449,7 +458,7 @@ impl TransactionTable {
         if self.transport_events.is_enabled() {
             self.newly_closed.push(key);
         }
-        self.closing_queue.push_back(ClosedTransaction { key, number, time: packet_meta.time });
+        self.closing_queue.push_back(TransactionClosingRecord { key, number, time: packet_meta.time });
         if self.closing_queue.len() > 2 * self.closed_count + MIN_STALE_ENTRIES {
             let mut closings = std::mem::take(&mut self.closing_queue);
             closings.retain(|closing| self.is_current(closing));
@@ -464,7 +473,7 @@ impl TransactionTable {
     }
 
     /// Returns `true` if this was the last closing of an entry that still exists.
-    fn is_current(&self, closing: &ClosedTransaction) -> bool {
+    fn is_current(&self, closing: &TransactionClosingRecord) -> bool {
         self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
     }
 
@@ -482,7 +491,7 @@ impl TransactionTable {
     }
 
     /// Adds the Call of an entry that has only a Reply.
-    pub(super) fn add_call(&mut self, key: TransactionKey, with_call: Box<Transaction>) {
+    pub(super) fn add_call(&mut self, key: TransactionSlabKey, with_call: Box<Transaction>) {
         let Some(entry) = self.get_mut(key) else { return };
         let with_reply = std::mem::replace(&mut entry.transaction, with_call);
         entry.transaction.credit_use = with_reply.credit_use;
@@ -502,8 +511,8 @@ impl TransactionTable {
     /// the latter.
     pub(super) fn merge_halves(
         &mut self,
-        call: TransactionKey,
-        reply: TransactionKey,
+        call: TransactionSlabKey,
+        reply: TransactionSlabKey,
     ) -> Option<&TrackedFlowTransaction> {
         let is_apart =
             self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
@@ -532,12 +541,12 @@ impl TransactionTable {
     /// are those that may not be closed.
     pub(super) fn move_to_connection(
         &mut self,
-        keys: impl Iterator<Item = TransactionKey>,
+        keys: impl Iterator<Item = TransactionSlabKey>,
         from: usize,
         to: usize,
         is_swapped: bool,
     ) {
-        let keys: Vec<TransactionKey> =
+        let keys: Vec<TransactionSlabKey> =
             keys.chain(self.closing_queue.iter().map(|closing| closing.key)).collect();
         for key in keys {
             let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
@@ -558,13 +567,13 @@ impl TransactionTable {
     }
 
     /// Iterates over the open entries in the order of their opening.
-    pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionKey, &TrackedFlowTransaction)> {
+    pub(super) fn open_entries(&self) -> impl Iterator<Item = (TransactionSlabKey, &TrackedFlowTransaction)> {
         let entries = self.open_queue.iter().filter_map(|key| Some((*key, self.get(*key)?)));
         entries.filter(|(_, entry)| entry.is_open())
     }
 
     /// Returns the oldest open entry.
-    pub(super) fn oldest_open(&mut self) -> Option<TransactionKey> {
+    pub(super) fn oldest_open(&mut self) -> Option<TransactionSlabKey> {
         while let Some(key) = self.open_queue.front().copied() {
             match self.get(key) {
                 Some(entry) if entry.state == TransactionState::Open => return Some(key),
@@ -576,7 +585,7 @@ impl TransactionTable {
 
     /// Returns the first closed entry if it is due.
     #[inline]
-    pub(super) fn next_due(&mut self, now: Timestamp) -> Option<TransactionKey> {
+    pub(super) fn next_due(&mut self, now: Timestamp) -> Option<TransactionSlabKey> {
         while let Some(closing) = self.closing_queue.front() {
             // If the clock went back, the deadline may never come.
             let waited = now.abs_diff_ns(closing.time) > LINGER_NS
@@ -599,14 +608,14 @@ impl TransactionTable {
     /// Returns the nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because
     /// it will be retransmitted.
     #[cold]
-    fn linger_ns(&self, closing: &ClosedTransaction) -> u64 {
+    fn linger_ns(&self, closing: &TransactionClosingRecord) -> u64 {
         let is_refused =
             self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_reply_acknowledged);
         if is_refused { REFUSED_LINGER_NS } else { LINGER_NS }
     }
 
     /// Returns `true` if a closed entry expects nothing more, or the closing is stale.
-    fn expects_nothing_more(&self, closing: &ClosedTransaction, now: Timestamp) -> bool {
+    fn expects_nothing_more(&self, closing: &TransactionClosingRecord, now: Timestamp) -> bool {
         let waited = now.abs_diff_ns(closing.time);
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)
@@ -617,7 +626,7 @@ impl TransactionTable {
     }
 
     /// Records that a message was acknowledged.
-    pub(super) fn record_acknowledgment(&mut self, key: TransactionKey, which: RpcMessageKind) {
+    pub(super) fn record_acknowledgment(&mut self, key: TransactionSlabKey, which: RpcMessageKind) {
         let Some(entry) = self.get_mut(key) else { return };
         let Transaction { call, reply, .. } = &mut *entry.transaction;
         entry.is_reply_acknowledged |= which == RpcMessageKind::Reply;
@@ -630,7 +639,7 @@ impl TransactionTable {
     /// end of the message before; `None` if it was delivered earlier.
     pub(super) fn delay_delivery(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         which: RpcMessageKind,
         until: Timestamp,
     ) -> Option<Timestamp> {
@@ -672,7 +681,7 @@ impl TransactionTable {
     }
 
     /// Returns the first closed entry.
-    pub(super) fn first_closed(&mut self) -> Option<TransactionKey> {
+    pub(super) fn first_closed(&mut self) -> Option<TransactionSlabKey> {
         while let Some(closing) = self.closing_queue.front() {
             if self.is_current(closing) {
                 return Some(closing.key);
@@ -684,7 +693,7 @@ impl TransactionTable {
 
     /// Returns all open entries in the order of their first frames; in the order of their opening if they share
     /// a frame.
-    pub(super) fn open_keys_by_first_frame(&self) -> Vec<TransactionKey> {
+    pub(super) fn open_keys_by_first_frame(&self) -> Vec<TransactionSlabKey> {
         let entries = self.open_queue.iter().filter_map(|key| Some((self.get(*key)?.first_frame(), *key)));
         let mut keys: Vec<_> = entries.collect();
         keys.sort_by_key(|(frame, _)| *frame);
@@ -703,7 +712,7 @@ impl TransactionTable {
     }
 
     /// Removes an entry.
-    pub(super) fn remove(&mut self, key: TransactionKey) -> Option<TrackedFlowTransaction> {
+    pub(super) fn remove(&mut self, key: TransactionSlabKey) -> Option<TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
         if u64::from(slot.generation) != key.0 >> 32 {
             return None;

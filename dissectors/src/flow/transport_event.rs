@@ -7,7 +7,7 @@ use crate::frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpQueue, MessageNumber};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
-use crate::net::{Datagram, NetworkLayerPayload};
+use crate::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use crate::rdma::{ConnectionSide, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
@@ -15,8 +15,8 @@ use crate::xdr::XdrError;
 use super::connection::{ConnectionKey, FlowConnection};
 use super::frame_kind::FrameContentKind;
 use super::statistics::UndecodedReason;
-use super::transaction::{ConnectionIdentity, EndpointRole};
-use super::transaction_table::TransactionKey;
+use super::transaction::{EndpointRole, TransactionConnection};
+use super::transaction_table::TransactionSlabKey;
 use super::{Flow, PacketMeta, PacketOrderFault};
 
 /// Event of a transport.
@@ -27,13 +27,13 @@ pub struct TransportEvent {
     /// Time of the packet.
     pub time: Timestamp,
     /// Connection of the packet.
-    pub connection: ConnectionIdentity,
+    pub connection: TransactionConnection,
     /// Sender of the packet.
     pub sender: EndpointRole,
     /// `true` if the set-up of the connection was captured.
     pub has_set_up: bool,
     /// Transaction that the packet belongs to, if it was identified. It may have been emitted already.
-    pub transaction: Option<TransactionKey>,
+    pub transaction: Option<TransactionSlabKey>,
     /// `false` if the capture may lack the message that permits the packet, or may have it in the wrong order.
     pub is_certain: bool,
     /// Kind of the event.
@@ -61,7 +61,7 @@ pub enum CapturedTransportEventKind {
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
-    PacketOrderTracker(PacketOrderFault),
+    BthOpcodeSequenceChecker(PacketOrderFault),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -105,7 +105,7 @@ pub enum CapturedTransportEventKind {
         has_read_list: Option<bool>,
     },
     /// A message that the state of its connection does not permit.
-    UnexpectedMessage(UnexpectedMessageReason),
+    UnexpectedMessage(UnexpectedCapturedMessageReason),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate(RdmapTerminate),
 }
@@ -313,7 +313,7 @@ pub enum RpcRdmaHeaderFault {
 
 /// Reason why the state of a connection does not permit a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnexpectedMessageReason {
+pub enum UnexpectedCapturedMessageReason {
     /// The Requester of a Call in flight sent RDMA_ERROR with its XID. RFC 8166 section 4.2.4.
     ErrorByRequester,
     /// RDMA_ERROR, but no Call in flight has its XID. RFC 8166 section 4.5.
@@ -338,17 +338,17 @@ pub enum UnexpectedMessageReason {
 
 /// Event before its connection is named.
 #[derive(Clone, Copy, Debug)]
-struct UnattributedTransportEvent {
+struct UnnamedConnectionTransportEvent {
     frame: FrameNumber,
     time: Timestamp,
     connection: usize,
     sender: ConnectionSide,
-    transaction: Option<TransactionKey>,
+    transaction: Option<TransactionSlabKey>,
     is_certain: bool,
     kind: CapturedTransportEventKind,
 }
 
-impl UnattributedTransportEvent {
+impl UnnamedConnectionTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
     fn named(&self, connection: &FlowConnection) -> Option<TransportEvent> {
         connection.number?;
@@ -369,7 +369,7 @@ impl UnattributedTransportEvent {
 /// Numbers of packets and segments that were examined for events: without events, they show that nothing happened.
 /// Connections whose events are not reported do not count: they have not carried RPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TransportCheckCounts {
+pub struct ExaminedPacketCounts {
     /// Packets of reliable connections, without duplicates made by the capture.
     pub packets: u64,
     /// Those of them that are RDMA Read requests.
@@ -394,7 +394,7 @@ pub struct TransportCheckCounts {
     pub segments: u64,
 }
 
-impl TransportCheckCounts {
+impl ExaminedPacketCounts {
     /// No packets.
     pub(super) const NONE: Self = Self {
         packets: 0,
@@ -458,9 +458,9 @@ const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(super) struct UnemittedTransportEvents {
     is_enabled: bool,
-    events: Vec<UnattributedTransportEvent>,
+    events: Vec<UnnamedConnectionTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
-    early: Vec<(ConnectionKey, UnattributedTransportEvent)>,
+    early: Vec<(ConnectionKey, UnnamedConnectionTransportEvent)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.
@@ -472,7 +472,7 @@ pub(super) struct UnemittedTransportEvents {
     /// `true` if the ICRC of the last frame was checked.
     pub(super) has_checked_icrc: bool,
     /// Numbers of packets examined on connections that were removed.
-    checks: TransportCheckCounts,
+    checks: ExaminedPacketCounts,
 }
 
 impl UnemittedTransportEvents {
@@ -492,7 +492,7 @@ impl UnemittedTransportEvents {
         &mut self,
         (connection, sender): (usize, ConnectionSide),
         packet_meta: &PacketMeta<'_>,
-        transaction: Option<TransactionKey>,
+        transaction: Option<TransactionSlabKey>,
         kind: CapturedTransportEventKind,
     ) {
         if self.is_enabled {
@@ -510,10 +510,10 @@ impl UnemittedTransportEvents {
         &mut self,
         (connection, sender): (usize, ConnectionSide),
         (frame, time): (FrameNumber, Timestamp),
-        transaction: Option<TransactionKey>,
+        transaction: Option<TransactionSlabKey>,
         (kind, is_certain): (CapturedTransportEventKind, bool),
     ) {
-        self.events.push(UnattributedTransportEvent {
+        self.events.push(UnnamedConnectionTransportEvent {
             frame,
             time,
             connection,
@@ -528,7 +528,7 @@ impl UnemittedTransportEvents {
 /// Returns `true` if a switch marked a frame with Congestion Experienced: in the innermost IP header (RFC 3168 section
 /// 5), or in the Base Transport Header of InfiniBand (InfiniBand Architecture Specification volume 1, annex A10).
 #[cold]
-pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &Datagram<'_>) -> bool {
+pub(super) fn has_congestion_mark(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) -> bool {
     if let NetworkLayerPayload::Infiniband(packet) = &datagram.payload
         && packet.encapsulation != RdmaEncapsulation::RoceV2
     {
@@ -549,7 +549,7 @@ const CONGESTION_EXPERIENCED: u8 = 0b11;
 impl Flow {
     /// Returns the numbers of packets that were examined for events so far, on connections whose events are reported.
     /// Zero unless [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
-    pub fn transport_checks(&self) -> TransportCheckCounts {
+    pub fn transport_checks(&self) -> ExaminedPacketCounts {
         let mut checks = self.transaction_table.transport_events.checks;
         self.connections.checks().for_each(|of| checks.add(of));
         checks
@@ -662,7 +662,8 @@ impl Flow {
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named = |event: &UnattributedTransportEvent| event.named(self.connections.get(event.connection)?);
+        let named =
+            |event: &UnnamedConnectionTransportEvent| event.named(self.connections.get(event.connection)?);
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

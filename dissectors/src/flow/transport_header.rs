@@ -39,7 +39,7 @@ enum ChunkListKind {
 
 /// Observer that collects the fields of a header, so that those before a truncation are available.
 #[derive(Debug, Default)]
-struct TransportHeaderCollector {
+struct TransportHeaderFieldCollector {
     xid: Option<Xid>,
     version: u32,
     credits: u32,
@@ -57,7 +57,7 @@ struct TransportHeaderCollector {
     chunk_depth: Option<usize>,
 }
 
-impl TransportHeaderCollector {
+impl TransportHeaderFieldCollector {
     /// Adds a completed segment to its chunk.
     fn finish_segment(&mut self) {
         let segment = std::mem::take(&mut self.segment);
@@ -101,7 +101,7 @@ impl TransportHeaderCollector {
     }
 }
 
-impl<'a> FieldObserver<'a> for TransportHeaderCollector {
+impl<'a> FieldObserver<'a> for TransportHeaderFieldCollector {
     fn enter(&mut self, field: &'static Field, _: usize) {
         self.depth += 1;
         match field.name {
@@ -188,7 +188,7 @@ impl TransportHeaderSummary {
     /// Decodes any header.
     fn decode_with_chunks(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
-        let mut collector = TransportHeaderCollector::default();
+        let mut collector = TransportHeaderFieldCollector::default();
         let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut collector);
         let is_cut = match &header {
             Ok(_) => false,

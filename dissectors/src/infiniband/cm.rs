@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::mad::{AttributeId, Mad, MadManagementClass};
-use super::{PartitionKey, Psn, Qpn, QueueKey};
+use super::mad::{Mad, MadAttributeId, MadManagementClass};
+use super::{InfinibandQKey, PartitionKey, Psn, Qpn};
 use crate::address::{Lid, Port};
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver, ObserverRef};
@@ -96,7 +96,7 @@ crate::named! {
     }
 
     /// Status of a service ID resolution request. Section 12.11.2.
-    pub struct ServiceIdResolutionStatus(u8) {
+    pub struct SidrReplyStatus(u8) {
         VALID = 0 "QPN and QKey valid",
         NOT_SUPPORTED = 1 "Service ID not supported",
         REJECTED = 2 "Rejected by service provider",
@@ -137,7 +137,7 @@ crate::header! {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.req",
         64..128 service_id: ServiceId => "infiniband.cm.req.serviceid",
         128..192 local_ca_guid: Guid => "infiniband.cm.req.localcaguid",
-        224..256 local_q_key: QueueKey => "infiniband.cm.req.localqkey",
+        224..256 local_q_key: InfinibandQKey => "infiniband.cm.req.localqkey",
         /// The client's queue pair, the destination of the server's packets.
         256..280 local_qpn: Qpn => "infiniband.cm.req.localqpn",
         /// Maximum number of concurrent RDMA Reads that the client accepts.
@@ -238,7 +238,7 @@ crate::header! {
         0..32 local_comm_id: CommunicationId => "infiniband.cm.rep",
         /// The client's identifier of the connection.
         32..64 remote_comm_id: CommunicationId => "infiniband.cm.rep.remotecommid",
-        64..96 local_q_key: QueueKey => "infiniband.cm.rep.localqkey",
+        64..96 local_q_key: InfinibandQKey => "infiniband.cm.rep.localqkey",
         /// The server's queue pair, the destination of the client's packets.
         96..120 local_qpn: Qpn => "infiniband.cm.rep.localqpn",
         128..152 local_eecn: u32 => "infiniband.cm.rep.localeecn",
@@ -312,12 +312,12 @@ crate::header! {
     /// SIDR_REP: service ID resolution response, up to its additional information. Section 12.11.2.
     pub struct ServiceReply [24] "infiniband.cm.sidrrep" {
         0..32 request_id: CommunicationId => "infiniband.cm.sidrrep.requestid",
-        32..40 status: ServiceIdResolutionStatus => "infiniband.cm.sidrrep.status",
+        32..40 status: SidrReplyStatus => "infiniband.cm.sidrrep.status",
         /// Number of valid bytes of the additional information.
         40..48 info_length: u8 => "infiniband.cm.sidrrep.infolen",
         64..88 qpn: Qpn => "infiniband.cm.sidrrep.qpn",
         96..160 service_id: ServiceId => "infiniband.cm.sidrrep.serviceid",
-        160..192 q_key: QueueKey => "infiniband.cm.sidrrep.qkey",
+        160..192 q_key: InfinibandQKey => "infiniband.cm.sidrrep.qkey",
     }
 }
 
@@ -453,7 +453,7 @@ impl<'a> CmMessage<'a> {
         if mad.header.mgmtclass != MadManagementClass::COMMUNICATION {
             return None;
         }
-        let AttributeId(number) = mad.header.attributeid;
+        let MadAttributeId(number) = mad.header.attributeid;
         let attribute = Attribute(number);
         Some(Self::decode_attribute(attribute, mad.data, observer).unwrap_or(Self::Cut(attribute, mad.data)))
     }

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 use crate::rdma::Handle;
 
 crate::number! {
@@ -17,7 +17,7 @@ crate::number! {
     pub struct Msn(u32) as Unsigned;
 
     /// Queue key, 32 bits, which authorizes a datagram for its destination queue pair. Section 10.2.4.
-    pub struct QueueKey(u32) as Hex(8);
+    pub struct InfinibandQKey(u32) as Hex(8);
 
     /// Immediate data: four bytes for the remote consumer.
     pub struct ImmediateData(u32) as Hex(8);
@@ -85,7 +85,7 @@ crate::header! {
     /// Datagram Extended Transport Header. Section 9.3.2.
     pub struct Deth [8] "infiniband.deth" {
         /// Queue key of the destination queue pair.
-        0..32 q_key: QueueKey => "infiniband.deth.q_key",
+        0..32 q_key: InfinibandQKey => "infiniband.deth.q_key",
         /// Source queue pair.
         40..64 srcqp: Qpn => "infiniband.deth.srcqp",
     }
@@ -265,7 +265,7 @@ impl fmt::Display for Syndrome {
     }
 }
 
-impl<'a> BitFieldValue<'a> for Syndrome {
+impl<'a> FixedHeaderFieldValue<'a> for Syndrome {
     const KIND: FieldKind = FieldKind::Enum;
 
     #[inline(always)]

@@ -35,7 +35,7 @@ crate::number! {
     pub struct TransactionId(u64) as Hex(16);
 
     /// Attribute identifier; its meaning depends on the class.
-    pub struct AttributeId(u16) as Hex(4);
+    pub struct MadAttributeId(u16) as Hex(4);
 }
 
 crate::header! {
@@ -48,7 +48,7 @@ crate::header! {
         32..48 status: u16 => "infiniband.mad.status",
         48..64 classspecific: u16 => "infiniband.mad.classspecific",
         64..128 transactionid: TransactionId => "infiniband.mad.transactionid",
-        128..144 attributeid: AttributeId => "infiniband.mad.attributeid",
+        128..144 attributeid: MadAttributeId => "infiniband.mad.attributeid",
         160..192 attributemodifier: u32 => "infiniband.mad.attributemodifier",
     }
 }

@@ -12,8 +12,8 @@ use crate::field::registry::{FieldRegistry, describe_headers};
 
 pub use bth::{Bth, PartitionKey, Psn, Qpn};
 pub use headers::{
-    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, Lrh, LrhLinkNextHeader, Msn,
-    NakCode, QueueKey, Rdeth, Reth, Syndrome, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, InfinibandQKey, Lrh,
+    LrhLinkNextHeader, Msn, NakCode, Rdeth, Reth, Syndrome, XrcEth,
 };
 pub use opcode::{
     BthOpcode, ExtensionHeaders, ExtensionTransportHeader, OpcodeProperties, OpcodeService, PacketOperation,

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use crate::field::{FieldKind, FieldValue, FlagName};
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 
 /// Opcode of the Base Transport Header: transport service in the upper three bits, operation in the lower five.
 /// InfiniBand Architecture Specification volume 1, section 9.2.1; XRC: annex A14; RoCEv2 CNP: annex A17.
@@ -345,7 +345,7 @@ impl fmt::Display for BthOpcode {
     }
 }
 
-impl<'a> BitFieldValue<'a> for BthOpcode {
+impl<'a> FixedHeaderFieldValue<'a> for BthOpcode {
     const KIND: FieldKind = FieldKind::Enum;
     const NAMES: &'static [FlagName] = Self::NAMES;
 

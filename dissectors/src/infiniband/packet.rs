@@ -8,7 +8,7 @@ use super::{
 };
 use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 use crate::frame::CapturedSlice;
 use crate::rdma::Handle;
 

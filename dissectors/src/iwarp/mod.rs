@@ -15,11 +15,11 @@ pub use segment::{DdpSegment, DdpTarget};
 /// Adds the iWARP fields to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
     use ddp::{DdpControl, Tagged, Untagged};
-    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated};
+    use rdmap::{AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapReservedInvalidateStag};
     use rdmap::{RdmapControl, ReadRequest};
     mpa::describe(registry);
     describe_headers!(registry; DdpControl, Tagged, Untagged, RdmapControl, ReadRequest);
-    describe_headers!(registry; Invalidate, NothingInvalidated);
+    describe_headers!(registry; Invalidate, RdmapReservedInvalidateStag);
     describe_headers!(registry; Immediate, AtomicRequest, AtomicResponse);
     rdmap::describe_terminate(registry);
 }

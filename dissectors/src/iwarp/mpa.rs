@@ -2,7 +2,7 @@
 
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 use crate::frame::CapturedSlice;
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 

@@ -29,7 +29,7 @@ crate::named! {
     }
 
     /// Operation of an Atomic Request. RFC 7306 section 5.1.
-    pub struct AtomicOpcode(u8) {
+    pub struct RdmapAtomicOpcode(u8) {
         FETCH_ADD = 0 "FetchAdd",
         COMPARE_SWAP = 2 "CmpSwap",
     }
@@ -126,7 +126,7 @@ crate::header! {
     }
 
     /// Reserved field after the control bytes of all other untagged segments. RFC 5040 section 4.1.
-    pub struct NothingInvalidated [4] "iwarp_rdma.not_invalidate" {
+    pub struct RdmapReservedInvalidateStag [4] "iwarp_rdma.not_invalidate" {
         /// Reserved.
         0..32 reserved: u32 => "iwarp_rdma.reserved",
     }
@@ -156,7 +156,7 @@ crate::header! {
     /// Atomic Request Header. RFC 7306 section 5.2.1.
     pub struct AtomicRequest [52] "iwarp_rdma.atomic" {
         /// Operation.
-        28..32 opcode: AtomicOpcode => "iwarp_rdma.atomic.opcode",
+        28..32 opcode: RdmapAtomicOpcode => "iwarp_rdma.atomic.opcode",
         /// The sender's identifier of the request.
         32..64 request_identifier: u32 => "iwarp_rdma.atomic.request_identifier",
         /// Memory of the receiver.

@@ -8,8 +8,8 @@ use super::crc::Crc;
 use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
 use super::mpa::{self, FpduHeader};
 use super::rdmap::{
-    AtomicRequest, AtomicResponse, Immediate, Invalidate, NothingInvalidated, RdmapControl, RdmapOpcode,
-    RdmapTerminate, ReadRequest,
+    AtomicRequest, AtomicResponse, Immediate, Invalidate, RdmapControl, RdmapOpcode,
+    RdmapReservedInvalidateStag, RdmapTerminate, ReadRequest,
 };
 
 /// Destination of the bytes of a segment.
@@ -75,7 +75,7 @@ impl DdpSegment {
                 let (invalidate, rest) = Invalidate::decode(rest, at, observer)?;
                 (Some(invalidate.stag), rest)
             } else {
-                let (_, rest) = NothingInvalidated::decode(rest, at, observer)?;
+                let (_, rest) = RdmapReservedInvalidateStag::decode(rest, at, observer)?;
                 (None, rest)
             };
             let (untagged, _) = Untagged::decode(rest, at + Invalidate::LENGTH, observer)?;

@@ -1,7 +1,7 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
 use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner, incomplete_header};
-use super::{Datagram, HeaderDefect, UndecodableFrameReason};
+use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
@@ -74,7 +74,7 @@ pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     match Erspan2::decode(part.bytes, part.at, observer) {
         None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
@@ -92,7 +92,7 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
         return way.into_unread(incomplete_header(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
     };

@@ -4,7 +4,7 @@ use super::link::EtherType;
 use super::tunnel::{
     InnermostNetworkContext, TunnelPayload, decode_inner, decode_inner_network, incomplete_header,
 };
-use super::{Datagram, HeaderDefect, UndecodableFrameReason, erspan};
+use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{Field, FieldObserver};
@@ -12,7 +12,7 @@ use crate::frame::CapturedSlice;
 
 /// Adds the fields of GRE to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    describe_headers!(registry; Flags, Checksum, Key, Sequence, Route);
+    describe_headers!(registry; Flags, GreChecksumAndOffset, Key, Sequence, Route);
 }
 
 crate::number! {
@@ -38,7 +38,7 @@ crate::header! {
     }
 
     /// GRE checksum, and offset of the active source route. RFC 2784 section 2.3, RFC 1701.
-    pub struct Checksum [4] "gre.checksum_and_offset" {
+    pub struct GreChecksumAndOffset [4] "gre.checksum_and_offset" {
         0..16 checksum: u16 => "gre.checksum",
         16..32 offset: u16 => "gre.offset",
     }
@@ -71,7 +71,7 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
         return way.into_unread(incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader));
@@ -121,8 +121,8 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     }
     let mut rest = part.skip_bytes(Flags::LENGTH);
     if flags.checksum || flags.routing {
-        Checksum::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
-        rest = rest.skip_bytes(Checksum::LENGTH);
+        GreChecksumAndOffset::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
+        rest = rest.skip_bytes(GreChecksumAndOffset::LENGTH);
     }
     let mut key = None;
     if flags.key {

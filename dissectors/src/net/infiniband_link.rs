@@ -3,7 +3,7 @@
 
 use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
-use super::{Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
+use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
@@ -38,21 +38,21 @@ const VARIANT_CRC_LENGTH: usize = 2;
 pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((lrh, _)) = Lrh::decode(part.bytes, part.at, observer) else {
-        return Datagram::cut(part.at);
+        return InnermostNetworkPacket::cut(part.at);
     };
     if lrh.lver != 0 {
-        return Datagram::malformed(HeaderDefect::LrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(HeaderDefect::LrhVersion, part.at);
     }
     let length = usize::from(lrh.pktlen) * 4;
     if length < Lrh::LENGTH {
-        return Datagram::malformed(HeaderDefect::LrhLength, part.at + 4);
+        return InnermostNetworkPacket::malformed(HeaderDefect::LrhLength, part.at + 4);
     }
     let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
     let mut datagram = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
-        LrhLinkNextHeader::LOCAL => Datagram {
+        LrhLinkNextHeader::LOCAL => InnermostNetworkPacket {
             source: Address::Lid(lrh.slid),
             destination: Address::Lid(lrh.dlid),
             network_offset: part.at,
@@ -69,7 +69,7 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
                     TunnelNesting::NONE,
                     observer,
                 ),
-                None => Datagram::cut(rest.at),
+                None => InnermostNetworkPacket::cut(rest.at),
             };
         }
     };
@@ -89,20 +89,20 @@ pub(super) fn decode_global<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     tenant: VirtualNetwork,
     observer: &mut O,
-) -> Datagram<'a> {
-    Datagram { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
+) -> InnermostNetworkPacket<'a> {
+    InnermostNetworkPacket { tenant, ..decode_routed(part, RdmaEncapsulation::RoceV1, observer) }
 }
 
 fn decode_routed<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     wire: RdmaEncapsulation,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((grh, _)) = Grh::decode(part.bytes, part.at, observer) else {
-        return Datagram::cut(part.at);
+        return InnermostNetworkPacket::cut(part.at);
     };
     if grh.ipver != 6 {
-        return Datagram::malformed(HeaderDefect::GrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(HeaderDefect::GrhVersion, part.at);
     }
     let rest = part.skip_bytes(Grh::LENGTH).with_length(usize::from(grh.paylen));
     let carried = if grh.nxthdr == Grh::NEXT_BTH {
@@ -110,7 +110,7 @@ fn decode_routed<'a, O: FieldObserver<'a>>(
     } else {
         NetworkLayerPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
     };
-    Datagram {
+    InnermostNetworkPacket {
         source: Address::from_gid(grh.sgid),
         destination: Address::from_gid(grh.dgid),
         network_offset: part.at,

@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 
 use super::tunnel::{InnermostNetworkContext, TunnelNesting};
-use super::{Datagram, HeaderDefect, NetworkLayerPayload, transport};
+use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, transport};
 use crate::address::Address;
 use crate::field::{FieldKind, FieldObserver, FieldValue};
-use crate::fixed_header::{BitFieldValue, bits, put_bits};
+use crate::fixed_header::{FixedHeaderFieldValue, bits, put_bits};
 use crate::frame::CapturedSlice;
 
 crate::named! {
@@ -46,7 +46,7 @@ impl<const UNIT: u32> LengthInWords<UNIT> {
     }
 }
 
-impl<'a, const UNIT: u32> BitFieldValue<'a> for LengthInWords<UNIT> {
+impl<'a, const UNIT: u32> FixedHeaderFieldValue<'a> for LengthInWords<UNIT> {
     const KIND: FieldKind = FieldKind::Unsigned;
 
     #[inline(always)]
@@ -136,12 +136,12 @@ pub(super) fn decode_ip<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     match part.bytes.first().map(|first| first >> 4) {
         Some(4) => decode_ipv4(part, depth, observer),
         Some(6) => decode_ipv6(part, depth, observer),
-        Some(_) => Datagram::malformed(HeaderDefect::IpVersion, part.at),
-        None => Datagram::cut(part.at),
+        Some(_) => InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at),
+        None => InnermostNetworkPacket::cut(part.at),
     }
 }
 
@@ -150,12 +150,12 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((header, _)) = Ipv4::decode(part.bytes, part.at, observer) else {
-        return Datagram::cut(part.at);
+        return InnermostNetworkPacket::cut(part.at);
     };
     if header.version != 4 {
-        return Datagram::malformed(HeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at);
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
@@ -191,12 +191,12 @@ pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((header, _)) = Ipv6::decode(part.bytes, part.at, observer) else {
-        return Datagram::cut(part.at);
+        return InnermostNetworkPacket::cut(part.at);
     };
     if header.version != 6 {
-        return Datagram::malformed(HeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at);
     }
     let rest = part.skip_bytes(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
@@ -219,7 +219,7 @@ fn decode_extensions<'a, O: FieldObserver<'a>>(
     mut part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     loop {
         let (next, length) = match protocol {
             IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {

@@ -1,7 +1,7 @@
 //! Link layers, up to the EtherType of a frame.
 
 use super::tunnel::TunnelNesting;
-use super::{Datagram, UndecodableFrameReason, infiniband_link, ip, mpls};
+use super::{InnermostNetworkPacket, UndecodableFrameReason, infiniband_link, ip, mpls};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
@@ -132,12 +132,12 @@ pub(super) fn decode_ethernet<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     match Ethernet::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             decode_network(header.ethertype, part.skip_bytes(Ethernet::LENGTH), depth, observer)
         }
-        None => Datagram::cut(part.at),
+        None => InnermostNetworkPacket::cut(part.at),
     }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
     mut part: CapturedSlice<'a>,
     mut depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     loop {
         return match ether_type {
             EtherType::IPV4 => ip::decode_ipv4(part, depth, observer),
@@ -156,7 +156,7 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
             EtherType::ROCE => infiniband_link::decode_global(part, depth.tenant, observer),
             EtherType::VLAN | EtherType::SERVICE_VLAN | EtherType::OLD_SERVICE_VLAN => {
                 let Some((tag, _)) = Vlan::decode(part.bytes, part.at, observer) else {
-                    return Datagram::cut(part.at);
+                    return InnermostNetworkPacket::cut(part.at);
                 };
                 depth.tenant = depth.tenant.with_vlan(tag.id);
                 ether_type = tag.etype;
@@ -164,7 +164,7 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
                 continue;
             }
             EtherType::MPLS | EtherType::MPLS_UPSTREAM => mpls::decode_label_stack(part, depth, observer),
-            other => Datagram::from_unread_reason(UndecodableFrameReason::EtherType(other)),
+            other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::EtherType(other)),
         };
     }
 }
@@ -172,24 +172,24 @@ pub(super) fn decode_network<'a, O: FieldObserver<'a>>(
 pub(super) fn decode_sll<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     match Sll::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             decode_network(header.etype, part.skip_bytes(Sll::LENGTH), TunnelNesting::NONE, observer)
         }
-        None => Datagram::cut(part.at),
+        None => InnermostNetworkPacket::cut(part.at),
     }
 }
 
 pub(super) fn decode_sll2<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     match Sll2::decode(part.bytes, part.at, observer) {
         Some((header, _)) => {
             decode_network(header.etype, part.skip_bytes(Sll2::LENGTH), TunnelNesting::NONE, observer)
         }
-        None => Datagram::cut(part.at),
+        None => InnermostNetworkPacket::cut(part.at),
     }
 }
 
@@ -197,7 +197,7 @@ pub(super) fn decode_sll2<'a, O: FieldObserver<'a>>(
 pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let family = if part.bytes.first().is_some_and(|first| *first != 0) {
         SwappedLoopback::decode(part.bytes, part.at, observer)
             .map(|(header, _)| LoopbackAddressFamily(u32::from(header.family)))
@@ -206,7 +206,7 @@ pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
     };
     let rest = part.skip_bytes(Loopback::LENGTH);
     match family {
-        None => Datagram::cut(part.at),
+        None => InnermostNetworkPacket::cut(part.at),
         Some(LoopbackAddressFamily::INET) => ip::decode_ipv4(rest, TunnelNesting::NONE, observer),
         Some(
             LoopbackAddressFamily::INET6_LINUX
@@ -214,7 +214,7 @@ pub(super) fn decode_loopback<'a, O: FieldObserver<'a>>(
             | LoopbackAddressFamily::INET6_FREEBSD
             | LoopbackAddressFamily::INET6_MACOS,
         ) => ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
-        Some(other) => Datagram::from_unread_reason(UndecodableFrameReason::Family(other)),
+        Some(other) => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::Family(other)),
     }
 }
 
@@ -224,15 +224,15 @@ const ERF_ETHERNET_PADDING_BYTES: usize = 2;
 pub(super) fn decode_erf<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some((header, _)) = Erf::decode(part.bytes, part.at, observer) else {
-        return Datagram::cut(part.at);
+        return InnermostNetworkPacket::cut(part.at);
     };
     let mut rest = part.skip_bytes(Erf::LENGTH);
     let mut more = header.ext_header;
     while more {
         let Some((extension, _)) = ErfExtension::decode(rest.bytes, rest.at, observer) else {
-            return Datagram::cut(rest.at);
+            return InnermostNetworkPacket::cut(rest.at);
         };
         more = extension.more;
         rest = rest.skip_bytes(ErfExtension::LENGTH);
@@ -242,6 +242,6 @@ pub(super) fn decode_erf<'a, O: FieldObserver<'a>>(
             decode_ethernet(rest.skip_bytes(ERF_ETHERNET_PADDING_BYTES), TunnelNesting::NONE, observer)
         }
         ErfType::INFINIBAND => infiniband_link::decode_local(rest, observer),
-        other => Datagram::from_unread_reason(UndecodableFrameReason::ErfRecord(other)),
+        other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::ErfRecord(other)),
     }
 }

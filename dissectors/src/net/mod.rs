@@ -48,7 +48,7 @@ pub(crate) fn describe(registry: &mut FieldRegistry) {
 
 /// Addresses and payload of a frame. In a tunnel, those of the innermost datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Datagram<'a> {
+pub struct InnermostNetworkPacket<'a> {
     /// Source address.
     pub source: Address,
     /// Destination address.
@@ -182,7 +182,7 @@ impl fmt::Display for UndecodableFrameReason {
     }
 }
 
-impl<'a> Datagram<'a> {
+impl<'a> InnermostNetworkPacket<'a> {
     fn from_unread_reason(reason: UndecodableFrameReason) -> Self {
         Self {
             source: Address::Unknown,
@@ -246,25 +246,25 @@ impl NetworkLayerPayload<'_> {
 }
 
 /// Decodes the addresses and the payload of a frame.
-pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
     match O::IGNORES_ALL {
         true => decode_silently(frame),
         false => report(frame, &mut ObserverRef::new(observer)),
     }
 }
 
-fn report<'a>(frame: &Frame<'a>, observer: &mut ObserverRef<'_, 'a>) -> Datagram<'a> {
+fn report<'a>(frame: &Frame<'a>, observer: &mut ObserverRef<'_, 'a>) -> InnermostNetworkPacket<'a> {
     decode_with(frame, observer)
 }
 
 /// Does the same as [`decode`] without an observer.
 #[inline]
-pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> Datagram<'a> {
+pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> InnermostNetworkPacket<'a> {
     decode_with(frame, &mut NullFieldObserver)
 }
 
 #[inline]
-fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> Datagram<'a> {
+fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> InnermostNetworkPacket<'a> {
     let part = frame.as_slice();
     match frame.link {
         LinkType::ETHERNET => link::decode_ethernet(part, TunnelNesting::NONE, observer),
@@ -276,7 +276,7 @@ fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) ->
         }
         LinkType::ERF => link::decode_erf(part, observer),
         LinkType::INFINIBAND => infiniband_link::decode_local(part, observer),
-        other => Datagram::from_unread_reason(UndecodableFrameReason::LinkType(other)),
+        other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::LinkType(other)),
     }
 }
 
@@ -288,7 +288,7 @@ pub fn decode_payload<'a, O: FieldObserver<'a>>(
     protocol: IpProtocol,
     payload: CapturedSlice<'a>,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let way = InnermostNetworkContext {
         source,
         destination,
@@ -307,7 +307,7 @@ fn report_payload<'a>(
     payload: CapturedSlice<'a>,
     context: InnermostNetworkContext,
     observer: &mut ObserverRef<'_, 'a>,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     transport::decode(protocol, payload, context, observer)
 }
 

@@ -7,7 +7,7 @@
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
 use super::tunnel::{InnermostNetworkContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
-use super::{Datagram, HeaderDefect, UndecodableFrameReason};
+use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
 use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::CapturedSlice;
 
@@ -45,7 +45,7 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
     mut part: CapturedSlice<'a>,
     depth: TunnelNesting,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let way = InnermostNetworkContext::without_network(depth);
     let last = loop {
         let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {

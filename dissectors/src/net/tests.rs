@@ -33,11 +33,11 @@ fn cut_frame(link: LinkType, bytes: &[u8], length: usize) -> Frame<'_> {
     Frame { number: FrameNumber(1), time: Timestamp(0), link, bytes, length: length as u32 }
 }
 
-fn read(link: LinkType, bytes: &[u8]) -> Datagram<'_> {
+fn read(link: LinkType, bytes: &[u8]) -> InnermostNetworkPacket<'_> {
     decode(&frame(link, bytes), &mut NullFieldObserver)
 }
 
-fn packet(datagram: Datagram<'_>) -> InfinibandPacket<'_> {
+fn packet(datagram: InnermostNetworkPacket<'_>) -> InfinibandPacket<'_> {
     match datagram.payload {
         NetworkLayerPayload::Infiniband(packet) => packet,
         other => panic!("no packet but {other:?}"),

@@ -4,11 +4,12 @@ use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
 use super::tunnel::{self, InnermostNetworkContext, TunnelPayload};
 use super::{
-    Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, gre, infiniband_link, vxlan,
+    HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, gre, infiniband_link,
+    vxlan,
 };
 use crate::address::Port;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
-use crate::fixed_header::BitFieldValue;
+use crate::fixed_header::FixedHeaderFieldValue;
 use crate::frame::CapturedSlice;
 use crate::infiniband::RdmaEncapsulation;
 
@@ -69,7 +70,7 @@ impl TcpFlags {
     }
 }
 
-impl<'a> BitFieldValue<'a> for TcpFlags {
+impl<'a> FixedHeaderFieldValue<'a> for TcpFlags {
     const KIND: FieldKind = FieldKind::Flags;
     const NAMES: &'static [FlagName] = TCP_FLAGS;
 
@@ -176,7 +177,7 @@ pub(super) fn decode<'a, O: FieldObserver<'a>>(
     payload: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let ether_type = match protocol {
         IpProtocol::UDP => {
             return match decode_udp(payload, observer) {

@@ -1,10 +1,10 @@
 //! Tunnels: datagrams and frames inside IP datagrams, from overlay networks and mirror ports.
 //!
 //! The payload of a tunnel is decoded like a frame without tunnel, up to [`TunnelNesting::MAX_TUNNELS`] nested tunnels.
-//! The addresses of a [`Datagram`] are those of the innermost one.
+//! The addresses of a [`InnermostNetworkPacket`] are those of the innermost one.
 
 use super::link::{self, EtherType};
-use super::{Datagram, HeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
+use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
@@ -62,9 +62,9 @@ impl InnermostNetworkContext {
 
     /// Returns the datagram with this payload.
     #[inline(always)]
-    pub(super) fn into_datagram(self, carried: NetworkLayerPayload<'_>) -> Datagram<'_> {
+    pub(super) fn into_datagram(self, carried: NetworkLayerPayload<'_>) -> InnermostNetworkPacket<'_> {
         let Self { source, destination, network_offset: network, identification, nesting: depth } = self;
-        Datagram {
+        InnermostNetworkPacket {
             source,
             destination,
             network_offset: network,
@@ -75,7 +75,7 @@ impl InnermostNetworkContext {
     }
 
     /// Returns the datagram with the reason that it has no decodable payload.
-    pub(super) fn into_unread<'a>(self, reason: UndecodableFrameReason) -> Datagram<'a> {
+    pub(super) fn into_unread<'a>(self, reason: UndecodableFrameReason) -> InnermostNetworkPacket<'a> {
         self.into_datagram(NetworkLayerPayload::Other(reason))
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     decode_inner_network(inside, part, way, VirtualNetwork::NONE, observer)
 }
 
@@ -123,7 +123,7 @@ pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
     way: InnermostNetworkContext,
     tenant: VirtualNetwork,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let Some(depth) = way.nesting.nested(tenant) else {
         return way
             .into_unread(UndecodableFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });

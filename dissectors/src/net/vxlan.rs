@@ -2,7 +2,7 @@
 
 use super::transport::UdpDatagram;
 use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner_network};
-use super::{Datagram, NetworkLayerPayload};
+use super::{InnermostNetworkPacket, NetworkLayerPayload};
 use crate::address::{Port, VirtualNetwork};
 use crate::field::FieldObserver;
 
@@ -29,7 +29,7 @@ pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
     datagram: UdpDatagram<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
-) -> Datagram<'a> {
+) -> InnermostNetworkPacket<'a> {
     let part = datagram.payload;
     let is_vxlan = part.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
     if part.length < Vxlan::LENGTH || !is_vxlan {

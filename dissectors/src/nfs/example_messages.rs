@@ -112,7 +112,7 @@ macro_rules! holds {
 pub(super) use holds;
 
 /// Example messages of one version of a program, by procedure number.
-pub(super) struct ExampleMessages {
+pub(super) struct ProcedureTestMessages {
     pub(super) calls: Vec<(u32, Vec<u8>)>,
     pub(super) replies: Vec<(u32, Vec<u8>)>,
 }
@@ -125,8 +125,8 @@ macro_rules! examples {
         $crate::nfs::example_messages::holds!(arguments, Args);
         $crate::nfs::example_messages::holds!(results, Results);
 
-        pub(in crate::nfs) fn examples() -> $crate::nfs::example_messages::ExampleMessages {
-            $crate::nfs::example_messages::ExampleMessages {
+        pub(in crate::nfs) fn examples() -> $crate::nfs::example_messages::ProcedureTestMessages {
+            $crate::nfs::example_messages::ProcedureTestMessages {
                 calls: $calls.into_iter().map(|(bytes, args)| (Args::number(&args).0, bytes)).collect(),
                 replies: $replies.into_iter().map(|(bytes, results)| (Results::number(&results).0, bytes)).collect(),
             }

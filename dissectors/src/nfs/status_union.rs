@@ -31,7 +31,7 @@ impl ProcedureStatus {
     /// # Errors
     /// Returns an error if the message ends before the status.
     pub fn read<S: StatusUnionDiscriminant>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
-        let mut heard = EnumValueObserver::default();
+        let mut heard = DecodedEnumValueObserver::default();
         let status = S::decode(cursor, S::FIELD, &mut heard)?;
         Ok(Self { number: heard.number, name: heard.name, is_ok: status == S::OK })
     }
@@ -39,12 +39,12 @@ impl ProcedureStatus {
 
 /// Observer that collects number and name of an enumeration value.
 #[derive(Default)]
-struct EnumValueObserver {
+struct DecodedEnumValueObserver {
     number: u32,
     name: Option<&'static str>,
 }
 
-impl<'a> FieldObserver<'a> for EnumValueObserver {
+impl<'a> FieldObserver<'a> for DecodedEnumValueObserver {
     fn enter(&mut self, _: &'static Field, _: usize) {}
 
     fn leave(&mut self, _: usize) {}

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::example_messages::ExampleMessages;
+use super::example_messages::ProcedureTestMessages;
 use super::{Procedure, mount, nfsacl, nlm, nsm, procedure_name, rpcbind, rquota, v2};
 use crate::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpc::{self, Program};
@@ -15,7 +15,7 @@ const NLM: &str = "NULL TEST LOCK CANCEL UNLOCK GRANTED TEST_MSG LOCK_MSG CANCEL
 const NLM_OF_DOS: &str = "- - - SHARE UNSHARE NM_LOCK FREE_ALL";
 
 /// A program, its version, the names of its procedures from 0, and the examples.
-type Listed = (Program, u32, String, ExampleMessages);
+type Listed = (Program, u32, String, ProcedureTestMessages);
 
 /// Returns the procedures listed in RFC 1094, RFC 1813, RFC 1833, XNFS and the XDR files of the other programs.
 fn listed() -> Vec<Listed> {

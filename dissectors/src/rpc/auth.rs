@@ -1,7 +1,7 @@
 //! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text, Xdr, XdrError};
 
 use super::gss::{GssCredential, GssPayload, GssVerifierBody};
 
@@ -125,7 +125,7 @@ impl<'a> Xdr<'a> for StartTls<'a> {
 }
 
 /// An opaque body that contains a structure of its flavor.
-pub type FlavorSpecificAuthBody<'a, T> = EnclosedStructure<'a, T, MAX_BODY_BYTES>;
+pub type FlavorSpecificAuthBody<'a, T> = StructuredOpaque<'a, T, MAX_BODY_BYTES>;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 
 use crate::field::registry::FieldRegistry;
 
+mod any_dialect_header;
 mod dialect;
-mod dialect_independent_header;
 mod header;
 pub mod private_data;
 pub mod prototype;
@@ -13,10 +13,8 @@ mod recognize;
 mod tests;
 pub mod version2;
 
+pub use any_dialect_header::{AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode};
 pub use dialect::Dialect;
-pub use dialect_independent_header::{
-    AnyDialectHeader, RpcRdmaErrorCode, RpcRdmaMessageType, RpcTransferMode,
-};
 pub use header::{
     ChunkLists, PaddedHeader, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1ErrCode, RpcRdma1Header,
     RpcRdmaError, RpcRdmaFixedFields, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, VERSION,

@@ -11,7 +11,7 @@ use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";
     /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct RpcRdmaPrototypeChunk {
+    struct PrototypeDialectChunk {
         c_xdroff: u32 => "rpcordma.position",
         c_len: u32 => "rpcordma.rdma_length",
         c_shandle: Handle => "rpcordma.rdma_handle",
@@ -19,13 +19,13 @@ crate::xdr! { "rpcordma";
     }
 
     /// clist_type, without the RPC message that follows the list. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeChunkList<'a> { rc_clist: Chain<'a, RpcRdmaPrototypeChunk> => "rpcordma.chunks" }
+    struct PrototypeChunkList<'a> { rc_clist: Chain<'a, PrototypeDialectChunk> => "rpcordma.chunks" }
 
     /// rdma_proc. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    enum Proc { RDMA_MSG = 0, RDMA_DONE = 1 }
+    enum PrototypeRdmaProc { RDMA_MSG = 0, RDMA_DONE = 1 }
 
     /// rdma_body. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    union PrototypeBody<'a> switch (proc: Proc => "rpcordma.prototype_proc") {
+    union PrototypeBody<'a> switch (proc: PrototypeRdmaProc => "rpcordma.prototype_proc") {
         /// A chunk list, and an RPC message, which may be in the chunks in part or completely.
         RDMA_MSG => Msg(PrototypeChunkList<'a>),
         /// The client has read the chunks of a Reply.
@@ -49,7 +49,7 @@ impl<'a> NfsRdmaPrototypeHeader<'a> {
     );
 
     /// Returns the chunks; none in an RDMA_DONE.
-    pub fn chunks(&self) -> Chain<'a, RpcRdmaPrototypeChunk> {
+    pub fn chunks(&self) -> Chain<'a, PrototypeDialectChunk> {
         match &self.rc_body {
             PrototypeBody::Msg(list) => list.rc_clist,
             PrototypeBody::Done => Chain::default(),

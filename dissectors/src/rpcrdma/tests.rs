@@ -8,7 +8,7 @@ use super::*;
 use crate::field::NullFieldObserver;
 use crate::rdma::Handle;
 use crate::rpc::Xid;
-use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque};
+use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque};
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -54,7 +54,7 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
-    let first = prototype::RpcRdmaPrototypeChunk {
+    let first = prototype::PrototypeDialectChunk {
         c_xdroff: 44,
         c_len: 4096,
         c_shandle: Handle(0xd1),
@@ -159,14 +159,14 @@ fn properties_of_version_2_have_their_types() {
         assert_eq!(
             properties,
             [
-                RpcRdma2Property::SendSize(EnclosedStructure::Known(8192)),
-                RpcRdma2Property::ReceiveSize(EnclosedStructure::Known(16384)),
-                RpcRdma2Property::SegmentSize(EnclosedStructure::Known(1 << 20)),
-                RpcRdma2Property::SegmentCount(EnclosedStructure::Known(16)),
-                RpcRdma2Property::Reverse(EnclosedStructure::Known(
+                RpcRdma2Property::SendSize(StructuredOpaque::Known(8192)),
+                RpcRdma2Property::ReceiveSize(StructuredOpaque::Known(16384)),
+                RpcRdma2Property::SegmentSize(StructuredOpaque::Known(1 << 20)),
+                RpcRdma2Property::SegmentCount(StructuredOpaque::Known(16)),
+                RpcRdma2Property::Reverse(StructuredOpaque::Known(
                     ReverseDirectionSupport::RDMA2_RVRSDIR_CONT
                 )),
-                RpcRdma2Property::HostAuth(EnclosedStructure::Known(Opaque(b"secr"))),
+                RpcRdma2Property::HostAuth(StructuredOpaque::Known(Opaque(b"secr"))),
                 RpcRdma2Property::Other(RpcRdma2PropertyId(99), Opaque(b"abc")),
             ]
         );
@@ -175,7 +175,7 @@ fn properties_of_version_2_have_their_types() {
     let default = words(&[0, 2, 9, 7, 1, 1, 0]);
     let header = version2(&default);
     let first = header.properties().unwrap().rdma_props.iter().next();
-    assert_eq!(first, Some(RpcRdma2Property::SendSize(EnclosedStructure::Unread(Opaque(b"")))));
+    assert_eq!(first, Some(RpcRdma2Property::SendSize(StructuredOpaque::Unread(Opaque(b"")))));
 }
 
 /// Section 6.3.1.

@@ -5,7 +5,7 @@
 
 use crate::field::{Field, FieldObserver};
 use crate::rdma::Handle;
-use crate::xdr::{Chain, Cursor, EnclosedStructure, List, Opaque, Xdr, XdrError};
+use crate::xdr::{Chain, Cursor, List, Opaque, StructuredOpaque, Xdr, XdrError};
 
 use super::header::{
     ReadSegment, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, Versions, WriteChunk,
@@ -51,17 +51,17 @@ crate::xdr! { "rpcordma";
     /// section 5.1.
     union RpcRdma2Property<'a> switch (which: RpcRdma2PropertyId => "rpcordma.propid") {
         /// Maximum Send Size in bytes.
-        RDMA2_PROPID_SBSIZ => SendSize(EnclosedStructure<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
+        RDMA2_PROPID_SBSIZ => SendSize(StructuredOpaque<'a, u32>) as rdma_sbsiz => "rpcordma.sbsiz",
         /// Receive Buffer Size in bytes.
-        RDMA2_PROPID_RBSIZ => ReceiveSize(EnclosedStructure<'a, u32>) as rdma_rbsiz => "rpcordma.rbsiz",
+        RDMA2_PROPID_RBSIZ => ReceiveSize(StructuredOpaque<'a, u32>) as rdma_rbsiz => "rpcordma.rbsiz",
         /// Maximum Segment Size in bytes.
-        RDMA2_PROPID_RSSIZ => SegmentSize(EnclosedStructure<'a, u32>) as rdma_rssiz => "rpcordma.rssiz",
+        RDMA2_PROPID_RSSIZ => SegmentSize(StructuredOpaque<'a, u32>) as rdma_rssiz => "rpcordma.rssiz",
         /// Maximum Segment Count of a header.
-        RDMA2_PROPID_RCSIZ => SegmentCount(EnclosedStructure<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
+        RDMA2_PROPID_RCSIZ => SegmentCount(StructuredOpaque<'a, u32>) as rdma_rcsiz => "rpcordma.rcsiz",
         /// Reverse-Direction Support.
-        RDMA2_PROPID_BRS => Reverse(EnclosedStructure<'a, ReverseDirectionSupport>) as rdma_brs => "rpcordma.brs",
+        RDMA2_PROPID_BRS => Reverse(StructuredOpaque<'a, ReverseDirectionSupport>) as rdma_brs => "rpcordma.brs",
         /// Host Authentication Message.
-        RDMA2_PROPID_HOSTAUTH => HostAuth(EnclosedStructure<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
+        RDMA2_PROPID_HOSTAUTH => HostAuth(StructuredOpaque<'a, Opaque<'a>>) as rdma_hostauth => "rpcordma.hostauth",
         /// An unknown property, which receivers ignore.
         default => Other(Opaque<'a>) as rdma_data => "rpcordma.propval",
     }
@@ -240,11 +240,11 @@ impl PeerProperties {
     /// Adds the properties of one message. A later value replaces an earlier one.
     pub fn record(&mut self, properties: &Properties<'_>) {
         // An empty value is the default (section 5.1); any other undecodable value is ignored.
-        fn value<T: Copy>(value: &EnclosedStructure<'_, T>, default: T) -> Option<T> {
+        fn value<T: Copy>(value: &StructuredOpaque<'_, T>, default: T) -> Option<T> {
             match value {
-                EnclosedStructure::Known(value) => Some(*value),
-                EnclosedStructure::Unread(Opaque([])) => Some(default),
-                EnclosedStructure::Unread(_) => None,
+                StructuredOpaque::Known(value) => Some(*value),
+                StructuredOpaque::Unread(Opaque([])) => Some(default),
+                StructuredOpaque::Unread(_) => None,
             }
         }
         for property in properties.rdma_props.iter() {

@@ -10,14 +10,14 @@ use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
 ///
 /// Other content is no error: it stays opaque, and decoding continues after it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum EnclosedStructure<'a, T, const BOUND: u32 = { u32::MAX }> {
+pub enum StructuredOpaque<'a, T, const BOUND: u32 = { u32::MAX }> {
     /// The structure, which fills the item exactly.
     Known(T),
     /// Other content.
     Unread(Opaque<'a, BOUND>),
 }
 
-impl<T, const BOUND: u32> EnclosedStructure<'_, T, BOUND> {
+impl<T, const BOUND: u32> StructuredOpaque<'_, T, BOUND> {
     /// Returns the structure, if the item contains it.
     pub fn structure(&self) -> Option<&T> {
         match self {
@@ -27,7 +27,7 @@ impl<T, const BOUND: u32> EnclosedStructure<'_, T, BOUND> {
     }
 }
 
-impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for EnclosedStructure<'a, T, BOUND> {
+impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND> {
     const KIND: FieldKind = T::KIND;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
 
@@ -91,14 +91,14 @@ mod tests {
 
     static FIELD: Field = Field::group("test", "test", "");
 
-    fn decode(cursor: &mut Cursor<'static>) -> Result<EnclosedStructure<'static, u64, 8>, XdrError> {
-        EnclosedStructure::decode(cursor, &FIELD, &mut NullFieldObserver)
+    fn decode(cursor: &mut Cursor<'static>) -> Result<StructuredOpaque<'static, u64, 8>, XdrError> {
+        StructuredOpaque::decode(cursor, &FIELD, &mut NullFieldObserver)
     }
 
     #[test]
     fn a_structure_that_fills_the_item_is_read() {
         let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0\0\0\0\x2anext");
-        assert_eq!(decode(&mut cursor), Ok(EnclosedStructure::Known(42)));
+        assert_eq!(decode(&mut cursor), Ok(StructuredOpaque::Known(42)));
         assert_eq!(cursor.rest(), b"next");
     }
 
@@ -108,7 +108,7 @@ mod tests {
             [(&b"\0\0\0\x04\0\0\0\x2anext"[..], &b"\0\0\0\x2a"[..]), (b"\0\0\0\x01a\0\0\0next", b"a")]
         {
             let mut cursor = Cursor::new(bytes);
-            assert_eq!(decode(&mut cursor), Ok(EnclosedStructure::Unread(Opaque(body))));
+            assert_eq!(decode(&mut cursor), Ok(StructuredOpaque::Unread(Opaque(body))));
             assert_eq!(cursor.rest(), b"next");
         }
     }

@@ -5,7 +5,7 @@
 //! 3.4.4), whose DDP-eligible items were sent in chunks: [`Ddp`] items find their chunk in the [`Cursor`].
 
 mod cursor;
-mod describe;
+mod definition_macro;
 mod enclosed_structure;
 mod encoder;
 mod list;
@@ -14,11 +14,11 @@ mod types;
 mod write_chunk_pairing;
 
 pub use cursor::{ChunkedDataItem, Cursor, XdrError};
-pub use enclosed_structure::EnclosedStructure;
+pub use enclosed_structure::StructuredOpaque;
 pub use encoder::{Encoder, ReducedDataItem};
 pub use list::{Chain, List, ListItems};
 pub use msgp_padding::RdmaMsgpPadding;
-pub use types::{Ddp, DdpText, DraftDdpEligibleData, Opaque, Text, UndecodedMessageRest, Void};
+pub use types::{Ddp, DdpText, Opaque, Rfc8267DraftDdpItem, Text, UndecodedMessageRest, Void};
 pub use write_chunk_pairing::WriteChunkPairing;
 
 use crate::field::registry::FieldRegistry;

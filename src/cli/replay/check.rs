@@ -10,7 +10,7 @@ use nfsrdma_rpc::url::ServerUrl;
 
 use super::compile;
 use super::preparation::ReplayStartRefusal;
-use super::report_files::ReplayReportArgs;
+use super::report_files::ReplayOutputArgs;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs};
 use super::step_selection::StepSelectionArgs;
@@ -32,7 +32,7 @@ pub(in crate::cli) struct ReplayCheckOptions<'a> {
     pub(in crate::cli) dialect: Option<Dialect>,
     pub(in crate::cli) memory: &'a MemoryBudget,
     pub(in crate::cli) part: &'a StepSelectionArgs,
-    pub(in crate::cli) reports: &'a ReplayReportArgs,
+    pub(in crate::cli) reports: &'a ReplayOutputArgs,
     pub(in crate::cli) rules: Option<&'a Path>,
     pub(in crate::cli) no_final_check: bool,
     pub(in crate::cli) remove: bool,

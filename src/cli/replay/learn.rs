@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::check::ReplayCheckOptions;
-use super::report_files::ReplayReportArgs;
+use super::report_files::ReplayOutputArgs;
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::ReplayServerArgs;
 use super::step_selection::StepSelectionArgs;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
         no_final_check: false,
         remove: false,
         part: &StepSelectionArgs::default(),
-        reports: &ReplayReportArgs::default(),
+        reports: &ReplayOutputArgs::default(),
         strict: false,
         allow_source_server: false,
         timeout: None,

@@ -2,13 +2,13 @@
 
 pub(super) mod check;
 mod compile;
-mod directory_markers;
 mod learn;
 mod plan;
 mod preparation;
 pub(super) mod report_files;
 mod run;
 mod seed;
+mod seeded_directory_markers;
 pub(super) mod server;
 pub(super) mod step_selection;
 mod whole_replay;

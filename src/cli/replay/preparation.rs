@@ -8,13 +8,13 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_rpc::gss::GssError;
-use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
     ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportErrorResponsibility, open,
 };
 
-use super::directory_markers;
+use super::seeded_directory_markers;
 use super::server::{ReplayServerArgs, TraceFile};
 use crate::cli::{ExitStatus, report_error};
 use nfsrdma_analysis::comparison::record::hash;
@@ -156,7 +156,8 @@ impl ReplayServerArgs {
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
             let was_run = copy.is_replay
-                && directory_markers::mark_run(files, place).map_err(|problem| self.refusal(&problem))?;
+                && seeded_directory_markers::mark_run(files, place)
+                    .map_err(|problem| self.refusal(&problem))?;
             Ok::<_, ReplayStartRefusal>((seeded, was_run))
         })?;
         let (seeded, was_run) = seeded?;
@@ -214,7 +215,7 @@ impl ReplayServerArgs {
         let at = ReplayFileServerAccess { connection, address, is_v3, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
-        let mark = directory_markers::trace_marker(trace);
+        let mark = seeded_directory_markers::trace_marker(trace);
         let created = CreatedNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark, &created)
@@ -286,11 +287,11 @@ impl ReplayServerArgs {
         place: &RunDirectory<'_>,
         how: SeedMode,
     ) -> Result<SeededTree, ReplayStartRefusal> {
-        let name = directory_markers::trace_marker(trace);
+        let name = seeded_directory_markers::trace_marker(trace);
         let error = match seed(trace, files, place, how) {
             Ok(seeded) => {
                 if matches!(how, SeedMode::Make | SeedMode::Complete) {
-                    directory_markers::mark_seeded(files, place, &name)
+                    seeded_directory_markers::mark_seeded(files, place, &name)
                         .map_err(|problem| self.refusal(&problem))?;
                 }
                 return Ok(seeded);
@@ -300,7 +301,7 @@ impl ReplayServerArgs {
         Err(match &error {
             // The content of the directory shows its history.
             SeedError::NotEmpty(_) => {
-                let told = directory_markers::describe_content(files, place, &name)
+                let told = seeded_directory_markers::describe_content(files, place, &name)
                     .unwrap_or_else(|_| error.to_string());
                 ReplayStartRefusal::Usage(anyhow!("{}: {told}", self.server))
             }

@@ -24,7 +24,7 @@ enum RecordedFileDataMode {
 
 /// What a run writes.
 #[derive(Clone, Debug, Default, Args)]
-pub(in crate::cli) struct ReplayReportArgs {
+pub(in crate::cli) struct ReplayOutputArgs {
     /// Write an HTML report that compares captured and replayed latency
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) html: Option<PathBuf>,
@@ -38,7 +38,7 @@ pub(in crate::cli) struct ReplayReportArgs {
     record_data: RecordedFileDataMode,
 }
 
-impl ReplayReportArgs {
+impl ReplayOutputArgs {
     /// Returns `true` if any report is selected.
     pub(in crate::cli) fn has_reports(&self) -> bool {
         self.html.is_some() || self.record.is_some()

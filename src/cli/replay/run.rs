@@ -10,7 +10,7 @@ use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
 use super::preparation::{PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag};
-use super::report_files::ReplayReportArgs;
+use super::report_files::ReplayOutputArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
@@ -26,7 +26,7 @@ use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, run_all as drive, tolerance_rules,
 };
-use nfsrdma_replay::run_plan::step_replayability::GssPolicy;
+use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
 use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
 /// Examples for the help.
@@ -127,7 +127,7 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
     pub(super) part: StepSelectionArgs,
 
     #[command(flatten)]
-    pub(super) reports: ReplayReportArgs,
+    pub(super) reports: ReplayOutputArgs,
 
     /// Disable all tolerance rules
     #[arg(long)]
@@ -302,7 +302,7 @@ pub(super) fn seed_and_run(
 ) -> Result<FinishedReplay, ReplayStartRefusal> {
     // Invalid options are reported before anything is created.
     let mut options = how.options(server, how.part.select_steps(path)?)?;
-    if options.gss == GssPolicy::Krb5 {
+    if options.gss == GssCallReplayPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
     let tape =
@@ -419,7 +419,7 @@ impl FinishedReplay {
     }
 
     /// Returns an error if the requested recording was not finished.
-    pub(super) fn check_recording(&self, reports: &ReplayReportArgs) -> Result<()> {
+    pub(super) fn check_recording(&self, reports: &ReplayOutputArgs) -> Result<()> {
         match (&self.report.recording, &reports.record) {
             (Some(Err(error)), Some(path)) => {
                 bail!("{}: the recording was not finished: {error}; write elsewhere", path.display())

@@ -9,11 +9,11 @@ use clap::{Args, ValueEnum};
 use super::server::open_trace;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
-use nfsrdma_replay::run_plan::step_replayability::GssPolicy;
+use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum GssCallModeArg {
+enum GssReplayPolicyArg {
     /// Send with AUTH_SYS, as root
     #[default]
     Sys,
@@ -32,28 +32,28 @@ pub(in crate::cli) struct StepSelectionArgs {
 
     /// Security of calls captured with krb5 or krb5i; krb5p calls cannot be replayed
     #[arg(long, value_name = "MODE", default_value = "sys")]
-    sec: GssCallModeArg,
+    sec: GssReplayPolicyArg,
 }
 
 /// Selected steps of a replay.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StepSelection {
     pub(super) chosen: Option<Rc<SelectedSteps>>,
-    pub(super) gss: GssPolicy,
+    pub(super) gss: GssCallReplayPolicy,
 }
 
 impl StepSelectionArgs {
     /// Returns `true` if any option differs from its default.
     pub(in crate::cli) fn has_selection(&self) -> bool {
-        self.filter.is_some() || self.sec != GssCallModeArg::Sys
+        self.filter.is_some() || self.sec != GssReplayPolicyArg::Sys
     }
 
     /// Parses the filter and converts the options.
-    fn parse_options(&self) -> Result<(Option<Filter>, GssPolicy)> {
+    fn parse_options(&self) -> Result<(Option<Filter>, GssCallReplayPolicy)> {
         let gss = match self.sec {
-            GssCallModeArg::Sys => GssPolicy::Sys,
-            GssCallModeArg::Skip => GssPolicy::Skip,
-            GssCallModeArg::Krb5 => GssPolicy::Krb5,
+            GssReplayPolicyArg::Sys => GssCallReplayPolicy::Sys,
+            GssReplayPolicyArg::Skip => GssCallReplayPolicy::Skip,
+            GssReplayPolicyArg::Krb5 => GssCallReplayPolicy::Krb5,
         };
         match self.filter.as_deref().map(Filter::parse).transpose() {
             Ok(filter) => Ok((filter, gss)),

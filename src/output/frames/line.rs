@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::output::style::{Style, StyledText, TerminalStyle, fit_words};
+use crate::output::style::{Style, StyledText, TerminalProfile, fit_words};
 use crate::output::units::TimeFormat;
 
 /// Widths of the columns. A longer cell moves the rest to the right; in a pipe, a longer address widens its column for
@@ -54,7 +54,7 @@ impl FrameListLine {
     pub(super) fn write_line(
         &mut self,
         out: &mut impl Write,
-        screen: &TerminalStyle,
+        screen: &TerminalProfile,
         left: usize,
     ) -> io::Result<()> {
         self.end_piece(Style::new());

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::nfs::rquota::v1::GetquotaArgs;
 use nfsrdma_dissectors::nfs::rquota::v2::{ExtGetquotaArgs, ExtSetquotaArgs};
 use nfsrdma_dissectors::rpc::universal_address;
 
-use super::{InfoFieldValue, OperationDetailFunction, OperationDetailWriter, escape};
+use super::{InfoColumnFieldValue, OperationDetailFunction, OperationDetailWriter, escape};
 
 /// Returns the function for the details of a procedure of MOUNT.
 pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDetailFunction> {
@@ -162,8 +162,8 @@ impl OperationDetailWriter<'_> {
     fn mapping(&mut self, returned_port: &Field) {
         let (call, mapping, rpcb) = (self.call, Mapping::FIELDS, Rpcb::FIELDS);
         let _ = match call.find(mapping.prog).or_else(|| call.find(rpcb.r_prog)) {
-            Some(InfoFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
-            Some(InfoFieldValue::Enum(number, None)) => write!(self.text, " {number}"),
+            Some(InfoColumnFieldValue::Enum(_, Some(program))) => write!(self.text, " {program}"),
+            Some(InfoColumnFieldValue::Enum(number, None)) => write!(self.text, " {number}"),
             _ => Ok(()),
         };
         if let Some(version) = call.number(mapping.vers).or_else(|| call.number(rpcb.r_vers)) {
@@ -191,7 +191,7 @@ impl OperationDetailWriter<'_> {
 
     /// Appends the requested lists: `GETACL /data acl dfacl`.
     fn acl(&mut self) {
-        if let Some(InfoFieldValue::Flags(mask, names)) = self.call.find(Secattr::FIELDS.mask) {
+        if let Some(InfoColumnFieldValue::Flags(mask, names)) = self.call.find(Secattr::FIELDS.mask) {
             for (_, name) in names.iter().filter(|(bit, _)| mask & bit == *bit) {
                 self.text.push(' ');
                 let name = name.trim_start_matches("NA_");

@@ -14,7 +14,7 @@ const MAX_TEXT_BYTES: usize = 256;
 
 /// Value of a field; text is stored in a separate buffer.
 #[derive(Clone, Debug)]
-pub(super) enum InfoFieldValue {
+pub(super) enum InfoColumnFieldValue {
     Number(u64),
     Enum(u64, Option<&'static str>),
     Flags(u64, &'static [FlagName]),
@@ -36,7 +36,7 @@ pub(super) struct InfoFieldCollector {
     pub(super) operations_seen: usize,
     /// Number of directory entries skipped.
     pub(super) entries: u64,
-    pub(super) fields: Vec<(&'static Field, InfoFieldValue)>,
+    pub(super) fields: Vec<(&'static Field, InfoColumnFieldValue)>,
     pub(super) text: Vec<u8>,
 }
 
@@ -49,24 +49,24 @@ impl InfoFieldCollector {
         self.text.clear();
     }
 
-    pub(super) fn find(&self, wanted: &Field) -> Option<&InfoFieldValue> {
+    pub(super) fn find(&self, wanted: &Field) -> Option<&InfoColumnFieldValue> {
         self.fields.iter().find(|(field, _)| *field == wanted).map(|(_, value)| value)
     }
 
     pub(super) fn number(&self, field: &Field) -> Option<u64> {
         match *self.find(field)? {
-            InfoFieldValue::Number(number)
-            | InfoFieldValue::Enum(number, _)
-            | InfoFieldValue::Flags(number, _) => Some(number),
-            InfoFieldValue::Length(length) => Some(length as u64),
-            InfoFieldValue::Text(_) => None,
+            InfoColumnFieldValue::Number(number)
+            | InfoColumnFieldValue::Enum(number, _)
+            | InfoColumnFieldValue::Flags(number, _) => Some(number),
+            InfoColumnFieldValue::Length(length) => Some(length as u64),
+            InfoColumnFieldValue::Text(_) => None,
         }
     }
 
     /// Returns the texts of these fields in the order of the message.
     pub(super) fn texts(&self, wanted: &[&Field]) -> impl Iterator<Item = &[u8]> {
         self.fields.iter().filter(|(field, _)| wanted.contains(field)).filter_map(|(_, value)| match value {
-            InfoFieldValue::Text(range) => self.text.get(range.clone()),
+            InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
             _ => None,
         })
     }
@@ -132,18 +132,18 @@ impl<'a> FieldObserver<'a> for InfoFieldCollector {
             value => value,
         };
         let collected = match value {
-            FieldValue::Unsigned(number) => InfoFieldValue::Number(number),
-            FieldValue::Signed(number) => InfoFieldValue::Number(number as u64),
-            FieldValue::Bool(bool) => InfoFieldValue::Number(bool.into()),
-            FieldValue::Enum(number, name) => InfoFieldValue::Enum(number, name),
-            FieldValue::Flags(mask, names) => InfoFieldValue::Flags(mask, names),
+            FieldValue::Unsigned(number) => InfoColumnFieldValue::Number(number),
+            FieldValue::Signed(number) => InfoColumnFieldValue::Number(number as u64),
+            FieldValue::Bool(bool) => InfoColumnFieldValue::Number(bool.into()),
+            FieldValue::Enum(number, name) => InfoColumnFieldValue::Enum(number, name),
+            FieldValue::Flags(mask, names) => InfoColumnFieldValue::Flags(mask, names),
             FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) if is_text(field, &value) => {
                 let start = self.text.len();
                 self.text.extend_from_slice(bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes));
-                InfoFieldValue::Text(start..self.text.len())
+                InfoColumnFieldValue::Text(start..self.text.len())
             }
-            FieldValue::Text(bytes) | FieldValue::Bytes(bytes) => InfoFieldValue::Length(bytes.len()),
-            FieldValue::Chunk(length, _) => InfoFieldValue::Length(length as usize),
+            FieldValue::Text(bytes) | FieldValue::Bytes(bytes) => InfoColumnFieldValue::Length(bytes.len()),
+            FieldValue::Chunk(length, _) => InfoColumnFieldValue::Length(length as usize),
             _ => return,
         };
         self.fields.push((field, collected));

@@ -44,7 +44,7 @@ pub(super) enum BufferedFieldContent<'a> {
 
 /// One operation of a COMPOUND, in its Call or in its Reply.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BufferedCompoundOperation {
+pub(super) struct JsonCompoundOperationFields {
     pub(super) number: u64,
     pub(super) name: Option<&'static str>,
     /// Number and name of the status.
@@ -71,7 +71,7 @@ enum EnteredStructure {
 #[derive(Debug, Default)]
 pub(super) struct MessageFieldBuffer<'a> {
     pub(super) items: Vec<BufferedField<'a>>,
-    pub(super) parts: Vec<BufferedCompoundOperation>,
+    pub(super) parts: Vec<JsonCompoundOperationFields>,
     levels: Vec<EnteredStructure>,
     /// Name of the procedure; `None` in a COMPOUND.
     procedure: Option<&'static str>,
@@ -138,9 +138,9 @@ impl<'a> MessageFieldBuffer<'a> {
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
-                    self.parts.push(BufferedCompoundOperation {
+                    self.parts.push(JsonCompoundOperationFields {
                         items: at..at,
-                        ..BufferedCompoundOperation::default()
+                        ..JsonCompoundOperationFields::default()
                     });
                     EnteredStructure::Operation
                 }

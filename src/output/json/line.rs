@@ -23,8 +23,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::SCHEMA;
-use super::field_buffer::{BufferedCompoundOperation, MessageFieldBuffer};
-use super::members::{JsonMembers, object};
+use super::arguments_and_results::{JsonMembers, object};
+use super::field_buffer::{JsonCompoundOperationFields, MessageFieldBuffer};
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
 use nfsrdma_analysis::names::{FileNames, OperationPaths};
@@ -134,7 +134,7 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     path: Option<FilePathText<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     new_path: Option<FilePathText<'t>>,
-    operations: OperationArray<'t, 'a>,
+    operations: CompoundOperationsJson<'t, 'a>,
     #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
     arguments: ProcedureBodyJson<'t, 'a>,
     #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
@@ -246,7 +246,7 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             operation: facts.operation.map(NameOrNumberJson::from),
             path: path.map(FilePathText),
             new_path: new_path.map(FilePathText),
-            operations: OperationArray { tape, names: Some(names), call_parts },
+            operations: CompoundOperationsJson { tape, names: Some(names), call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
             status: status(facts),
@@ -335,7 +335,7 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 }
 
 /// Operations of a COMPOUND.
-struct OperationArray<'t, 'a> {
+struct CompoundOperationsJson<'t, 'a> {
     tape: &'t MessageFieldBuffer<'a>,
     /// Paths of the operations, if selected.
     names: Option<&'t FileNames>,
@@ -355,7 +355,7 @@ impl DecodedValuesJson<'_, '_> {
     /// Returns the operations, if it is a COMPOUND.
     pub(crate) fn entries(&self) -> Option<Vec<Value>> {
         let Self { tape, call_parts, .. } = *self;
-        let list = || serde_json::to_value(OperationArray { tape, names: None, call_parts });
+        let list = || serde_json::to_value(CompoundOperationsJson { tape, names: None, call_parts });
         match (!tape.parts.is_empty()).then(list)? {
             Ok(Value::Array(entries)) => Some(entries),
             _ => None,
@@ -374,12 +374,12 @@ impl DecodedValuesJson<'_, '_> {
 
 /// Returns `true` if a result belongs to the operation at the same index of the Call. The result of an operation with
 /// an unknown number is ILLEGAL (RFC 8881 section 18.52).
-fn is_result_of(call: &BufferedCompoundOperation, reply: &BufferedCompoundOperation) -> bool {
+fn is_result_of(call: &JsonCompoundOperationFields, reply: &JsonCompoundOperationFields) -> bool {
     const ILLEGAL: u64 = 10_044;
     call.number == reply.number || reply.number == ILLEGAL
 }
 
-impl Serialize for OperationArray<'_, '_> {
+impl Serialize for CompoundOperationsJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (calls, replies) = self.tape.parts.split_at(self.call_parts.min(self.tape.parts.len()));
         let names = |at| self.names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
@@ -403,13 +403,13 @@ impl Serialize for OperationArray<'_, '_> {
 struct CompoundOperationJson<'t, 'a> {
     tape: &'t MessageFieldBuffer<'a>,
     about: OperationPaths<'t>,
-    call: Option<&'t BufferedCompoundOperation>,
-    reply: Option<&'t BufferedCompoundOperation>,
+    call: Option<&'t JsonCompoundOperationFields>,
+    reply: Option<&'t JsonCompoundOperationFields>,
 }
 
 impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let members = |part: Option<&BufferedCompoundOperation>| {
+        let members = |part: Option<&JsonCompoundOperationFields>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
             JsonMembers::new(&self.tape.items, at, end)
         };

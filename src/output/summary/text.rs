@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::lint::SeverityCount;
-use super::super::settings::OutputRecordKind;
+use super::super::settings::OutputLineUnit;
 use super::super::style::Glyphs;
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
@@ -26,12 +26,12 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
     for line in wrap_words(&totals(summary), width) {
         writeln!(to, "{line}")?;
     }
-    if summary.shown != Some(OutputRecordKind::Operations) {
+    if summary.shown != Some(OutputLineUnit::Operations) {
         for table in operation_tables(statistics, summary.glyphs) {
             table.write(to, width)?;
         }
     }
-    if statistics.connections().count() > 1 && summary.shown != Some(OutputRecordKind::Connections) {
+    if statistics.connections().count() > 1 && summary.shown != Some(OutputLineUnit::Connections) {
         connection_table(statistics).write(to, width)?;
     }
     chunk_table(statistics).write(to, width)?;
@@ -61,7 +61,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
     let mut text = match summary.filtered.filter(|_| is_empty) {
         Some(view) => {
-            let unit = if view == OutputRecordKind::Frames { "frame" } else { "Transaction" };
+            let unit = if view == OutputLineUnit::Frames { "frame" } else { "Transaction" };
             format!("No {unit} matches the display filter.")
         }
         None => totals_of_frames(summary),

@@ -2,14 +2,14 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::output::frames::FrameListWriter;
-use crate::output::style::{Glyphs, TerminalStyle, columns};
+use crate::output::style::{Glyphs, TerminalProfile, columns};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::names::FileNames;
 
 use super::capture;
 
 /// Returns the lines of the first frames of a capture.
-fn frames(name: &str, screen: TerminalStyle, count: u64) -> String {
+fn frames(name: &str, screen: TerminalProfile, count: u64) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
     let (mut list, mut out) = (FrameListWriter::new(screen, TimeFormat::Relative), Vec::new());
     let mut names = FileNames::default();
@@ -33,17 +33,17 @@ fn lines(list: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn the_first_frames_of_a_mount() {
-    insta::assert_snapshot!(frames("rxe-v3.pcap", TerminalStyle::pipe(), 60));
+    insta::assert_snapshot!(frames("rxe-v3.pcap", TerminalProfile::pipe(), 60));
 }
 
 #[test]
 fn a_packet_list_of_100_columns() {
-    insta::assert_snapshot!(frames("rxe-v42-deleg.pcap", TerminalStyle::terminal(100), 100));
+    insta::assert_snapshot!(frames("rxe-v42-deleg.pcap", TerminalProfile::terminal(100), 100));
 }
 
 #[test]
 fn data_names_its_chunk_and_the_transaction() {
-    let list = frames("rxe-v42.pcap", TerminalStyle::pipe(), 600);
+    let list = frames("rxe-v42.pcap", TerminalProfile::pipe(), 600);
     assert_eq!(
         lines(&list, "0xb38df27d"),
         [
@@ -64,7 +64,7 @@ fn data_names_its_chunk_and_the_transaction() {
 
 #[test]
 fn what_loss_brings_about_is_seen() {
-    let list = frames("rxe-v42-loss.pcap", TerminalStyle::pipe(), 2_560);
+    let list = frames("rxe-v42-loss.pcap", TerminalProfile::pipe(), 2_560);
     assert!(!lines(&list, "NAK: PSN Sequence Error").is_empty());
     assert!(!lines(&list, "again V4.2 Reply").is_empty());
 }
@@ -73,7 +73,7 @@ fn what_loss_brings_about_is_seen() {
 fn no_line_is_wider_than_the_terminal() {
     for name in ["rxe-v42-loss.pcap", "rxe-v42-ip6.pcap.gz", "rxe-v3.pcap"] {
         for width in [1, 30, 80, 120, 160] {
-            let list = frames(name, TerminalStyle::terminal(width), 2_560);
+            let list = frames(name, TerminalProfile::terminal(width), 2_560);
             assert!(list.lines().all(|line| columns(line) <= width), "{name} {width}");
         }
     }
@@ -82,7 +82,7 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn ascii_screens_get_ascii() {
     assert!(
-        frames("rxe-v42.pcap", TerminalStyle { glyphs: Glyphs::ASCII, ..TerminalStyle::pipe() }, 2_000)
+        frames("rxe-v42.pcap", TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::pipe() }, 2_000)
             .is_ascii()
     );
 }

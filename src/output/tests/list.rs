@@ -1,4 +1,4 @@
-use crate::output::style::{Glyphs, Styles, TerminalStyle, columns};
+use crate::output::style::{Glyphs, Styles, TerminalProfile, columns};
 use crate::output::transaction_list::TransactionListWriter;
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -10,11 +10,16 @@ use nfsrdma_dissectors::flow::transaction::ChunkListCompleteness;
 
 use super::{capture, transactions};
 
-fn list_as(name: &str, screen: TerminalStyle, time: TimeFormat) -> String {
+fn list_as(name: &str, screen: TerminalProfile, time: TimeFormat) -> String {
     list_with(name, screen, time, FilehandleDisplay::Names)
 }
 
-fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: FilehandleDisplay) -> String {
+fn list_with(
+    name: &str,
+    screen: TerminalProfile,
+    time: TimeFormat,
+    filehandles: FilehandleDisplay,
+) -> String {
     let (mut list, mut names) = (
         TransactionListWriter::new(screen, time),
         FileNames::new(filehandles, MemoryBudget::default().names_bytes()),
@@ -33,7 +38,7 @@ fn list_with(name: &str, screen: TerminalStyle, time: TimeFormat, filehandles: F
     String::from_utf8(out).unwrap()
 }
 
-fn list(name: &str, screen: TerminalStyle) -> String {
+fn list(name: &str, screen: TerminalProfile) -> String {
     list_as(name, screen, TimeFormat::Relative)
 }
 
@@ -93,22 +98,22 @@ fn a_narrow_column_cuts_no_number_of_chunks() {
 
 #[test]
 fn a_list_of_80_columns() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::terminal(80)));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalProfile::terminal(80)));
 }
 
 #[test]
 fn a_list_of_120_columns() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::terminal(120)));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalProfile::terminal(120)));
 }
 
 #[test]
 fn a_list_in_a_pipe() {
-    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalStyle::pipe()));
+    insta::assert_snapshot!(list("rxe-v42-deleg.pcap", TerminalProfile::pipe()));
 }
 
 /// Returns the list in a pipe, with the clients replaced by `client`.
 fn piped_list(client: impl Fn(usize) -> Option<Address>) -> String {
-    let mut list = TransactionListWriter::new(TerminalStyle::pipe(), TimeFormat::Relative);
+    let mut list = TransactionListWriter::new(TerminalProfile::pipe(), TimeFormat::Relative);
     let mut out = Vec::new();
     for (at, mut transaction) in transactions("rxe-v42-deleg.pcap").into_iter().enumerate() {
         if let Some(address) = client(at) {
@@ -149,7 +154,7 @@ fn an_ipv6_client_leaves_the_columns_of_a_pipe_in_line() {
 
 #[test]
 fn a_list_of_nfsv3_with_nfsacl_and_errors() {
-    insta::assert_snapshot!(list("rxe-v3.pcap", TerminalStyle::terminal(100)));
+    insta::assert_snapshot!(list("rxe-v3.pcap", TerminalProfile::terminal(100)));
 }
 
 #[test]
@@ -159,7 +164,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
             for time in ["r", "ad"] {
                 let list = list_as(
                     name,
-                    TerminalStyle::terminal(width),
+                    TerminalProfile::terminal(width),
                     <TimeFormat as clap::ValueEnum>::from_str(time, false).unwrap(),
                 );
                 let widest = list.lines().map(columns).max().unwrap();
@@ -167,7 +172,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
             }
         }
     }
-    let list = list("rxe-v42.pcap", TerminalStyle::terminal(120));
+    let list = list("rxe-v42.pcap", TerminalProfile::terminal(120));
     let mut lines = list.lines();
     let at = columns(lines.next().unwrap().split_once("OPERATION").unwrap().0);
     for line in lines {
@@ -178,8 +183,9 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
 
 #[test]
 fn what_matters_least_goes_first_on_a_narrow_terminal() {
-    let header =
-        |width| list("rxe-v42-deleg.pcap", TerminalStyle::terminal(width)).lines().next().unwrap().to_owned();
+    let header = |width| {
+        list("rxe-v42-deleg.pcap", TerminalProfile::terminal(width)).lines().next().unwrap().to_owned()
+    };
     let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(names(40), "OPERATION LATENCY STATUS");
     assert_eq!(names(48), "TIME OPERATION LATENCY STATUS");
@@ -192,7 +198,7 @@ fn what_matters_least_goes_first_on_a_narrow_terminal() {
 
 /// Returns the list with `--filehandles none`.
 fn nameless(name: &str) -> String {
-    list_with(name, TerminalStyle::pipe(), TimeFormat::Relative, FilehandleDisplay::Off)
+    list_with(name, TerminalProfile::pipe(), TimeFormat::Relative, FilehandleDisplay::Off)
 }
 
 #[test]
@@ -255,13 +261,13 @@ fn errors_go_without_the_prefix_that_all_of_them_have() {
 
 #[test]
 fn statuses_of_nlm_and_of_its_companions_go_without_theirs() {
-    let list = list("rxe-v3.pcap", TerminalStyle::terminal(100));
+    let list = list("rxe-v3.pcap", TerminalProfile::terminal(100));
     assert!(!list.contains("NLM4_") && list.contains(" DENIED_GRACE"), "{list}");
 }
 
 #[test]
 fn files_go_by_their_paths() {
-    let list = list("rxe-v42.pcap", TerminalStyle::pipe());
+    let list = list("rxe-v42.pcap", TerminalProfile::pipe());
     for expected in [
         "READ /data/w/s2k 0+4096 len 2000 EOF",
         "OPEN /data/w/s8k CREATE W",
@@ -278,7 +284,7 @@ fn files_go_by_their_paths() {
 
 #[test]
 fn companions_say_what_they_are_about() {
-    let list = list("rxe-v3.pcap", TerminalStyle::pipe());
+    let list = list("rxe-v3.pcap", TerminalProfile::pipe());
     for expected in [
         "GETPORT MOUNT 3 tcp → 39883",
         "MNT /export",
@@ -295,7 +301,7 @@ fn companions_say_what_they_are_about() {
 
 #[test]
 fn a_path_gives_way_to_what_follows_it() {
-    let list = list("rxe-v3.pcap", TerminalStyle::terminal(83));
+    let list = list("rxe-v3.pcap", TerminalProfile::terminal(83));
     assert!(list.contains(" READ …/d12345 10000+4096 len… "), "{list}");
     assert!(list.contains(" ACCESS …/s100 RD MD XT XE → … "), "{list}");
     assert!(list.contains(" LOOKUP /export/data/w/s100  "), "{list}");
@@ -303,7 +309,7 @@ fn a_path_gives_way_to_what_follows_it() {
 
 #[test]
 fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
-    let list = |how| list_with("rxe-v3.pcap", TerminalStyle::pipe(), TimeFormat::Relative, how);
+    let list = |how| list_with("rxe-v3.pcap", TerminalProfile::pipe(), TimeFormat::Relative, how);
     // tshark -r rxe-v3.pcap -Y 'rpc.xid == 0xa78d6284' -T fields -e nfs.fh.hash
     let (hash, hex) = (list(FilehandleDisplay::Hash), list(FilehandleDisplay::Hex));
     assert!(hash.contains("  LOOKUP 0x62d40c52/data  "), "{hash}");
@@ -313,28 +319,28 @@ fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
 #[test]
 fn both_filehandles_of_a_copy_are_told_in_full() {
     let list =
-        list_with("rxe-v42.pcap", TerminalStyle::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
+        list_with("rxe-v42.pcap", TerminalProfile::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
     // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
     assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
 }
 
 #[test]
 fn what_was_sent_again_and_what_is_missing_is_marked() {
-    assert!(list("rxe-v42-loss.pcap", TerminalStyle::terminal(120)).contains("  ok reply×2\n"));
-    let narrow = list("rxe-v42-snap128.pcap", TerminalStyle::terminal(80));
+    assert!(list("rxe-v42-loss.pcap", TerminalProfile::terminal(120)).contains("  ok reply×2\n"));
+    let narrow = list("rxe-v42-snap128.pcap", TerminalProfile::terminal(80));
     assert!(
         narrow.contains(" 392 B missing\n") && !narrow.replace("missing", "").contains("mis"),
         "{narrow}"
     );
-    let piped = list("rxe-v42-snap128.pcap", TerminalStyle::pipe());
+    let piped = list("rxe-v42-snap128.pcap", TerminalProfile::pipe());
     assert!(piped.contains("  ok missing call:26-251 replychunk:58-223\n"), "{piped}");
 }
 
 #[test]
 fn callbacks_point_back() {
-    let list = list("rxe-v42-deleg.pcap", TerminalStyle::terminal(100));
+    let list = list("rxe-v42-deleg.pcap", TerminalProfile::terminal(100));
     assert!(line(&list, "CB_RECALL").contains(" ←4.2  CB_RECALL "));
-    let ascii = TerminalStyle { glyphs: Glyphs::ASCII, ..TerminalStyle::terminal(100) };
+    let ascii = TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::terminal(100) };
     let list = super::list::list("rxe-v42-deleg.pcap", ascii);
     assert!(line(&list, "CB_RECALL").contains(" <-4.2 CB_RECALL "));
     assert!(list.is_ascii());
@@ -343,7 +349,7 @@ fn callbacks_point_back() {
 #[test]
 fn colours_change_nothing_but_colours() {
     let colored =
-        list("rxe-v42.pcap", TerminalStyle { styles: Styles::colored(), ..TerminalStyle::terminal(100) });
+        list("rxe-v42.pcap", TerminalProfile { styles: Styles::colored(), ..TerminalProfile::terminal(100) });
     let mut plain = String::new();
     let mut rest = colored.as_str();
     while let Some((before, code)) = rest.split_once('\u{1b}') {
@@ -351,6 +357,6 @@ fn colours_change_nothing_but_colours() {
         rest = code.split_once('m').unwrap().1;
     }
     plain.push_str(rest);
-    assert_eq!(plain, list("rxe-v42.pcap", TerminalStyle::terminal(100)));
+    assert_eq!(plain, list("rxe-v42.pcap", TerminalProfile::terminal(100)));
     assert!(colored.contains("\u{1b}[1m\u{1b}[31mNOENT\u{1b}[0m"));
 }

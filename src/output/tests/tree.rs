@@ -4,19 +4,19 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
-use crate::output::style::{Glyphs, TerminalStyle};
+use crate::output::style::{Glyphs, TerminalProfile};
 use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
 use nfsrdma_analysis::names::FileNames;
 
 use super::{capture, transactions};
 
-fn tree_of(transaction: &Transaction, screen: TerminalStyle, frames: &impl FrameStore) -> String {
+fn tree_of(transaction: &Transaction, screen: TerminalProfile, frames: &impl FrameStore) -> String {
     tree_with(transaction, screen, &[], frames)
 }
 
 fn tree_with(
     transaction: &Transaction,
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     findings: &[Finding],
     frames: &impl FrameStore,
 ) -> String {
@@ -41,7 +41,7 @@ fn from_frame(name: &str, number: u64) -> Transaction {
 }
 
 fn tree(name: &str, number: u64) -> String {
-    tree_of(&from_frame(name, number), TerminalStyle::pipe(), &EmptyFrameStore)
+    tree_of(&from_frame(name, number), TerminalProfile::pipe(), &EmptyFrameStore)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
         let done = std::iter::from_fn(|| flow.next_transaction());
         let read = done.into_iter().find(|done| done.call.as_ref().unwrap().frames == [FrameNumber(590)]);
         if let Some(read) = read {
-            insta::assert_snapshot!(tree_of(&read, TerminalStyle::pipe(), &kept));
+            insta::assert_snapshot!(tree_of(&read, TerminalProfile::pipe(), &kept));
             return;
         }
     }
@@ -92,7 +92,7 @@ fn a_finding_is_under_its_field_in_its_message() {
         // The Reply has no Read list.
         finding("handle of the reply", reply, Some("rpcordma.rdma_handle")),
     ];
-    let text = tree_with(&transaction, TerminalStyle::pipe(), &findings, &EmptyFrameStore);
+    let text = tree_with(&transaction, TerminalProfile::pipe(), &findings, &EmptyFrameStore);
     let lines: Vec<&str> = text.lines().collect();
     let at = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap();
     let (of_call, of_reply) =
@@ -135,13 +135,13 @@ fn a_procedure_of_nfsv3_that_fails() {
         })
     };
     let transaction = transactions.iter().find(is_mkdir).unwrap();
-    insta::assert_snapshot!(tree_of(transaction, TerminalStyle::pipe(), &EmptyFrameStore));
+    insta::assert_snapshot!(tree_of(transaction, TerminalProfile::pipe(), &EmptyFrameStore));
 }
 
 /// Returns the trees of some frames and of the messages that they complete.
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
-    let (mut view, mut out) = (FieldTreeWriter::new(TerminalStyle::pipe()), Vec::new());
+    let (mut view, mut out) = (FieldTreeWriter::new(TerminalProfile::pipe()), Vec::new());
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);
@@ -165,7 +165,7 @@ fn a_message_ends_with_the_copy_that_was_delivered() {
     let sent = "Reply: 5 frames from 1213 to 1496, first copy 2026-11-21 03:13:39.580948620 UTC";
     let text = transactions("rxe-v42-loss.pcap");
     let one = text.iter().find(|transaction| transaction.xid.0 == 0x53c0_0cfc).unwrap();
-    let text = tree_of(one, TerminalStyle::pipe(), &EmptyFrameStore);
+    let text = tree_of(one, TerminalProfile::pipe(), &EmptyFrameStore);
     assert!(text.contains(&format!("{sent}, delivered 2026-11-21 03:13:40.174516520 UTC, ")), "{text}");
 }
 
@@ -173,7 +173,7 @@ fn a_message_ends_with_the_copy_that_was_delivered() {
 fn what_is_whole_is_shown_to_its_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
         for transaction in transactions(name) {
-            let text = tree_of(&transaction, TerminalStyle::pipe(), &EmptyFrameStore);
+            let text = tree_of(&transaction, TerminalProfile::pipe(), &EmptyFrameStore);
             assert!(!text.contains("undecoded"), "{text}");
             assert!(!text.contains("not decoded further"), "{text}");
         }
@@ -182,7 +182,7 @@ fn what_is_whole_is_shown_to_its_last_byte() {
 
 #[test]
 fn ascii_screens_get_ascii() {
-    let screen = TerminalStyle { glyphs: Glyphs::ASCII, ..TerminalStyle::pipe() };
+    let screen = TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::pipe() };
     assert!(tree_of(&from_frame("rxe-v42.pcap", 590), screen, &EmptyFrameStore).is_ascii());
 }
 
@@ -193,7 +193,7 @@ fn a_message_may_end_anywhere() {
         for end in 0..whole.call.as_ref().unwrap().bytes.len() {
             let mut cut = whole.clone();
             cut.call.as_mut().unwrap().bytes.truncate(end);
-            let text = tree_of(&cut, TerminalStyle::pipe(), &EmptyFrameStore);
+            let text = tree_of(&cut, TerminalProfile::pipe(), &EmptyFrameStore);
             // The checksum at the end of a protected message is not decoded.
             let is_read = name.contains("krb5") && end >= 376;
             assert!(is_read || text.contains("not decoded further: byte "), "{end}: {text}");

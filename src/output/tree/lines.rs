@@ -12,7 +12,7 @@ use crate::output::style::{Style, StyledText, Styles};
 
 /// Buffer that the byte range of a line refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ByteRangeSource {
+pub enum TreeLineByteSource {
     /// The line has no bytes.
     #[default]
     Nothing,
@@ -34,7 +34,7 @@ pub struct TreeLine {
     /// Byte range of the decoded value.
     pub bytes: Option<Range<usize>>,
     /// Buffer that the byte range refers to.
-    pub origin: ByteRangeSource,
+    pub origin: TreeLineByteSource,
     /// Field shown.
     pub field: Option<&'static Field>,
     /// Fields within the text of that field, such as the members of a structure on one line.
@@ -45,7 +45,7 @@ pub struct TreeLine {
 
 impl TreeLine {
     /// Creates a line without text.
-    pub(super) fn new(depth: usize, origin: ByteRangeSource) -> Self {
+    pub(super) fn new(depth: usize, origin: TreeLineByteSource) -> Self {
         Self { depth, origin, ..Self::default() }
     }
 

@@ -8,8 +8,8 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, ConnectionTransport, DeliveryEvidence, Endpoint,
-    LostCallTransmissionEvidence, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint,
+    LostCallTransmissionEvidence, RpcMessageKind, Transaction, TransactionConnection,
 };
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -20,9 +20,9 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
 use super::filehandle_names::{FilehandleNameAnnotator, FilehandleNamingContext};
-use super::{ByteRangeSource, FieldTree, FrameStore, TreeLine, fact_line, heading, value};
+use super::{FieldTree, FrameStore, TreeLine, TreeLineByteSource, fact_line, heading, value};
 use crate::output::info_column::InfoColumnFormatter;
-use crate::output::style::{Style, TerminalStyle};
+use crate::output::style::{Style, TerminalProfile};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
 use nfsrdma_analysis::names::FileNames;
@@ -33,7 +33,7 @@ const MAX_FRAMES_WITH_HEADERS: usize = 4;
 /// Writer of trees.
 #[derive(Debug)]
 pub struct FieldTreeWriter {
-    screen: TerminalStyle,
+    screen: TerminalProfile,
     tree: FieldTree,
     labels: InfoColumnFormatter,
     lines: Vec<TreeLine>,
@@ -41,7 +41,7 @@ pub struct FieldTreeWriter {
 
 impl FieldTreeWriter {
     /// Creates a view for this screen; its lines are never truncated.
-    pub fn new(screen: TerminalStyle) -> Self {
+    pub fn new(screen: TerminalProfile) -> Self {
         let tree = FieldTree::new(screen.glyphs);
         Self { screen, tree, labels: InfoColumnFormatter::default(), lines: Vec::new() }
     }
@@ -160,7 +160,7 @@ impl FieldTreeWriter {
         heading(depth, style, text)
     }
 
-    /// Returns the content of the chunk that contains a complete message, which lines with [`ByteRangeSource::Chunk`]
+    /// Returns the content of the chunk that contains a complete message, which lines with [`TreeLineByteSource::Chunk`]
     /// refer to, or `None` for an inline message.
     pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
@@ -211,7 +211,7 @@ impl FieldTreeWriter {
         self.tree.finish();
         let styles = self.screen.styles;
         // Positions count in the message, and not in the frame.
-        let origin = ByteRangeSource::Nothing;
+        let origin = TreeLineByteSource::Nothing;
         self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
         let error =
             result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
@@ -224,7 +224,7 @@ impl FieldTreeWriter {
         reading: &TransactionMessages<'_>,
         FilehandleNamingContext { names, facts, .. }: FilehandleNamingContext<'_>,
     ) {
-        let TerminalStyle { styles, glyphs, .. } = self.screen;
+        let TerminalProfile { styles, glyphs, .. } = self.screen;
         let glyphs = &glyphs;
         let (mut operation, mut version, mut status) = (String::new(), String::new(), String::new());
         self.labels.write(reading, facts, names.paths(), glyphs, &mut operation);
@@ -382,7 +382,7 @@ impl FieldTreeWriter {
         let cut = if captured < length as usize { format!(", {captured} captured") } else { String::new() };
         let time = DateTimeUtc(CalendarTime::from_timestamp(frame.time));
         let text = format_args!("Frame {}: {length} bytes{cut}, {time}", frame.number);
-        let origin = ByteRangeSource::Frame(frame.number);
+        let origin = TreeLineByteSource::Frame(frame.number);
         let mut line = heading(depth, self.screen.styles.layer, text);
         line.origin = origin;
         self.lines.push(line);
@@ -447,8 +447,8 @@ impl FieldTreeWriter {
             };
             format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
         });
-        let inline = ByteRangeSource::Message(which);
-        let rpc = if whole.is_some() { ByteRangeSource::Chunk(which) } else { inline };
+        let inline = TreeLineByteSource::Message(which);
+        let rpc = if whole.is_some() { TreeLineByteSource::Chunk(which) } else { inline };
         let styles = self.screen.styles;
         self.tree.lines(&mut self.lines, &styles, depth, (inline, rpc), note.as_deref());
         let rest = bytes.get(end..).unwrap_or_default();
@@ -484,12 +484,12 @@ fn end_label(delivered: DeliveryEvidence) -> &'static str {
 /// Creates a line about the Transaction with a styled value.
 fn styled_fact(label: Style, name: &str, style: Style, value: impl std::fmt::Display) -> TreeLine {
     let line =
-        TreeLine::new(1, ByteRangeSource::Nothing).with_text(label, name).with_text(Style::new(), ": ");
+        TreeLine::new(1, TreeLineByteSource::Nothing).with_text(label, name).with_text(Style::new(), ": ");
     line.with_text(style, value)
 }
 
 /// Endpoint of a connection: `10.9.0.2 QP 0x000011`, `10.9.0.2 port 2049`.
-struct EndpointDisplay<'a>(&'a ConnectionIdentity, &'a Endpoint);
+struct EndpointDisplay<'a>(&'a TransactionConnection, &'a Endpoint);
 
 impl std::fmt::Display for EndpointDisplay<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

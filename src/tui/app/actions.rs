@@ -9,7 +9,7 @@ use crate::tui::prompt::PromptPurpose;
 use crate::tui::search::SearchCriterion;
 use crate::tui::shared_capture::SharedCapture;
 
-use super::{App, FilterOriginView, FocusPane, KeyMenu, TerminalControlRequest, TuiOptions, TuiView};
+use super::{App, FocusPane, KeyMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions, TuiView};
 
 impl App {
     /// Performs an action.
@@ -238,7 +238,7 @@ impl App {
     }
 
     /// Returns to the view in which a row was opened, with its former filter.
-    fn go_back(&mut self, FilterOriginView { view, filter, tables }: FilterOriginView) {
+    fn go_back(&mut self, TuiBackStackEntry { view, filter, tables }: TuiBackStackEntry) {
         match filter {
             Some(filter) => self.set_filter(&filter),
             None => self.remove_filter(),

@@ -4,11 +4,11 @@ use nfsrdma_dissectors::frame::FrameNumber;
 
 use crate::output::style::Styles;
 use crate::tui::frame_reload::FrameListSlice;
-use crate::tui::frame_scan::{FrameLine, FrameLineFormat, FrameScan, FrameScanQuery, FrameScanResult};
+use crate::tui::frame_scan::{FrameLine, FrameLineFormat, FrameScan, FrameScanQuery, TuiFrameScanResult};
 use crate::tui::views::ansi_escape_parsing::plain;
 
 use super::App;
-use super::frame_order::{FrameLineList, FrameLineSettings, FrameSort};
+use super::frame_order::{FilteredSortedFrameList, FrameLineSettings, PacketListSortOrder};
 
 /// Number of columns that a key scrolls, and maximum scroll position.
 const SCROLL_COLUMNS: usize = 8;
@@ -28,16 +28,16 @@ pub(in crate::tui) struct FrameListPane {
     /// Number of columns scrolled past.
     pub(in crate::tui) scroll_columns: usize,
     /// Sort order of the list.
-    pub(in crate::tui) sort: FrameSort,
+    pub(in crate::tui) sort: PacketListSortOrder,
     /// The lines of the frames that the filter selects, or of all frames if they are sorted.
-    pub(in crate::tui) lines: Option<FrameLineList>,
+    pub(in crate::tui) lines: Option<FilteredSortedFrameList>,
     search: Option<(FrameScan, String)>,
 }
 
 impl FrameListPane {
     /// Returns `true` while a scan is running.
     pub(super) fn is_scanning(&self) -> bool {
-        self.search.is_some() || self.lines.as_ref().is_some_and(FrameLineList::is_scanning)
+        self.search.is_some() || self.lines.as_ref().is_some_and(FilteredSortedFrameList::is_scanning)
     }
 
     /// Stops a search. Returns `true` if there was one.
@@ -110,7 +110,7 @@ impl App {
     }
 
     /// Sorts the packet list. In capture order it is read in pages, otherwise loaded up to a limit.
-    pub(super) fn sort_frames(&mut self, sort: FrameSort) {
+    pub(super) fn sort_frames(&mut self, sort: PacketListSortOrder) {
         self.frame_list.sort = sort;
         if let Some(held) = &mut self.frame_list.lines {
             held.sort(sort);
@@ -140,7 +140,7 @@ impl App {
         };
         if self.frame_list.lines.as_ref().is_none_or(|held| held.settings != made_for) {
             let scan = self.scan(FrameScanQuery::Selected(filter), Some(width));
-            self.frame_list.lines = Some(FrameLineList::new(made_for, self.frame_list.sort, scan));
+            self.frame_list.lines = Some(FilteredSortedFrameList::new(made_for, self.frame_list.sort, scan));
             self.frame_list.top = 0;
         }
     }
@@ -205,7 +205,7 @@ impl App {
     pub(super) fn poll_scans(&mut self) -> bool {
         let room = self.shares.lines_bytes;
         let at = self.frame_list.at;
-        let is_complete = |held: &FrameLineList| held.is_complete_to(at);
+        let is_complete = |held: &FilteredSortedFrameList| held.is_complete_to(at);
         let was_complete = self.frame_list.lines.as_ref().is_none_or(is_complete);
         let mut is_new = self.frame_list.lines.as_mut().is_some_and(|held| held.take_results(room));
         if !was_complete && self.frame_list.lines.as_ref().is_some_and(is_complete) {
@@ -216,8 +216,8 @@ impl App {
             let (found, is_over) = scan.take();
             let text = text.clone();
             let outcome = found.into_iter().find_map(|found| match found {
-                FrameScanResult::Text(outcome) => Some(outcome),
-                FrameScanResult::Header(_) | FrameScanResult::Line(..) => None,
+                TuiFrameScanResult::Text(outcome) => Some(outcome),
+                TuiFrameScanResult::Header(_) | TuiFrameScanResult::Line(..) => None,
             });
             if outcome.is_some() || is_over {
                 is_new = true;

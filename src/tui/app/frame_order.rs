@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::output::units::TimeFormat;
-use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanResult};
+use crate::tui::frame_scan::{FrameLine, FrameScan, TuiFrameScanResult};
 
 /// Interval at which new frames are sorted in.
 const RESORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,12 +65,12 @@ impl FrameColumn {
 
 /// Sort order of the packet list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::tui) struct FrameSort {
+pub(in crate::tui) struct PacketListSortOrder {
     pub(in crate::tui) by: FrameColumn,
     pub(in crate::tui) is_descending: bool,
 }
 
-impl FrameSort {
+impl PacketListSortOrder {
     /// Sorts by a column in its default direction.
     pub(in crate::tui) fn by_column(by: FrameColumn) -> Self {
         Self { by, is_descending: by.descends() }
@@ -93,13 +93,13 @@ impl FrameSort {
 
 /// Loaded frames with their lines: those that a filter selects, or all frames for sorting.
 #[derive(Debug)]
-pub(in crate::tui) struct FrameLineList {
+pub(in crate::tui) struct FilteredSortedFrameList {
     /// Settings of the scan. A change requires another scan.
     pub(in crate::tui) settings: FrameLineSettings,
     pub(in crate::tui) header: String,
     /// Lines in capture order.
     lines: Vec<FrameLine>,
-    sort: FrameSort,
+    sort: PacketListSortOrder,
     /// Indexes into `lines` in display order; empty in the order of the capture.
     order: Vec<u32>,
     /// Display position of each line.
@@ -121,9 +121,13 @@ pub(in crate::tui) struct FrameLineSettings {
     pub(in crate::tui) time: TimeFormat,
 }
 
-impl FrameLineList {
+impl FilteredSortedFrameList {
     /// Returns an empty list, which the scan fills.
-    pub(in crate::tui) fn new(made_for: FrameLineSettings, sort: FrameSort, scan: FrameScan) -> Self {
+    pub(in crate::tui) fn new(
+        made_for: FrameLineSettings,
+        sort: PacketListSortOrder,
+        scan: FrameScan,
+    ) -> Self {
         Self {
             settings: made_for,
             header: String::new(),
@@ -176,7 +180,7 @@ impl FrameLineList {
     }
 
     /// Changes the sort order.
-    pub(in crate::tui) fn sort(&mut self, sort: FrameSort) {
+    pub(in crate::tui) fn sort(&mut self, sort: PacketListSortOrder) {
         self.sort = sort;
         self.sort_lines();
     }
@@ -187,7 +191,7 @@ impl FrameLineList {
         if self.sort.is_capture_order() {
             return;
         }
-        let FrameSort { by, is_descending } = self.sort;
+        let PacketListSortOrder { by, is_descending } = self.sort;
         let mut order: Vec<u32> = (0..self.lines.len() as u32).collect();
         order.sort_by(|a, b| match (self.lines.get(*a as usize), self.lines.get(*b as usize)) {
             (Some(a), Some(b)) if is_descending => by.compare(b, a),
@@ -211,13 +215,13 @@ impl FrameLineList {
         let before = self.lines.len();
         for found in found {
             match found {
-                FrameScanResult::Header(header) => self.header = header,
-                FrameScanResult::Line(line) => {
+                TuiFrameScanResult::Header(header) => self.header = header,
+                TuiFrameScanResult::Line(line) => {
                     let text = line.text.len() + line.cells.info.len() + line.cells.protocol.len();
                     self.bytes += text + size_of::<FrameLine>() + 2 * size_of::<u32>();
                     self.lines.push(line);
                 }
-                FrameScanResult::Text(_) => {}
+                TuiFrameScanResult::Text(_) => {}
             }
         }
         self.is_truncated = self.bytes > room || self.lines.len() >= u32::MAX as usize;
@@ -239,15 +243,15 @@ mod tests {
 
     #[test]
     fn one_goes_through_the_columns_and_around() {
-        let mut sort = FrameSort::default();
+        let mut sort = PacketListSortOrder::default();
         let mut seen = Vec::new();
         for _ in 0..FrameColumn::ALL.len() {
             seen.push(sort.by);
             sort = sort.neighbor(1);
         }
         assert_eq!(seen, FrameColumn::ALL);
-        assert_eq!(sort, FrameSort::default());
+        assert_eq!(sort, PacketListSortOrder::default());
         assert_eq!(sort.neighbor(-1).by, FrameColumn::Info);
-        assert!(FrameSort::by_column(FrameColumn::Bytes).is_descending);
+        assert!(PacketListSortOrder::by_column(FrameColumn::Bytes).is_descending);
     }
 }

@@ -30,7 +30,7 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
-use super::frame_reload::{DetailSubject, ReloadClient, ReloadRequest, ReloadResponse};
+use super::frame_reload::{DetailSubject, FrameReloadRequest, ReloadClient, ReloadResponse};
 use super::keys;
 use super::memory_shares::ViewMemoryShares;
 use super::model::{PAGE_ROWS, TransactionRows};
@@ -43,14 +43,14 @@ use super::transaction_finding_store::SharedFindings;
 use super::views;
 
 pub(super) use frame_list::FrameListPane;
-pub(super) use frame_order::{FrameColumn, FrameSort};
+pub(super) use frame_order::{FrameColumn, PacketListSortOrder};
 pub(super) use read_pass_results::ReadPassResults;
 pub(super) use transaction_list::{TransactionListPane, scrolled};
 pub(super) use transaction_rates::ChosenRowRates;
 pub(super) use tree::TreePane;
 pub(super) use view_rows::MarkedRow;
 #[cfg(test)]
-pub(super) use view_rows::ViewRowKind;
+pub(super) use view_rows::TuiViewRecordKind;
 
 /// Timeout after which an unanswered request is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(300);
@@ -178,7 +178,7 @@ pub(super) struct TableViewState {
 
 /// The view in which a filter was made from a row; closing the list returns to it.
 #[derive(Clone, Debug)]
-pub(super) struct FilterOriginView {
+pub(super) struct TuiBackStackEntry {
     view: TuiView,
     /// The previous filter.
     filter: Option<String>,
@@ -222,7 +222,7 @@ pub struct App {
     pub(super) frame_list: FrameListPane,
     is_searching_forward: bool,
     row_rates: ChosenRowRates,
-    filter_origins: Vec<FilterOriginView>,
+    filter_origins: Vec<TuiBackStackEntry>,
     /// Number of columns of the current view that do not fit.
     pub(super) hidden_columns: usize,
     /// States of the tables: operations, connections, files, charts.
@@ -397,7 +397,7 @@ impl App {
                 self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { near });
             is_new |= news;
             if !places.is_empty() {
-                self.reload_client.request(ReloadRequest::ResumePoints(places));
+                self.reload_client.request(FrameReloadRequest::ResumePoints(places));
             }
             if let Some(chosen) = &mut self.filtered {
                 is_new |= chosen.take(near).1;
@@ -454,7 +454,7 @@ impl App {
             && self.tree.requested != Some(subject)
         {
             self.tree.requested = Some(subject);
-            self.reload_client.request(ReloadRequest::Detail(subject));
+            self.reload_client.request(FrameReloadRequest::Detail(subject));
         }
         let is_due = |asked: Option<Instant>| asked.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT);
         if self.view == TuiView::Transactions {
@@ -467,7 +467,7 @@ impl App {
             {
                 self.requested_page = Some((number, Instant::now()));
                 let filter = self.displayed_pass().filter.clone();
-                self.reload_client.request(ReloadRequest::Page { number, filter });
+                self.reload_client.request(FrameReloadRequest::Page { number, filter });
             }
         }
         if self.view == TuiView::Frames {
@@ -503,7 +503,7 @@ impl App {
         screen.width = Some(width);
         let start = self.unfiltered.tables.times.map(|(start, _)| start);
         let count = (9 * height) as usize;
-        self.reload_client.request(ReloadRequest::Frames {
+        self.reload_client.request(FrameReloadRequest::Frames {
             first,
             count,
             screen,

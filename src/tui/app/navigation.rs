@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::tui::model::RowEntry;
 use crate::tui::search::{self, RunningSearch, SearchCriterion};
 
-use super::view_rows::ViewRowKind;
+use super::view_rows::TuiViewRecordKind;
 use super::{App, FocusPane, TableViewState, TuiView};
 
 /// Maximum duration of a search step between two key events.
@@ -29,8 +29,8 @@ impl App {
 
     fn table_number(&self) -> Option<usize> {
         match self.view.rows() {
-            ViewRowKind::Table(_, number) => Some(number),
-            ViewRowKind::Transactions | ViewRowKind::Frames => None,
+            TuiViewRecordKind::Table(_, number) => Some(number),
+            TuiViewRecordKind::Transactions | TuiViewRecordKind::Frames => None,
         }
     }
 

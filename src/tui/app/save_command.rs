@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::tui::frame_reload::ReloadRequest;
+use crate::tui::frame_reload::FrameReloadRequest;
 use crate::tui::save::{SaveRequest, SaveSelection};
 
 use super::App;
@@ -32,7 +32,7 @@ impl App {
             Err(problem) => return self.show_error(problem),
         };
         self.show_message(format!("saving to {path} {}", self.tui_glyphs.glyphs.cut));
-        self.reload_client.request(ReloadRequest::Save(SaveRequest {
+        self.reload_client.request(FrameReloadRequest::Save(SaveRequest {
             to: PathBuf::from(path),
             selection: what,
             has_control_frames: has_control,

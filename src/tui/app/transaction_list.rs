@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use crate::output::transaction_list::TransactionListColumn;
-use crate::tui::model::row_sorting::{self, RowOrder, RowSort};
+use crate::tui::model::row_sorting::{self, RowSort, SortedRowNumbers};
 use crate::tui::model::{RowEntry, TransactionRows};
 
 /// Interval at which new rows are sorted in.
@@ -38,8 +38,8 @@ pub(in crate::tui) struct TransactionListPane {
     pub(in crate::tui) follows_tail: bool,
     /// Sort order; `None` for the order in which Transactions were completed.
     pub(in crate::tui) sort: Option<RowSort>,
-    order: Option<RowOrder>,
-    sorting: Option<Receiver<RowOrder>>,
+    order: Option<SortedRowNumbers>,
+    sorting: Option<Receiver<SortedRowNumbers>>,
     sorted_at: Option<Instant>,
 }
 

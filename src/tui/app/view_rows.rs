@@ -17,8 +17,8 @@ use crate::tui::views::table::TableView;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::frame_order::FrameLineList;
-use super::{App, FilterOriginView, FocusPane, FrameColumn, FrameSort, TuiView};
+use super::frame_order::FilteredSortedFrameList;
+use super::{App, FocusPane, FrameColumn, PacketListSortOrder, TuiBackStackEntry, TuiView};
 
 const NOTHING_CHOSEN: &str = "nothing is chosen";
 
@@ -27,7 +27,7 @@ pub(super) const TABLE_COUNT: usize = 4;
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]
-pub(in crate::tui) enum ViewRowKind {
+pub(in crate::tui) enum TuiViewRecordKind {
     /// Transactions.
     Transactions,
     /// Frames.
@@ -53,26 +53,26 @@ pub(in crate::tui) enum MarkedRow {
 
 impl TuiView {
     /// Returns the kind of its rows.
-    pub(in crate::tui) fn rows(self) -> ViewRowKind {
+    pub(in crate::tui) fn rows(self) -> TuiViewRecordKind {
         match self {
-            Self::Transactions => ViewRowKind::Transactions,
-            Self::Frames => ViewRowKind::Frames,
-            Self::Operations => ViewRowKind::Table(&OperationsView, 0),
-            Self::Connections => ViewRowKind::Table(&ConnectionsView, 1),
-            Self::Files => ViewRowKind::Table(&FilesView, 2),
-            Self::Charts => ViewRowKind::Table(&ChartsView, 3),
+            Self::Transactions => TuiViewRecordKind::Transactions,
+            Self::Frames => TuiViewRecordKind::Frames,
+            Self::Operations => TuiViewRecordKind::Table(&OperationsView, 0),
+            Self::Connections => TuiViewRecordKind::Table(&ConnectionsView, 1),
+            Self::Files => TuiViewRecordKind::Table(&FilesView, 2),
+            Self::Charts => TuiViewRecordKind::Table(&ChartsView, 3),
         }
     }
 
     /// Returns `true` if it has a tree below its list.
     pub(in crate::tui) fn has_tree(self) -> bool {
-        !matches!(self.rows(), ViewRowKind::Table(..))
+        !matches!(self.rows(), TuiViewRecordKind::Table(..))
     }
 
     /// Returns the most important keys, for the last line of the screen.
     pub(in crate::tui) fn hints(self) -> &'static [(&'static str, &'static str)] {
         match self.rows() {
-            ViewRowKind::Transactions => &[
+            TuiViewRecordKind::Transactions => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -89,7 +89,7 @@ impl TuiView {
                 ("W", "save"),
                 ("y", "copy"),
             ],
-            ViewRowKind::Frames => &[
+            TuiViewRecordKind::Frames => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "tree"),
@@ -102,10 +102,10 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            ViewRowKind::Table(view, _) if view.columns().is_empty() => {
+            TuiViewRecordKind::Table(view, _) if view.columns().is_empty() => {
                 &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
             }
-            ViewRowKind::Table(..) => &[
+            TuiViewRecordKind::Table(..) => &[
                 ("?", "help"),
                 ("q", "quit"),
                 ("Enter", "its Transactions"),
@@ -123,20 +123,20 @@ impl TuiView {
 
 impl App {
     /// Returns the loaded frames, if the view shows frames.
-    pub(in crate::tui) fn loaded_frames(&self) -> Option<&FrameLineList> {
+    pub(in crate::tui) fn loaded_frames(&self) -> Option<&FilteredSortedFrameList> {
         match self.view.rows() {
-            ViewRowKind::Frames => self.frame_list.lines.as_ref(),
-            ViewRowKind::Transactions | ViewRowKind::Table(..) => None,
+            TuiViewRecordKind::Frames => self.frame_list.lines.as_ref(),
+            TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..) => None,
         }
     }
 
     /// Returns the subject of tree and bytes.
     pub(in crate::tui) fn subject(&self) -> Option<DetailSubject> {
         match self.view.rows() {
-            ViewRowKind::Frames => {
+            TuiViewRecordKind::Frames => {
                 (self.frame_list.at > 0).then_some(DetailSubject::Frame(FrameNumber(self.frame_list.at)))
             }
-            ViewRowKind::Transactions | ViewRowKind::Table(..) => {
+            TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..) => {
                 Some(DetailSubject::Transaction(TransactionReloadKey::from(self.entry()?.row)))
             }
         }
@@ -145,7 +145,7 @@ impl App {
     /// Goes to a location: in the packet list to a frame; everything else is searched for among the Transactions.
     pub(super) fn go_to_target(&mut self, target: SearchCriterion) {
         match (self.view.rows(), target) {
-            (ViewRowKind::Frames, SearchCriterion::Frame(FrameNumber(frame))) => {
+            (TuiViewRecordKind::Frames, SearchCriterion::Frame(FrameNumber(frame))) => {
                 let last = self.unfiltered.progress.frames.max(1);
                 self.go_to_frame(frame.clamp(1, last));
                 self.move_frame_cursor(0);
@@ -153,7 +153,10 @@ impl App {
                     self.show_error(format!("the last frame is {last}"));
                 }
             }
-            (ViewRowKind::Frames | ViewRowKind::Transactions | ViewRowKind::Table(..), target) => {
+            (
+                TuiViewRecordKind::Frames | TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..),
+                target,
+            ) => {
                 self.view = TuiView::Transactions;
                 self.list.follows_tail = false;
                 self.search = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
@@ -170,12 +173,12 @@ impl App {
     /// Moves the cursor by `by` rows.
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.move_cursor(by, rows);
             }
-            ViewRowKind::Frames => self.move_frame_cursor(by),
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => self.move_frame_cursor(by),
+            TuiViewRecordKind::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut() {
                     table.at = table.at.saturating_add_signed(by).min(count.saturating_sub(1));
@@ -187,7 +190,7 @@ impl App {
     /// Moves the cursor to the clicked row, counted from the top.
     pub(super) fn click_row(&mut self, line: usize) {
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let at = self.list.top + line;
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 if at < self.list.len(rows) {
@@ -195,8 +198,8 @@ impl App {
                     self.list.follows_tail = false;
                 }
             }
-            ViewRowKind::Frames => self.click_frame(line as u64),
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => self.click_frame(line as u64),
+            TuiViewRecordKind::Table(view, _) => {
                 let count = view.len(self);
                 if let Some(table) = self.table_mut()
                     && table.top + line < count
@@ -211,10 +214,10 @@ impl App {
     pub(super) fn scroll_columns(&mut self, is_right: bool) {
         let hidden = self.hidden_columns;
         match self.view.rows() {
-            ViewRowKind::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
-            ViewRowKind::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
-            ViewRowKind::Frames => self.scroll_frames(is_right),
-            ViewRowKind::Table(..) => {
+            TuiViewRecordKind::Transactions if is_right => self.list.scroll += usize::from(hidden > 0),
+            TuiViewRecordKind::Transactions => self.list.scroll = self.list.scroll.saturating_sub(1),
+            TuiViewRecordKind::Frames => self.scroll_frames(is_right),
+            TuiViewRecordKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.scroll = match is_right {
                         true => table.scroll + usize::from(hidden > 0),
@@ -228,12 +231,15 @@ impl App {
     /// Opens the row of the cursor: its tree, or its Transactions.
     pub(super) fn open_row(&mut self) {
         match self.view.rows() {
-            ViewRowKind::Transactions | ViewRowKind::Frames => self.focus = FocusPane::Tree,
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Transactions | TuiViewRecordKind::Frames => self.focus = FocusPane::Tree,
+            TuiViewRecordKind::Table(view, _) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
-                    let origin =
-                        FilterOriginView { view: self.view, filter: self.filter_text(), tables: self.tables };
+                    let origin = TuiBackStackEntry {
+                        view: self.view,
+                        filter: self.filter_text(),
+                        tables: self.tables,
+                    };
                     self.show(TuiView::Transactions);
                     self.set_filter(&filter);
                     self.filter_origins.push(origin);
@@ -245,9 +251,9 @@ impl App {
     /// Searches for the next row that contains a text.
     pub(super) fn search_rows(&mut self, text: String, is_forward: bool) {
         match self.view.rows() {
-            ViewRowKind::Transactions => self.start_search(SearchCriterion::Text(text), is_forward),
-            ViewRowKind::Frames => self.search_frames(&text, is_forward),
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Transactions => self.start_search(SearchCriterion::Text(text), is_forward),
+            TuiViewRecordKind::Frames => self.search_frames(&text, is_forward),
+            TuiViewRecordKind::Table(view, _) => {
                 let has_text =
                     |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("no row has {text:?}"));
@@ -259,8 +265,8 @@ impl App {
     pub(super) fn next_mark(&mut self) {
         const NONE: &str = "nothing is marked here; m marks";
         match self.view.rows() {
-            ViewRowKind::Transactions => self.start_search(SearchCriterion::Marked, true),
-            ViewRowKind::Frames => {
+            TuiViewRecordKind::Transactions => self.start_search(SearchCriterion::Marked, true),
+            TuiViewRecordKind::Frames => {
                 let frames: Vec<u64> = self
                     .marks
                     .iter()
@@ -272,7 +278,7 @@ impl App {
                     None => self.show_error(NONE),
                 }
             }
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view, _) => {
                 let is_marked =
                     |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
                 self.search_table(view, true, &is_marked, NONE);
@@ -310,12 +316,12 @@ impl App {
     /// Returns the filter for the row of the cursor.
     pub(super) fn row_filter(&self) -> Result<String, &'static str> {
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
                 Ok(format!("{xid} && {connection}"))
             }
-            ViewRowKind::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
+            TuiViewRecordKind::Table(view, _) => {
                 self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING_CHOSEN)
             }
         }
@@ -324,18 +330,22 @@ impl App {
     /// Returns the text of the row of the cursor, for copying.
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
-            ViewRowKind::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            ViewRowKind::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
-            ViewRowKind::Table(view, _) => view.value(self, self.table_row(view)?),
+            TuiViewRecordKind::Transactions => self.entry().map(|entry| entry.label().to_owned()),
+            TuiViewRecordKind::Frames => self.cursor_line_text().or(Some(self.frame_list.at.to_string())),
+            TuiViewRecordKind::Table(view, _) => view.value(self, self.table_row(view)?),
         }
     }
 
     /// Marks or unmarks the row of the cursor, and moves to the next row.
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
-            ViewRowKind::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
-            ViewRowKind::Frames => (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at)),
-            ViewRowKind::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
+            TuiViewRecordKind::Transactions => {
+                self.entry().map(|entry| MarkedRow::Transaction(entry.row.index))
+            }
+            TuiViewRecordKind::Frames => {
+                (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at))
+            }
+            TuiViewRecordKind::Table(view, _) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
         if !self.marks.remove(&mark) {
@@ -348,7 +358,7 @@ impl App {
     pub(super) fn row_selection(&self) -> Result<SaveSelection, String> {
         let is_once = self.capture.is_received_once();
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let number = |mark: &MarkedRow| match mark {
                     MarkedRow::Transaction(index) => Some(*index),
                     _ => None,
@@ -367,7 +377,7 @@ impl App {
                     false => SaveSelection::Numbers(marked),
                 })
             }
-            ViewRowKind::Frames => {
+            TuiViewRecordKind::Frames => {
                 let number =
                     |mark: &MarkedRow| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None };
                 let mut frames: BTreeSet<u64> = self.marks.iter().filter_map(number).collect();
@@ -380,7 +390,7 @@ impl App {
                     Ok(SaveSelection::Frames(frames))
                 }
             }
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Table(view, _) => {
                 let is_marked =
                     |row: &usize| view.mark(self, *row).is_some_and(|mark| self.marks.contains(&mark));
                 let mut rows: Vec<usize> = view.order(self).into_iter().filter(is_marked).collect();
@@ -425,8 +435,8 @@ impl App {
     /// Returns the filter that shows the Transactions of the table row of the cursor; `None` if the view has no table.
     pub(super) fn table_row_filter(&self) -> Option<Result<String, &'static str>> {
         match self.view.rows() {
-            ViewRowKind::Transactions | ViewRowKind::Frames => None,
-            ViewRowKind::Table(..) => Some(self.row_filter().map(|filter| self.within_filter(&filter))),
+            TuiViewRecordKind::Transactions | TuiViewRecordKind::Frames => None,
+            TuiViewRecordKind::Table(..) => Some(self.row_filter().map(|filter| self.within_filter(&filter))),
         }
     }
 
@@ -438,15 +448,15 @@ impl App {
     /// Sorts by the column `step` positions from the current one.
     pub(super) fn sort_rows(&mut self, step: isize) {
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let width = usize::from(self.areas.list.width);
                 let shown: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.sort_by_neighbor(step, &shown, rows);
             }
-            ViewRowKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
-            ViewRowKind::Table(view, _) => {
+            TuiViewRecordKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
+            TuiViewRecordKind::Table(view, _) => {
                 let count = view.columns().len() as isize;
                 if let Some(table) = self.table_mut()
                     && count > 0
@@ -460,15 +470,15 @@ impl App {
     /// Sorts by the clicked heading, or reverses the order if it is sorted by it already.
     pub(super) fn sort_by_heading(&mut self, number: usize) {
         match self.view.rows() {
-            ViewRowKind::Transactions => {}
-            ViewRowKind::Frames => {
+            TuiViewRecordKind::Transactions => {}
+            TuiViewRecordKind::Frames => {
                 let Some(by) = FrameColumn::ALL.get(number).copied() else { return };
                 match by == self.frame_list.sort.by {
                     true => self.reverse_rows(),
-                    false => self.sort_frames(FrameSort::by_column(by)),
+                    false => self.sort_frames(PacketListSortOrder::by_column(by)),
                 }
             }
-            ViewRowKind::Table(..) => {
+            TuiViewRecordKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = table.sort == number && !table.is_reversed;
                     table.sort = number;
@@ -480,15 +490,15 @@ impl App {
     /// Reverses the order.
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
-            ViewRowKind::Transactions => {
+            TuiViewRecordKind::Transactions => {
                 let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
                 self.list.reverse(rows);
             }
-            ViewRowKind::Frames => {
-                let FrameSort { by, is_descending } = self.frame_list.sort;
-                self.sort_frames(FrameSort { by, is_descending: !is_descending });
+            TuiViewRecordKind::Frames => {
+                let PacketListSortOrder { by, is_descending } = self.frame_list.sort;
+                self.sort_frames(PacketListSortOrder { by, is_descending: !is_descending });
             }
-            ViewRowKind::Table(..) => {
+            TuiViewRecordKind::Table(..) => {
                 if let Some(table) = self.table_mut() {
                     table.is_reversed = !table.is_reversed;
                 }

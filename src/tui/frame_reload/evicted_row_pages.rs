@@ -5,12 +5,12 @@ use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TransactionRow
 use nfsrdma_analysis::filter::FilterRunner;
 use nfsrdma_analysis::names::FileNames;
 
-use super::{ReloadRequest, ReloadResponse, ReloadWorker, STALE_CHECK_FRAMES};
+use super::{FrameReloadRequest, FrameReloadWorker, ReloadResponse, STALE_CHECK_FRAMES};
 
-impl ReloadWorker {
+impl FrameReloadWorker {
     /// Reads until the page is complete; `None` if another request has priority.
-    pub(super) fn page(&mut self, question: ReloadRequest) -> Option<ReloadResponse> {
-        let ReloadRequest::Page { number, filter } = question else { return None };
+    pub(super) fn page(&mut self, question: FrameReloadRequest) -> Option<ReloadResponse> {
+        let FrameReloadRequest::Page { number, filter } = question else { return None };
         let (filter, text) = match filter {
             Some((filter, text)) => (Some(filter), Some(text)),
             None => (None, None),

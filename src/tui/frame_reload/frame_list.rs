@@ -6,15 +6,17 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use crate::output::frames::FrameListWriter;
 use nfsrdma_analysis::names::FileNames;
 
-use super::{FrameListSlice, ReloadRequest, ReloadWorker, STALE_CHECK_FRAMES};
+use super::{FrameListSlice, FrameReloadRequest, FrameReloadWorker, STALE_CHECK_FRAMES};
 
 /// Number of preceding frames read as context.
 const CONTEXT_FRAMES: u64 = 1 << 16;
 
-impl ReloadWorker {
+impl FrameReloadWorker {
     /// Reads the frames; `None` if another request has priority.
-    pub(super) fn frames(&mut self, question: ReloadRequest) -> Option<FrameListSlice> {
-        let ReloadRequest::Frames { first, count, screen, left, time, start } = question else { return None };
+    pub(super) fn frames(&mut self, question: FrameReloadRequest) -> Option<FrameListSlice> {
+        let FrameReloadRequest::Frames { first, count, screen, left, time, start } = question else {
+            return None;
+        };
         let mut again = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
         let mut flow = Flow::new(FlowLimits {
             keep_file_data: false,

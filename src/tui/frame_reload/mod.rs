@@ -20,14 +20,14 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::output::style::TerminalStyle;
+use crate::output::style::TerminalProfile;
 use crate::output::transaction_list::wire_bytes;
-use crate::output::tree::{ByteRangeSource, TreeLine};
+use crate::output::tree::{TreeLine, TreeLineByteSource};
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
 use super::model::{RowPage, TransactionListRow, transaction_list_row};
-use super::read_pass::{ReadPassSettings, SharedFileNames};
+use super::read_pass::{ReadPassFileNames, ReadPassSettings};
 use super::save::{self, SaveRequest};
 use super::shared_capture::SharedCapture;
 
@@ -102,7 +102,7 @@ pub struct DetailPaneContent {
     /// Lines of the tree.
     pub lines: Vec<TreeLine>,
     /// The bytes that the lines were decoded from.
-    pub bytes: FxHashMap<ByteRangeSource, Vec<u8>>,
+    pub bytes: FxHashMap<TreeLineByteSource, Vec<u8>>,
     /// Timeline of a Transaction.
     pub waterfall: Waterfall,
     /// Frames of the subject.
@@ -143,13 +143,13 @@ pub struct FrameListSlice {
 
 /// A request to the reload thread.
 #[derive(Debug)]
-pub(super) enum ReloadRequest {
+pub(super) enum FrameReloadRequest {
     Detail(DetailSubject),
     /// The packet list of `count` frames from `first` on.
     Frames {
         first: FrameNumber,
         count: usize,
-        screen: TerminalStyle,
+        screen: TerminalProfile,
         left: usize,
         time: TimeFormat,
         start: Option<Timestamp>,
@@ -181,7 +181,7 @@ pub(super) enum ReloadResponse {
 /// The client end of the reload thread.
 #[derive(Debug)]
 pub(super) struct ReloadClient {
-    requests: Sender<ReloadRequest>,
+    requests: Sender<FrameReloadRequest>,
     responses: Receiver<ReloadResponse>,
 }
 
@@ -190,15 +190,15 @@ impl ReloadClient {
     pub(super) fn start(
         capture: SharedCapture,
         manner: ReadPassSettings,
-        names: SharedFileNames,
-        screen: TerminalStyle,
+        names: ReadPassFileNames,
+        screen: TerminalProfile,
     ) -> Self {
         let (questions, asked) = channel();
         let (answers, received) = channel();
         thread::spawn(move || {
             let limits =
                 FlowLimits { keep_file_data: true, record_transaction_frames: true, ..manner.limits.clone() };
-            let mut desk = ReloadWorker {
+            let mut desk = FrameReloadWorker {
                 capture,
                 manner,
                 limits,
@@ -214,7 +214,7 @@ impl ReloadClient {
         Self { requests: questions, responses: received }
     }
 
-    pub(super) fn request(&self, question: ReloadRequest) {
+    pub(super) fn request(&self, question: FrameReloadRequest) {
         // The thread ends when the client is dropped.
         let _ = self.requests.send(question);
     }
@@ -228,8 +228,8 @@ impl ReloadClient {
 #[derive(Debug, Default)]
 struct PendingReloads {
     detail: Option<DetailSubject>,
-    frames: Option<ReloadRequest>,
-    pages: Vec<ReloadRequest>,
+    frames: Option<FrameReloadRequest>,
+    pages: Vec<FrameReloadRequest>,
     saves: VecDeque<SaveRequest>,
 }
 
@@ -240,19 +240,19 @@ impl PendingReloads {
 }
 
 /// The worker on the reload thread.
-struct ReloadWorker {
+struct FrameReloadWorker {
     capture: SharedCapture,
     manner: ReadPassSettings,
     limits: FlowLimits,
-    names: SharedFileNames,
-    screen: TerminalStyle,
+    names: ReadPassFileNames,
+    screen: TerminalProfile,
     resume_points: Vec<CaptureResumePoint>,
-    requests: Receiver<ReloadRequest>,
+    requests: Receiver<FrameReloadRequest>,
     responses: Sender<ReloadResponse>,
     pending: PendingReloads,
 }
 
-impl ReloadWorker {
+impl FrameReloadWorker {
     /// Answers one request. Returns `false` when the client is gone.
     fn serve_next(&mut self) -> bool {
         if self.pending.is_empty() {
@@ -290,19 +290,19 @@ impl ReloadWorker {
         }
     }
 
-    fn enqueue(&mut self, question: ReloadRequest) {
+    fn enqueue(&mut self, question: FrameReloadRequest) {
         match question {
-            ReloadRequest::Detail(subject) => self.pending.detail = Some(subject),
-            question @ ReloadRequest::Frames { .. } => self.pending.frames = Some(question),
-            question @ ReloadRequest::Page { .. } => {
+            FrameReloadRequest::Detail(subject) => self.pending.detail = Some(subject),
+            question @ FrameReloadRequest::Frames { .. } => self.pending.frames = Some(question),
+            question @ FrameReloadRequest::Page { .. } => {
                 self.pending.pages.push(question);
                 // Drop old requests, whose pages are no longer visible.
                 if self.pending.pages.len() > 4 {
                     self.pending.pages.remove(0);
                 }
             }
-            ReloadRequest::Save(request) => self.pending.saves.push_back(request),
-            ReloadRequest::ResumePoints(places) => self.resume_points.extend(places),
+            FrameReloadRequest::Save(request) => self.pending.saves.push_back(request),
+            FrameReloadRequest::ResumePoints(places) => self.resume_points.extend(places),
         }
     }
 

@@ -2,10 +2,10 @@
 //! section 9.7.5).
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, Endpoint};
+use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
-use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
 use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPacket};
@@ -22,7 +22,7 @@ pub(super) struct ReliablePacket {
 
 impl ReliablePacket {
     /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
-    pub(super) fn from_datagram(datagram: &Datagram<'_>) -> Option<Self> {
+    pub(super) fn from_datagram(datagram: &InnermostNetworkPacket<'_>) -> Option<Self> {
         let NetworkLayerPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
             return None;
         };
@@ -39,7 +39,7 @@ impl ReliablePacket {
     }
 
     /// Returns the sending end of the connection; `None` if the packet goes to neither end.
-    fn sender<'c>(&self, connection: &'c ConnectionIdentity) -> Option<&'c Endpoint> {
+    fn sender<'c>(&self, connection: &'c TransactionConnection) -> Option<&'c Endpoint> {
         match (self.goes_to(&connection.client), self.goes_to(&connection.server)) {
             (true, false) => Some(&connection.server),
             (false, true) => Some(&connection.client),
@@ -59,7 +59,7 @@ struct RdmaAckPacket<'p> {
 /// Sets the acknowledgement of each bar, and adds bars for the NAKs of the Transaction's `frames`.
 pub(super) fn add_acknowledgements(
     bars: &mut Vec<WaterfallBar>,
-    connection: &ConnectionIdentity,
+    connection: &TransactionConnection,
     frames: &[FrameNumber],
     packets: &FxHashMap<FrameNumber, WaterfallPacket>,
 ) {

@@ -2,18 +2,18 @@
 
 use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::{ConnectionIdentity, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, TransactionKey};
+use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction, TransactionConnection};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, TransactionSlabKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
-use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::{ByteRangeSource, FieldTreeWriter, FrameStore};
+use crate::output::tree::{FieldTreeWriter, FrameStore, TreeLineByteSource};
 use crate::tui::shared_capture::OwnedFrame;
 
 use super::rdma_acknowledgements::ReliablePacket;
 use super::waterfall::{Waterfall, WaterfallPacket};
-use super::{DetailPaneContent, DetailSubject, ReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
+use super::{DetailPaneContent, DetailSubject, FrameReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
 /// of messages.
@@ -63,7 +63,7 @@ struct ReloadedTransaction {
     frames: ReloadedFrames,
 }
 
-impl ReloadWorker {
+impl FrameReloadWorker {
     /// Reads a subject; `None` if another request has priority.
     pub(super) fn detail(&mut self, subject: DetailSubject) -> Option<DetailPaneContent> {
         let wanted = match subject {
@@ -103,7 +103,7 @@ impl ReloadWorker {
         let Ok(mut again) = self.capture.reread(place) else { return TransactionReloadOutcome::NotFound };
         let from_start = place.is_none() && !self.capture.is_received_once();
         let mut flow = Flow::new(self.limits.clone());
-        let mut steps: FxHashMap<TransactionKey, Vec<TransactionFrame>> = FxHashMap::default();
+        let mut steps: FxHashMap<TransactionSlabKey, Vec<TransactionFrame>> = FxHashMap::default();
         let mut packets = FxHashMap::default();
         let mut held = ReloadedFrames::default();
         let mut count = 0;
@@ -161,7 +161,8 @@ impl ReloadWorker {
     ) -> DetailPaneContent {
         let ReloadedTransaction { mut transaction, steps, packets, frames: held } = found;
         transaction.index = wanted.index;
-        transaction.connection = ConnectionIdentity { number: wanted.connection, ..transaction.connection };
+        transaction.connection =
+            TransactionConnection { number: wanted.connection, ..transaction.connection };
         let mut view = FieldTreeWriter::new(self.screen).with_literals();
         let transaction = &transaction;
         let findings =
@@ -173,18 +174,20 @@ impl ReloadWorker {
                 view.transaction_lines(transaction, reading, &facts, names, &findings, &held).to_vec()
             })
         });
-        let mut bytes: FxHashMap<ByteRangeSource, Vec<u8>> = FxHashMap::default();
+        let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
         for line in &lines {
             if bytes.contains_key(&line.origin) {
                 continue;
             }
             let of = match line.origin {
-                ByteRangeSource::Nothing => continue,
-                ByteRangeSource::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
-                ByteRangeSource::Message(which) => {
+                TreeLineByteSource::Nothing => continue,
+                TreeLineByteSource::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
+                TreeLineByteSource::Message(which) => {
                     transaction.message(which).map(|message| message.bytes.clone())
                 }
-                ByteRangeSource::Chunk(which) => FieldTreeWriter::message_chunk_content(transaction, which),
+                TreeLineByteSource::Chunk(which) => {
+                    FieldTreeWriter::message_chunk_content(transaction, which)
+                }
             };
             bytes.insert(line.origin, of.unwrap_or_default());
         }
@@ -218,8 +221,8 @@ impl ReloadWorker {
             if frame.number == wanted {
                 let mut view = FieldTreeWriter::new(self.screen).with_literals();
                 let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
-                let mut bytes: FxHashMap<ByteRangeSource, Vec<u8>> = FxHashMap::default();
-                bytes.insert(ByteRangeSource::Frame(wanted), frame.bytes.to_vec());
+                let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
+                bytes.insert(TreeLineByteSource::Frame(wanted), frame.bytes.to_vec());
                 for meaning in flow.frame_kinds() {
                     if let FrameContentKind::Message { key, which }
                     | FrameContentKind::Retransmission { key, which } = *meaning
@@ -227,10 +230,10 @@ impl ReloadWorker {
                     {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
-                        bytes.entry(ByteRangeSource::Message(which)).or_insert(inline);
+                        bytes.entry(TreeLineByteSource::Message(which)).or_insert(inline);
                         let whole =
                             FieldTreeWriter::message_chunk_content(transaction, which).unwrap_or_default();
-                        bytes.entry(ByteRangeSource::Chunk(which)).or_insert(whole);
+                        bytes.entry(TreeLineByteSource::Chunk(which)).or_insert(whole);
                     }
                 }
                 let frames = vec![wanted];
@@ -250,7 +253,7 @@ impl ReloadWorker {
 }
 
 /// Returns the data of a frame for the waterfall.
-fn waterfall_packet(frame: &Frame<'_>, datagram: &Datagram<'_>) -> WaterfallPacket {
+fn waterfall_packet(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) -> WaterfallPacket {
     let (begins, bytes) = match &datagram.payload {
         NetworkLayerPayload::Infiniband(packet) => {
             (Some(packet.properties.position.begins()), packet.payload.length as u64)

@@ -20,7 +20,7 @@ pub struct RowSort {
 
 /// The result of sorting.
 #[derive(Debug, Default)]
-pub struct RowOrder {
+pub struct SortedRowNumbers {
     /// Row numbers in sorted order.
     pub rows: Vec<u32>,
     /// Number of rows when sorting began.
@@ -51,13 +51,13 @@ fn compare(by: TransactionListColumn, a: &RowEntry<'_>, b: &RowEntry<'_>) -> Ord
 }
 
 /// Sorts the rows in memory, on a thread of its own.
-pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<RowOrder> {
+pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers> {
     let pages: Vec<(usize, Arc<RowPage>)> = rows.pages().map(|(at, page)| (at, Arc::clone(page))).collect();
     let of = rows.len();
     let (sender, receiver) = channel();
     thread::spawn(move || {
         // The receiver may be gone.
-        let _ = sender.send(RowOrder { rows: sorted(&pages, sort), row_count: of });
+        let _ = sender.send(SortedRowNumbers { rows: sorted(&pages, sort), row_count: of });
     });
     receiver
 }

@@ -11,9 +11,9 @@ use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;
-use nfsrdma_analysis::load_over_time::{self, LoadSample};
+use nfsrdma_analysis::load_over_time::{self, TrafficTimeBucket};
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_analysis::operations::{self, OperationStats, RatioDenominators};
+use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::{CaptureStatistics, OperationKey, has_failed};
 use nfsrdma_analysis::time_series::TimeSeries;
@@ -56,7 +56,7 @@ pub struct DisplayedStatistics {
     /// Histogram of all latencies.
     pub histogram: LatencyHistogram,
     /// Load over time.
-    pub load: TimeSeries<LoadSample>,
+    pub load: TimeSeries<TrafficTimeBucket>,
     /// Number of states that the decoder evicted because of its limits.
     pub evicted_count: u64,
 }
@@ -88,7 +88,7 @@ impl DisplayedStatistics {
 
     /// Returns the number of seconds from the first to the last frame.
     pub fn seconds(&self) -> f64 {
-        operations::seconds(self.times)
+        operation_statistics::seconds(self.times)
     }
 
     /// Returns the time that all Transactions spent in loss recovery, in nanoseconds.
@@ -109,7 +109,7 @@ pub struct ViewTablesBuilder {
     histograms: BTreeMap<OperationKey, LatencyHistogram>,
     histogram: LatencyHistogram,
     files: FileTallies,
-    load: TimeSeries<LoadSample>,
+    load: TimeSeries<TrafficTimeBucket>,
     lifetimes: ConnectionStatesAndCredits,
     is_unused: bool,
 }
@@ -193,7 +193,7 @@ impl ViewTablesBuilder {
             frames: (statistics.frames(), statistics.bytes()),
             times: statistics.times(),
             transactions: (statistics.transactions(), statistics.incomplete()),
-            operations: operations::rows(statistics),
+            operations: operation_statistics::rows(statistics),
             histograms: histograms.clone(),
             connections_count: connections.count(),
             connections: connections.largest().map(|tally| lives.row(tally)).collect(),

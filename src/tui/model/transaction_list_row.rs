@@ -14,7 +14,7 @@ use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_analysis::rates::EndedTransaction;
+use nfsrdma_analysis::rates::TransactionRateSample;
 use nfsrdma_analysis::statistics::OperationKey;
 
 /// Number of rows per page.
@@ -56,12 +56,12 @@ pub struct TransactionListRow {
     client: u16,
     operation: u16,
     text: u32,
-    lengths: RowTextLengths,
+    lengths: RowTextPieceLengths,
 }
 
 /// Lengths of the pieces of a row's text, in order.
 #[derive(Clone, Copy, Debug, Default)]
-struct RowTextLengths {
+struct RowTextPieceLengths {
     version: u8,
     /// Length of the operation name at the start of the label.
     name: u8,
@@ -170,7 +170,7 @@ impl RowPage {
 
 impl<'p> RowEntry<'p> {
     fn all_text(&self) -> &'p str {
-        let RowTextLengths { version, label, chunks, short_chunks, status, .. } = self.row.lengths;
+        let RowTextPieceLengths { version, label, chunks, short_chunks, status, .. } = self.row.lengths;
         let length: usize = [version, label, chunks, short_chunks, status].into_iter().map(usize::from).sum();
         let start = self.row.text as usize;
         self.page.text.get(start..start + length).unwrap_or_default()
@@ -192,9 +192,9 @@ impl<'p> RowEntry<'p> {
     }
 
     /// Returns the Transaction as counted for rates, at the end of its Reply, or at its Call if there is no Reply.
-    pub fn to_ended_transaction(&self) -> EndedTransaction<'p> {
+    pub fn to_ended_transaction(&self) -> TransactionRateSample<'p> {
         let latency_ns = i64::try_from(self.row.latency_ns.unwrap_or(0)).unwrap_or(i64::MAX);
-        EndedTransaction {
+        TransactionRateSample {
             time: Timestamp(self.row.time.0.saturating_add(latency_ns)),
             bytes: self.row.bytes,
             operation: self.operation(),
@@ -226,20 +226,21 @@ impl<'p> RowEntry<'p> {
 
     /// Returns the summary of transfers through chunks.
     pub fn chunks(&self) -> &'p str {
-        let RowTextLengths { version, label, chunks, .. } = self.row.lengths;
+        let RowTextPieceLengths { version, label, chunks, .. } = self.row.lengths;
         self.piece(&[version, label], chunks)
     }
 
     /// Returns the summary of transfers through chunks for a narrow column.
     pub fn short_chunks(&self) -> &'p str {
-        let RowTextLengths { version, label, chunks, short_chunks, .. } = self.row.lengths;
+        let RowTextPieceLengths { version, label, chunks, short_chunks, .. } = self.row.lengths;
         self.piece(&[version, label, chunks], short_chunks)
     }
 
     /// Returns the status followed by the problems of the Transaction, and the length of the status.
     pub fn status(&self) -> (&'p str, usize) {
-        let RowTextLengths { version, label, chunks, short_chunks, status, status_length: split, .. } =
-            self.row.lengths;
+        let RowTextPieceLengths {
+            version, label, chunks, short_chunks, status, status_length: split, ..
+        } = self.row.lengths;
         (self.piece(&[version, label, chunks, short_chunks], status), usize::from(split))
     }
 }
@@ -268,7 +269,7 @@ impl TransactionRowBuilder {
         about: OperationPaths<'_>,
         findings: &[Finding],
     ) {
-        let mut lengths = RowTextLengths::default();
+        let mut lengths = RowTextPieceLengths::default();
         let text = page.text.len() as u32;
         transaction_list::version(facts, &mut self.cell);
         lengths.version = self.take_cell(page);

@@ -544,7 +544,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
         for width in 30..=200 {
             screen.terminal = ratatui::Terminal::new(ratatui::backend::TestBackend::new(width, 24)).unwrap();
             screen.keys(key);
-            let crate::tui::app::ViewRowKind::Table(table, _) = view.rows() else { panic!() };
+            let crate::tui::app::TuiViewRecordKind::Table(table, _) = view.rows() else { panic!() };
             let order = table.order(&screen.app);
             let shown: Vec<_> =
                 screen.app.areas.headings.iter().filter(|(_, column)| *column > 0).copied().collect();
@@ -581,7 +581,7 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                 let name = match (app.view, app.view.rows()) {
                     (TuiView::Transactions, _) => app.list.sort.map_or("", |sort| sort.by.name()),
                     (TuiView::Frames, _) => app.frame_list.sort.by.name(),
-                    (_, crate::tui::app::ViewRowKind::Table(table, _)) => {
+                    (_, crate::tui::app::TuiViewRecordKind::Table(table, _)) => {
                         table.columns()[app.table().sort].name
                     }
                     _ => panic!("{:?}", app.view),

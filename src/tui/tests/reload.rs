@@ -5,7 +5,7 @@ use std::time::Instant;
 use nfsrdma_capture_file::CaptureSource;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::output::tree::{ByteRangeSource, TreeLine};
+use crate::output::tree::{TreeLine, TreeLineByteSource};
 use crate::tui::app::TuiView;
 use crate::tui::frame_reload::DetailSubject;
 use crate::tui::shared_capture::SharedCapture;
@@ -31,7 +31,7 @@ fn transactions_of_every_transport_are_found_again_with_their_bytes() {
             let row = screen.app.entry().unwrap().row;
             assert_eq!(detail.frames.first(), Some(&row.first), "{name} {index}");
             assert!(detail.frames.last() <= Some(&row.last), "{name} {index}");
-            for line in detail.lines.iter().filter(|line| line.origin != ByteRangeSource::Nothing) {
+            for line in detail.lines.iter().filter(|line| line.origin != TreeLineByteSource::Nothing) {
                 let bytes = &detail.bytes[&line.origin];
                 assert!(
                     line.bytes.as_ref().is_none_or(|range| range.end <= bytes.len()),

@@ -77,7 +77,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
         load.step_at(pass.activity.now);
     }
     let seconds = load.width() as f64 / 1e9;
-    let of = |value: fn(&nfsrdma_analysis::load_over_time::LoadSample) -> u64| -> Vec<f64> {
+    let of = |value: fn(&nfsrdma_analysis::load_over_time::TrafficTimeBucket) -> u64| -> Vec<f64> {
         load.steps().iter().map(|step| value(step) as f64 / seconds).collect()
     };
     let step = format!("peaks of {}", HumanDuration(load.width(), app.tui_glyphs.glyphs));

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use crate::output::style::columns as width_of;
-use crate::tui::app::{App, FocusPane, FrameColumn, FrameSort, MarkedRow, scrolled};
+use crate::tui::app::{App, FocusPane, FrameColumn, MarkedRow, PacketListSortOrder, scrolled};
 
 use super::{ansi_escape_parsing, cut_left, cut_top, draw_text, grouped, set_line_style, transactions};
 
@@ -103,7 +103,7 @@ fn draw_held(app: &mut App, buffer: &mut Buffer, head: Rect, lines: Rect, marks:
 /// Records the column positions for the mouse, and highlights the sort column.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
     let text = ansi_escape_parsing::plain(header);
-    let FrameSort { by, is_descending } = app.frame_list.sort;
+    let PacketListSortOrder { by, is_descending } = app.frame_list.sort;
     let is_shown = !app.frame_list.sort.is_capture_order();
     let (up, down) = app.tui_glyphs.sorted;
     let sign = if is_descending { down } else { up };

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
-use crate::output::tree::ByteRangeSource;
+use crate::output::tree::TreeLineByteSource;
 use crate::tui::app::{App, FocusPane};
 
 use super::{cut_top, draw_text, rule};
@@ -22,24 +22,24 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let detail = app.tree.detail.as_ref();
     let chosen = app.tree.chosen();
     // For a line without bytes, show the first message, or the first frame.
-    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != ByteRangeSource::Nothing);
+    let origin = chosen.map(|line| line.origin).filter(|origin| *origin != TreeLineByteSource::Nothing);
     let first = || {
         let mut origins = detail?.lines.iter().map(|line| line.origin);
-        let is_message = |origin: &ByteRangeSource| {
-            matches!(origin, ByteRangeSource::Message(_) | ByteRangeSource::Frame(_))
+        let is_message = |origin: &TreeLineByteSource| {
+            matches!(origin, TreeLineByteSource::Message(_) | TreeLineByteSource::Frame(_))
         };
-        let all: Vec<ByteRangeSource> = origins.by_ref().filter(is_message).collect();
-        all.iter().find(|origin| matches!(origin, ByteRangeSource::Message(_))).or(all.first()).copied()
+        let all: Vec<TreeLineByteSource> = origins.by_ref().filter(is_message).collect();
+        all.iter().find(|origin| matches!(origin, TreeLineByteSource::Message(_))).or(all.first()).copied()
     };
     let origin = origin.or_else(first).unwrap_or_default();
     let bytes = detail.and_then(|detail| detail.bytes.get(&origin)).map_or(&[][..], Vec::as_slice);
     let title = match origin {
-        ByteRangeSource::Nothing => "Bytes".to_owned(),
-        ByteRangeSource::Frame(number) => format!("Frame {number}"),
-        ByteRangeSource::Message(RpcMessageKind::Call) => "Call".to_owned(),
-        ByteRangeSource::Message(RpcMessageKind::Reply) => "Reply".to_owned(),
-        ByteRangeSource::Chunk(RpcMessageKind::Call) => "Position-Zero Read chunk".to_owned(),
-        ByteRangeSource::Chunk(RpcMessageKind::Reply) => "Reply chunk".to_owned(),
+        TreeLineByteSource::Nothing => "Bytes".to_owned(),
+        TreeLineByteSource::Frame(number) => format!("Frame {number}"),
+        TreeLineByteSource::Message(RpcMessageKind::Call) => "Call".to_owned(),
+        TreeLineByteSource::Message(RpcMessageKind::Reply) => "Reply".to_owned(),
+        TreeLineByteSource::Chunk(RpcMessageKind::Call) => "Position-Zero Read chunk".to_owned(),
+        TreeLineByteSource::Chunk(RpcMessageKind::Reply) => "Reply chunk".to_owned(),
     };
     let marked = chosen.and_then(|line| line.bytes.clone()).unwrap_or(0..0);
     let right = match (marked.len(), bytes.len()) {
@@ -50,7 +50,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     };
     rule(app, buffer, head, &title, &right, app.focus == FocusPane::Bytes);
     if bytes.is_empty() {
-        let text = if origin == ByteRangeSource::Nothing {
+        let text = if origin == TreeLineByteSource::Nothing {
             "no bytes belong to this line"
         } else {
             "no bytes were captured"

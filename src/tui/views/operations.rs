@@ -11,7 +11,7 @@ use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRate, HumanDuration, HumanSize};
 use crate::tui::app::{App, MarkedRow};
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
-use nfsrdma_analysis::operations::{LatencySpread, OperationStats};
+use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped_parts;

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadSource, RequestedCallForm, RpcTransport,
     SubmitError, TransportCall, TransportEvent,

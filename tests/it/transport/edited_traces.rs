@@ -39,12 +39,12 @@ use nfsrdma_replay::trace::file_format::{
 };
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep,
-    TraceStepOrigin, TraceWireForms, TraceWriter, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
+    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
+    TraceWireForms, TraceWriter, VariableUseKind,
 };
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
 mod maker;
@@ -213,7 +213,7 @@ impl MessageSlotValueSource for Unchecked<'_> {
             .handles
             .get(&slot.variable)
             .map(Vec::as_slice)
-            .filter(|_| slot.holds == MessageSlotKind::FILEHANDLE)
+            .filter(|_| slot.holds == TraceSlotValueKind::FILEHANDLE)
     }
 }
 

@@ -16,12 +16,12 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReader, TraceReplySizeLimits, TraceStep,
-    TraceStepOrigin, TraceWireForms, TraceWriter, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
+    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
+    TraceWireForms, TraceWriter, VariableUseKind,
 };
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, ReplySizeLimits, RequestedCallForm, RpcTransport, TransportCall,
     TransportEvent,
@@ -137,8 +137,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
         let slots = [SubstitutableMessageSlot {
             at: 40,
             length: 4 + handle.len() as u32,
-            holds: MessageSlotKind::FILEHANDLE,
-            part: VariableUse::USED,
+            holds: TraceSlotValueKind::FILEHANDLE,
+            part: VariableUseKind::USED,
             is_counted: true,
             operation: 0,
             variable: u32::from(kind != Kind::Getattr),

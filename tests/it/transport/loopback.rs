@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_inspect::output::probe::ProbeReportView;
-use nfsrdma_inspect::output::style::TerminalStyle;
+use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::probe::{NullCallLatency, probe};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{
-    CapturedCallForm, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,
+    CapturedCallChunkLayout, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,
 };
 
 use super::client::{Client, content, every_length, many_nulls, target};
@@ -39,10 +39,11 @@ fn a_read_comes_in_the_segments_that_a_capture_had() {
     let data = content(100_000);
     let open = client.open("f", true);
     client.write(&open, &data);
-    let captured = CapturedCallForm { writes: &[&[65_536, 1, 65_536]], ..CapturedCallForm::default() };
+    let captured =
+        CapturedCallChunkLayout { writes: &[&[65_536, 1, 65_536]], ..CapturedCallChunkLayout::default() };
     assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
     // Only as a Long Reply: the capture had no Write chunk.
-    let captured = CapturedCallForm { reply: &[131_072 + 4096], ..CapturedCallForm::default() };
+    let captured = CapturedCallChunkLayout { reply: &[131_072 + 4096], ..CapturedCallChunkLayout::default() };
     assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
 }
 
@@ -74,7 +75,7 @@ fn a_probe_shows_what_was_agreed_on() {
     // The only value that differs each time.
     found.null =
         NullCallLatency { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
-    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() };
+    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
     assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
@@ -99,7 +100,7 @@ fn probed_at(export: &str, transport: &mut MockTransport) -> String {
         Ok(found) => found,
         Err(error) => return error.to_string(),
     };
-    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() };
+    let view = ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
     assert_keeps(&validator("probe.schema.json"), &serde_json::from_slice(&json).unwrap(), "probe");
@@ -171,7 +172,9 @@ fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used(
         rdma.received.as_mut().unwrap().remote_invalidation = by_server;
         rdma.remote_invalidation = announced && by_server;
         let mut text = Vec::new();
-        ProbeReportView { url: &url, probe: &found, screen: TerminalStyle::pipe() }.text(&mut text).unwrap();
+        ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() }
+            .text(&mut text)
+            .unwrap();
         let text = String::from_utf8(text).unwrap();
         text.lines().find_map(|line| line.strip_prefix("  remote inval.   ")).unwrap().to_owned()
     };

@@ -25,7 +25,7 @@ use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_rpc::RpcTransport;
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
 use super::auxiliary_programs;
 use super::client::target;

@@ -6,9 +6,9 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, ConnectionId, LiveConnectionCounters, RpcTransport, RpcTransportError,
-    SharedMemoryId, SubmitError, SubmittedCallForm, TransportCall, TransportCredits, TransportEvent,
-    TransportParams,
+    ConnectOptions, ConnectTarget, ConnectionId, RpcClientConnectionCounters, RpcTransport,
+    RpcTransportError, SharedMemoryId, SubmitError, SubmittedCallForm, TransportCall, TransportCredits,
+    TransportEvent, TransportParams,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -60,7 +60,7 @@ impl RpcTransport for Timed {
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
         self.inner.credits(connection)
     }
-    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
+    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.inner.counts(connection)
     }
     fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {

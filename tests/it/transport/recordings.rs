@@ -18,7 +18,7 @@ use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServe
 use nfsrdma_replay::trace::TraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcTransport;
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use serde_json::Value as Json;
 
 use super::client::target;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use super::canonical_records::canonicalize;
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
-use super::message_header_texts::{NamedMessageHeaderTexts, NumberedHeaderTexts, header_text};
+use super::message_header_texts::{BaselineHeaderTextDictionary, BaselineHeaderTextInterner, header_text};
 use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
 use super::spooled_text::SpooledText;
@@ -42,7 +42,7 @@ pub struct BaselineRecorder {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: NumberedHeaderTexts,
+    headers: BaselineHeaderTextInterner,
     transactions: Vec<BaselineTransactionText>,
     text: SpooledText,
     /// Buffer for the text of a Transaction or a header.
@@ -74,7 +74,7 @@ impl BaselineRecorder {
             settings,
             counts: BaselineCounts::default(),
             fields: BaselineFields::default(),
-            headers: NumberedHeaderTexts::default(),
+            headers: BaselineHeaderTextInterner::default(),
             transactions: Vec::new(),
             text: SpooledText::new(memory.text_bytes),
             buffer: String::new(),
@@ -152,7 +152,7 @@ impl BaselineRecorder {
         self.counts.add_capture_totals(totals);
         self.transactions.sort_unstable_by_key(|one| (one.location.frame(), one.location.index));
         let headers = self.headers.into_texts();
-        let mut names = NamedMessageHeaderTexts::default();
+        let mut names = BaselineHeaderTextDictionary::default();
         let mut name_by_number: Vec<Option<Rc<str>>> = vec![None; headers.len()];
         for number in self.transactions.iter().flat_map(|one| one.headers).flatten() {
             let number = number as usize;
@@ -178,7 +178,7 @@ pub struct CaptureBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    names: NamedMessageHeaderTexts,
+    names: BaselineHeaderTextDictionary,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,
     /// In the order of their Calls.
@@ -238,14 +238,14 @@ impl CaptureBaseline {
     }
 
     /// Returns the records of its Transactions, with the places of the Transactions in the capture.
-    pub(super) fn records(&self) -> RecordedBaselineRecords<'_> {
+    pub(super) fn records(&self) -> CaptureBaselineRecordIterator<'_> {
         let parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
-        RecordedBaselineRecords { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
+        CaptureBaselineRecordIterator { baseline: self, at: 0, parser, text: String::new(), last_frame: 0 }
     }
 }
 
 /// The records of a recorded baseline.
-pub(super) struct RecordedBaselineRecords<'b> {
+pub(super) struct CaptureBaselineRecordIterator<'b> {
     baseline: &'b CaptureBaseline,
     at: usize,
     parser: BaselineRecordParser<'b>,
@@ -253,7 +253,7 @@ pub(super) struct RecordedBaselineRecords<'b> {
     last_frame: u64,
 }
 
-impl RecordedBaselineRecords<'_> {
+impl CaptureBaselineRecordIterator<'_> {
     /// Returns the next record; `None` at the end.
     ///
     /// # Errors

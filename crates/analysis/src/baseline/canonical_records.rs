@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::record::{
-    ComparableValue, ComparedChunkKind, ComparedField, ComparedMessageSection, ComparisonRecord, hash,
+    ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, ComparisonRecordField, hash,
 };
 use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
@@ -78,7 +78,7 @@ fn fold(section: &mut ComparedMessageSection) {
         return;
     }
     let mut counts: HashMap<*const str, usize> = HashMap::new();
-    let key = |entry: &ComparedField| std::ptr::from_ref(&*entry.path.text);
+    let key = |entry: &ComparisonRecordField| std::ptr::from_ref(&*entry.path.text);
     for entry in &section.entries {
         *counts.entry(key(entry)).or_default() += 1;
     }
@@ -87,7 +87,7 @@ fn fold(section: &mut ComparedMessageSection) {
         return;
     }
     let mut texts: HashMap<*const str, String> = HashMap::new();
-    let mut kept: Vec<ComparedField> = Vec::with_capacity(section.entries.len());
+    let mut kept: Vec<ComparisonRecordField> = Vec::with_capacity(section.entries.len());
     for entry in std::mem::take(&mut section.entries) {
         if !counts.contains_key(&key(&entry)) {
             kept.push(entry);
@@ -97,7 +97,10 @@ fn fold(section: &mut ComparedMessageSection) {
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            kept.push(ComparedField { path: Rc::clone(&entry.path), datum: ComparableValue::Fold(0, 0) });
+            kept.push(ComparisonRecordField {
+                path: Rc::clone(&entry.path),
+                datum: ComparableValue::Fold(0, 0),
+            });
         }
     }
     for entry in &mut kept {

@@ -7,13 +7,13 @@ use crate::comparison::{Comparison, ComparisonSide};
 
 /// Compares the baseline that was recorded of a capture with an earlier one.
 #[derive(Debug)]
-pub struct BaselineCheck<'b> {
+pub struct BaselineComparator<'b> {
     comparison: Comparison,
     baseline: &'b Baseline,
     recorded: &'b CaptureBaseline,
 }
 
-impl<'b> BaselineCheck<'b> {
+impl<'b> BaselineComparator<'b> {
     /// Creates a check. Records that wait for their partners, and differences, use at most `memory_bytes` bytes.
     pub fn new(baseline: &'b Baseline, recorded: &'b CaptureBaseline, memory_bytes: usize) -> Self {
         let selection = ComparisonOptions { exact: true, ..baseline.settings().options().clone() };

@@ -34,7 +34,7 @@ impl Read for FileOffsetReader<'_> {
 
 /// Place between two lines: the number of the line before it, from 1, and the offset behind that line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LinePlace {
+pub(super) struct BaselineLinePosition {
     pub(super) number: u64,
     pub(super) offset: u64,
 }
@@ -45,12 +45,12 @@ pub(super) struct BaselineLines<'f> {
     input: BufReader<FileOffsetReader<'f>>,
     line: Vec<u8>,
     max_line_bytes: usize,
-    place: LinePlace,
+    place: BaselineLinePosition,
 }
 
 impl<'f> BaselineLines<'f> {
     /// Creates a reader of the lines behind a place.
-    pub(super) fn new(file: &'f File, place: LinePlace, max_line_bytes: usize) -> Self {
+    pub(super) fn new(file: &'f File, place: BaselineLinePosition, max_line_bytes: usize) -> Self {
         Self {
             input: FileOffsetReader::buffered(file, place.offset),
             line: Vec::new(),
@@ -60,7 +60,7 @@ impl<'f> BaselineLines<'f> {
     }
 
     /// Returns the place behind the last line.
-    pub(super) fn place(&self) -> LinePlace {
+    pub(super) fn place(&self) -> BaselineLinePosition {
         self.place
     }
 
@@ -82,7 +82,7 @@ impl<'f> BaselineLines<'f> {
         if read == 0 {
             return Ok(None);
         }
-        self.place = LinePlace { number, offset: self.place.offset + read as u64 };
+        self.place = BaselineLinePosition { number, offset: self.place.offset + read as u64 };
         Ok(Some(self.line.trim_ascii_end()))
     }
 

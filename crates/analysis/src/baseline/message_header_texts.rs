@@ -11,12 +11,12 @@ const MIN_HASH_DIGITS: usize = 8;
 
 /// Texts of headers, numbered in the order of their addition.
 #[derive(Debug, Default)]
-pub(super) struct NumberedHeaderTexts {
+pub(super) struct BaselineHeaderTextInterner {
     numbers: HashMap<Rc<str>, u32>,
     texts: Vec<Rc<str>>,
 }
 
-impl NumberedHeaderTexts {
+impl BaselineHeaderTextInterner {
     /// Returns the number of a text, if it was added.
     pub(super) fn number(&self, text: &str) -> Option<u32> {
         self.numbers.get(text).copied()
@@ -39,9 +39,9 @@ impl NumberedHeaderTexts {
 
 /// Names of headers: the text of each.
 #[derive(Debug, Default)]
-pub(super) struct NamedMessageHeaderTexts(BTreeMap<Rc<str>, Rc<str>>);
+pub(super) struct BaselineHeaderTextDictionary(BTreeMap<Rc<str>, Rc<str>>);
 
-impl NamedMessageHeaderTexts {
+impl BaselineHeaderTextDictionary {
     /// Adds a text that has no name, and returns its name: as many digits of its hash as the earlier ones leave free.
     pub(super) fn add(&mut self, text: &Rc<str>) -> Rc<str> {
         let whole = format!("{:032x}", hash(text.as_bytes()));
@@ -90,7 +90,7 @@ mod tests {
     fn two_headers_with_the_same_beginning_of_their_hashes_have_longer_names() {
         let text: Rc<str> = "".into();
         let whole = format!("{:032x}", hash(b""));
-        let mut names = NamedMessageHeaderTexts::default();
+        let mut names = BaselineHeaderTextDictionary::default();
         for digits in [MIN_HASH_DIGITS, MIN_HASH_DIGITS + 1] {
             names.0.insert(whole[..digits].into(), format!(" other={digits}").into());
         }

@@ -12,9 +12,9 @@ use std::fs::File;
 use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
-use super::lines::{BaselineLines, FileOffsetReader, LinePlace, for_each_line_length};
+use super::lines::{BaselineLinePosition, BaselineLines, FileOffsetReader, for_each_line_length};
 use super::memory_cost::line_bytes;
-use super::message_header_texts::NamedMessageHeaderTexts;
+use super::message_header_texts::BaselineHeaderTextDictionary;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
@@ -99,7 +99,7 @@ impl BaselineFile {
     /// Returns an error if reading fails.
     pub fn is_baseline(&self) -> Result<bool, BaselineReadError> {
         const MAX_LINE_BYTES: usize = 4_096;
-        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), MAX_LINE_BYTES);
+        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), MAX_LINE_BYTES);
         loop {
             match lines.next_bytes() {
                 Ok(None) => return Ok(true),
@@ -116,7 +116,7 @@ impl BaselineFile {
     /// # Errors
     /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
     pub fn kept_settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
         let mut settings = BaselineSettings::empty();
         let (mut is_inside, mut bytes) = (false, 0);
         while let Some(line) = lines.next_bytes()? {
@@ -143,7 +143,7 @@ impl BaselineFile {
     /// # Errors
     /// Returns an error for the first line up to the end of the settings that is malformed, or for another version.
     pub fn settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
         Ok(self.read_head(&mut lines, max_bytes, 2)?.settings)
     }
 
@@ -153,7 +153,7 @@ impl BaselineFile {
     /// Returns an error if the text of the recorded baseline cannot be read.
     pub fn has_text(&self, baseline: &CaptureBaseline) -> io::Result<bool> {
         let mut check =
-            BaselineFileComparisonWriter { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
+            BaselineFileByteComparer { input: FileOffsetReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {
             Ok(()) => Ok(check.input.fill_buf()?.is_empty()),
             Err(_) if check.differs => Ok(false),
@@ -167,10 +167,10 @@ impl BaselineFile {
     /// Returns an error for a line that is malformed, contradicts other lines, or is of another version, or if a part
     /// does not fit into the memory.
     pub fn read(self, max_bytes: usize) -> Result<Baseline, BaselineReadError> {
-        let mut lines = BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let mut lines = BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
         let mut head = self.read_head(&mut lines, max_bytes, PARTS.len())?;
         let first = lines.place();
-        let mut transactions = BaselineTransactionVerifier::new(&head, max_bytes);
+        let mut transactions = BaselineRoundTripVerifier::new(&head, max_bytes);
         loop {
             let number = lines.place().number;
             match lines.next_line().map_err(|error| self.with_needed_bytes(error))? {
@@ -183,7 +183,7 @@ impl BaselineFile {
                 break;
             }
         }
-        let BaselineTransactionVerifier { names, counts, count, incomplete, .. } = transactions;
+        let BaselineRoundTripVerifier { names, counts, count, incomplete, .. } = transactions;
         let number = lines.place().number;
         if let Some(line) = lines.next_line()? {
             let line = begin(line);
@@ -215,7 +215,7 @@ impl BaselineFile {
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
             fields: BaselineFields::default(),
-            headers: NamedMessageHeaderTexts::default(),
+            headers: BaselineHeaderTextDictionary::default(),
             parts: 0,
         };
         let first = lines.next_line().map_err(|error| match error.needed_bytes {
@@ -241,10 +241,10 @@ impl BaselineFile {
     fn check_head(
         &self,
         head: &ParsedBaselineHead,
-        names: &NamedMessageHeaderTexts,
+        names: &BaselineHeaderTextDictionary,
         max_bytes: usize,
     ) -> Result<(), BaselineReadError> {
-        let lines = || BaselineLines::new(&self.file, LinePlace::default(), max_bytes);
+        let lines = || BaselineLines::new(&self.file, BaselineLinePosition::default(), max_bytes);
         if let Some(unused) = head.fields.unused() {
             let mut lines = lines();
             while lines.next_line()?.is_some_and(|line| line != unused) {}
@@ -252,7 +252,7 @@ impl BaselineFile {
             return Err(BaselineReadError::new(lines.place().number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
-        let mut same = BaselineRoundTripCheck { lines: lines(), line: Vec::new(), wrong: None };
+        let mut same = BaselineLineConsistencyCheck { lines: lines(), line: Vec::new(), wrong: None };
         let written = BaselineHead { settings, counts, fields, headers: names }.write(&mut same);
         match (written, same.wrong) {
             (Err(_), Some(wrong)) => Err(wrong),
@@ -327,7 +327,7 @@ struct ParsedBaselineHead {
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
     fields: BaselineFields,
-    headers: NamedMessageHeaderTexts,
+    headers: BaselineHeaderTextDictionary,
     /// Number of parts that have begun.
     parts: usize,
 }
@@ -380,11 +380,11 @@ fn count(line: &str, counts: &mut BaselineCounts) -> Option<()> {
 }
 
 /// Check of the Transactions: each is written again and must give the same lines.
-struct BaselineTransactionVerifier<'h> {
+struct BaselineRoundTripVerifier<'h> {
     parser: BaselineRecordParser<'h>,
     titles: &'h BTreeSet<Box<str>>,
     /// Names of the headers so far, and the name of each text.
-    names: NamedMessageHeaderTexts,
+    names: BaselineHeaderTextDictionary,
     name_by_text: HashMap<Rc<str>, Rc<str>>,
     counts: BaselineCounts,
     count: u64,
@@ -399,12 +399,12 @@ struct BaselineTransactionVerifier<'h> {
     written: String,
 }
 
-impl<'h> BaselineTransactionVerifier<'h> {
+impl<'h> BaselineRoundTripVerifier<'h> {
     fn new(head: &'h ParsedBaselineHead, max_bytes: usize) -> Self {
         Self {
             parser: BaselineRecordParser::new(&head.fields, &head.headers, &head.settings),
             titles: &head.titles,
-            names: NamedMessageHeaderTexts::default(),
+            names: BaselineHeaderTextDictionary::default(),
             name_by_text: HashMap::new(),
             counts: BaselineCounts::default(),
             count: 0,
@@ -498,13 +498,13 @@ impl<'h> BaselineTransactionVerifier<'h> {
 }
 
 /// Compares written lines with those of a file, and keeps the first that differs.
-struct BaselineRoundTripCheck<'f> {
+struct BaselineLineConsistencyCheck<'f> {
     lines: BaselineLines<'f>,
     line: Vec<u8>,
     wrong: Option<BaselineReadError>,
 }
 
-impl BaselineRoundTripCheck<'_> {
+impl BaselineLineConsistencyCheck<'_> {
     fn end_of_line(&mut self) -> Result<(), BaselineReadError> {
         let expected = String::from_utf8_lossy(&self.line).trim_ascii_end().to_owned();
         self.line.clear();
@@ -519,7 +519,7 @@ impl BaselineRoundTripCheck<'_> {
     }
 }
 
-impl Write for BaselineRoundTripCheck<'_> {
+impl Write for BaselineLineConsistencyCheck<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -539,12 +539,12 @@ impl Write for BaselineRoundTripCheck<'_> {
 }
 
 /// Compares written bytes with those of a file.
-struct BaselineFileComparisonWriter<R> {
+struct BaselineFileByteComparer<R> {
     input: R,
     differs: bool,
 }
 
-impl<R: BufRead> Write for BaselineFileComparisonWriter<R> {
+impl<R: BufRead> Write for BaselineFileByteComparer<R> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let found = self.input.fill_buf()?;
         let length = bytes.len().min(found.len());
@@ -568,9 +568,9 @@ pub struct Baseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFields,
-    headers: NamedMessageHeaderTexts,
+    headers: BaselineHeaderTextDictionary,
     /// Place of the first Transaction.
-    first: LinePlace,
+    first: BaselineLinePosition,
     max_bytes: usize,
 }
 

@@ -7,15 +7,15 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::FrameNumber;
 
 use super::canonical_records::set_match_keys;
-use super::fields::program;
-use super::message_header_texts::{NamedMessageHeaderTexts, header_text};
+use super::field_path_filter_names::program;
+use super::message_header_texts::{BaselineHeaderTextDictionary, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparableFinding, ComparableMessage, ComparedChunk, ComparedChunkKind, ComparedField,
-    ComparedMessageSection, ComparedSegment, ComparisonRecord, MessageCompleteness,
+    ComparableFinding, ComparableMessage, ComparedChunk, ComparedChunkKind, ComparedMessageSection,
+    ComparedSegment, ComparisonRecord, ComparisonRecordField, MessageDecodeExtent,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientDirectionKey, class};
@@ -38,15 +38,15 @@ pub(super) struct BaselineTransaction {
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type BaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparedField>)>;
+type BaselineMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparisonRecordField>)>;
 
 /// Parser of the lines of Transactions.
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFields,
-    headers: &'b NamedMessageHeaderTexts,
+    headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
-    decoded_headers: BaselineHeaderCache,
+    decoded_headers: BaselineMessageHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
     words: HashSet<Rc<str>>,
     transaction: Option<BaselineTransaction>,
@@ -60,14 +60,14 @@ impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
         fields: &'b BaselineFields,
-        headers: &'b NamedMessageHeaderTexts,
+        headers: &'b BaselineHeaderTextDictionary,
         settings: &BaselineSettings,
     ) -> Self {
         Self {
             fields,
             headers,
             has_identities: !settings.ignores_identities(),
-            decoded_headers: BaselineHeaderCache::new(),
+            decoded_headers: BaselineMessageHeaderCache::new(),
             words: HashSet::new(),
             transaction: None,
             program: String::new(),
@@ -235,9 +235,9 @@ impl<'b> BaselineRecordParser<'b> {
             return Ok(None);
         };
         let end = match words.next() {
-            None => MessageCompleteness::Complete,
-            Some("cut") => MessageCompleteness::Truncated,
-            Some("undecoded") => MessageCompleteness::Undecoded,
+            None => MessageDecodeExtent::Complete,
+            Some("cut") => MessageDecodeExtent::Truncated,
+            Some("undecoded") => MessageDecodeExtent::Undecoded,
             Some(_) => return Ok(None),
         };
         let Ok(length) = length.parse() else { return Ok(None) };
@@ -253,7 +253,7 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Returns the text and the fields of a header.
-    fn header(&mut self, name: &str, is_call: bool) -> Result<(Rc<str>, Vec<ComparedField>), String> {
+    fn header(&mut self, name: &str, is_call: bool) -> Result<(Rc<str>, Vec<ComparisonRecordField>), String> {
         let key = (self.program.clone(), is_call, name.to_owned());
         if let Some(known) = self.decoded_headers.get(&key) {
             return Ok(known.clone());
@@ -279,7 +279,12 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads the fields of a line: `offset=0 name="a b"`.
-    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<ComparedField>, String> {
+    fn entries(
+        &self,
+        is_call: bool,
+        operation: &str,
+        text: &str,
+    ) -> Result<Vec<ComparisonRecordField>, String> {
         let mut entries = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -293,7 +298,7 @@ impl<'b> BaselineRecordParser<'b> {
             let Some(datum) = value(text, known.entry) else {
                 return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
             };
-            entries.push(ComparedField { path: Rc::clone(&known.path), datum });
+            entries.push(ComparisonRecordField { path: Rc::clone(&known.path), datum });
         }
         Ok(entries)
     }

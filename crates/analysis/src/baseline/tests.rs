@@ -14,9 +14,9 @@ use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::compare_class::CompareClass;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::record::{
-    ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection, FieldPath,
+    ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecordField, FieldPath,
 };
-use crate::comparison::recorder::ComparisonRecorder;
+use crate::comparison::recorder::ComparableTransactionRecorder;
 use crate::memory::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
 
@@ -32,7 +32,7 @@ fn written(baseline: &CaptureBaseline) -> String {
 
 /// Returns a source of the records of Transactions.
 fn records(transactions: Vec<Transaction>) -> impl FnMut() -> Option<(ClientDirectionKey, ComparisonRecord)> {
-    let mut recorder = ComparisonRecorder::default();
+    let mut recorder = ComparableTransactionRecorder::default();
     let mut transactions = transactions.into_iter();
     move || {
         let transaction = transactions.next()?;
@@ -95,7 +95,7 @@ fn refused(text: &str) -> String {
 }
 
 fn differences(baseline: &Baseline, recorded: &CaptureBaseline) -> Vec<Difference> {
-    let mut checking = BaselineCheck::new(baseline, recorded, MEMORY.comparison_bytes);
+    let mut checking = BaselineComparator::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let run = checking.run(|difference| {
         found.push(difference);
@@ -347,7 +347,7 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
     let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
-        .map(|name| ComparedField {
+        .map(|name| ComparisonRecordField {
             path: Rc::clone(&path),
             datum: ComparableValue::Text(name.clone().into()),
         })
@@ -408,7 +408,7 @@ fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirect
         Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
-        let entry = ComparedField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
+        let entry = ComparisonRecordField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
         record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
         record.location.index = number;
         record.location.call = Some(FrameNumber(2 * number));
@@ -493,7 +493,7 @@ fn neither_recording_nor_checking_holds_a_baseline_in_memory() {
         let recorded = recorded_in(&memory, || lookups.next()).unwrap();
         assert!(!baseline.has_text(&recorded).unwrap());
         let baseline = baseline.read(memory.baseline_bytes).unwrap();
-        let mut checking = BaselineCheck::new(&baseline, &recorded, memory.comparison_bytes);
+        let mut checking = BaselineComparator::new(&baseline, &recorded, memory.comparison_bytes);
         let run = checking.run(|_| {
             found += 1;
             Ok::<_, BaselineReadError>(())

@@ -37,13 +37,13 @@ use std::io::{self, Write};
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
-use super::message_header_texts::{NamedMessageHeaderTexts, entries_text};
+use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::SETTINGS_HEAD;
 use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, MessageCompleteness,
+    ComparedChunk, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, MessageDecodeExtent,
 };
 
 /// The beginning of the first line.
@@ -55,7 +55,7 @@ pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
     pub(super) fields: &'b BaselineFields,
-    pub(super) headers: &'b NamedMessageHeaderTexts,
+    pub(super) headers: &'b BaselineHeaderTextDictionary,
 }
 
 impl BaselineHead<'_> {
@@ -133,9 +133,9 @@ pub(super) fn transaction_text(
         let Some(message) = message else { continue };
         let proc = message.proc.as_deref().unwrap_or("-");
         let end = match message.completeness {
-            MessageCompleteness::Complete => "",
-            MessageCompleteness::Truncated => " cut",
-            MessageCompleteness::Undecoded => " undecoded",
+            MessageDecodeExtent::Complete => "",
+            MessageDecodeExtent::Truncated => " cut",
+            MessageDecodeExtent::Undecoded => " undecoded",
         };
         let _ = writeln!(text, "  {word} {proc} {} {header}{end}", message.length);
     }

@@ -2,7 +2,7 @@
 
 use super::difference::DifferenceKind;
 use super::record::{
-    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageCompleteness,
+    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageDecodeExtent,
 };
 use super::record_comparison::{PairComparison, RecordComparer};
 
@@ -30,7 +30,7 @@ impl RecordComparer<'_> {
         };
         // Fields that differ explain different lengths.
         if found.has_field_difference(is_call) && !found.policy.is_strict
-            || a.completeness == MessageCompleteness::Undecoded
+            || a.completeness == MessageDecodeExtent::Undecoded
             || fixed(a) == fixed(b)
         {
             return;

@@ -1,7 +1,7 @@
 //! Comparison of two decodings of one capture: details that no field shows, and conformance findings.
 
 use super::difference::DifferenceKind;
-use super::record::{ComparableFinding, ComparableMessage, MessageCompleteness};
+use super::record::{ComparableFinding, ComparableMessage, MessageDecodeExtent};
 use super::record_comparison::PairComparison;
 
 /// Checks for two decodings of one message: title, status, and the extent of the decoding.
@@ -17,9 +17,9 @@ pub(super) fn compare_exactly(found: &mut PairComparison<'_>) {
         let [Some(one), Some(other)] = messages else { continue };
         if one.completeness != other.completeness && !found.has_difference() {
             let word = |message: &ComparableMessage| match message.completeness {
-                MessageCompleteness::Complete => "whole",
-                MessageCompleteness::Truncated => "cut",
-                MessageCompleteness::Undecoded => "not decoded",
+                MessageDecodeExtent::Complete => "whole",
+                MessageDecodeExtent::Truncated => "cut",
+                MessageDecodeExtent::Undecoded => "not decoded",
             };
             found.add_length_difference(
                 DifferenceKind::Incomplete,

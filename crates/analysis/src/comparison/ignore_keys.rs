@@ -108,13 +108,13 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::ComparisonRecorder;
+    use super::super::recorder::ComparableTransactionRecorder;
     use super::*;
     use crate::testing::transactions;
 
     #[test]
     fn every_field_and_operation_of_a_capture_can_be_named() {
-        let mut recorder = ComparisonRecorder::default();
+        let mut recorder = ComparableTransactionRecorder::default();
         let (mut fields, mut operations) = (BTreeSet::new(), BTreeSet::new());
         for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-deleg.pcap"] {
             for transaction in transactions(name) {

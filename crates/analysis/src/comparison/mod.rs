@@ -9,7 +9,7 @@
 //! - [`identity_map`]: mapping between the identities of both sides;
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`tally`]: number and
 //!   first;
-//! - [`record_context`]: extra knowledge about Transactions that come from a trace;
+//! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors;
 //! - [`main_loop`]: both captures from beginning to end; [`memory_shares`]: the memory of all of that.
 //!
@@ -35,11 +35,11 @@ mod pairing_queue;
 mod queue_matching;
 pub mod record;
 pub mod record_comparison;
-pub mod record_context;
 pub mod recorder;
 pub mod tally;
 #[cfg(test)]
 mod tests;
+pub mod trace_record_amendments;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

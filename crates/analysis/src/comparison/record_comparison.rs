@@ -15,8 +15,8 @@ use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
 use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing, IdentityValueHash};
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection,
-    ComparisonRecord, MessageCompleteness,
+    AMBIGUOUS_FIELD, ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecord,
+    ComparisonRecordField, MessageDecodeExtent,
 };
 
 /// Maximum distance at which a field is searched on the other side.
@@ -114,17 +114,18 @@ struct OneSidedFieldGroup {
 }
 
 impl OperationPair<'_> {
-    fn path(&self, entry: &ComparedField) -> String {
+    fn path(&self, entry: &ComparisonRecordField) -> String {
         let dot = if self.a.name.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.a.name, entry.path.text)
     }
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
-    fn umask(&self, a: &ComparedField, b: &ComparedField) -> u64 {
-        let of = |section: &ComparedMessageSection, entry: &ComparedField| {
+    fn umask(&self, a: &ComparisonRecordField, b: &ComparisonRecordField) -> u64 {
+        let of = |section: &ComparedMessageSection, entry: &ComparisonRecordField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
-            let is_umask =
-                |other: &&ComparedField| other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above);
+            let is_umask = |other: &&ComparisonRecordField| {
+                other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above)
+            };
             match section.entries.iter().find(is_umask)?.datum {
                 ComparableValue::Flags(mask, _) | ComparableValue::Number(mask) => Some(!mask),
                 _ => None,
@@ -333,8 +334,8 @@ impl RecordComparer<'_> {
         a: &ComparableMessage,
         b: &ComparableMessage,
     ) {
-        let is_whole = a.completeness == MessageCompleteness::Complete
-            && b.completeness == MessageCompleteness::Complete;
+        let is_whole = a.completeness == MessageDecodeExtent::Complete
+            && b.completeness == MessageDecodeExtent::Complete;
         let mut at = (0, 0);
         let pairs = pair_sections(&a.sections, &b.sections, found.policy.differs_in_rdma);
         for (i, j) in pairs.into_iter().chain([(a.sections.len(), b.sections.len())]) {
@@ -375,12 +376,12 @@ impl RecordComparer<'_> {
             at = (i + 1, j + 1);
         }
         // Different union arms may decode differently.
-        if (a.completeness == MessageCompleteness::Undecoded)
-            != (b.completeness == MessageCompleteness::Undecoded)
+        if (a.completeness == MessageDecodeExtent::Undecoded)
+            != (b.completeness == MessageDecodeExtent::Undecoded)
             && !found.has_status_difference()
         {
             let word = |message: &ComparableMessage| {
-                if message.completeness == MessageCompleteness::Undecoded { "not decoded" } else { "decoded" }
+                if message.completeness == MessageDecodeExtent::Undecoded { "not decoded" } else { "decoded" }
             };
             found.add_length_difference(DifferenceKind::Undecoded, is_call, String::new(), word(a), word(b));
         }
@@ -390,7 +391,7 @@ impl RecordComparer<'_> {
         let OperationPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
-        let is_skipped = |entry: &&ComparedField| {
+        let is_skipped = |entry: &&ComparisonRecordField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
                 || is_both_plus && &*entry.path.text == "data"
                 || entry.path.field == OPERATION_COUNT_FIELD
@@ -413,15 +414,15 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut OperationPair<'_>,
-        (of_a, a): (&[&ComparedField], ComparedDirectoryListing<'_>),
-        (of_b, b): (&[&ComparedField], ComparedDirectoryListing<'_>),
+        (of_a, a): (&[&ComparisonRecordField], ComparedDirectoryListing<'_>),
+        (of_b, b): (&[&ComparisonRecordField], ComparedDirectoryListing<'_>),
     ) {
-        let part = |of: &'_ [&ComparedField], range: std::ops::Range<usize>| {
+        let part = |of: &'_ [&ComparisonRecordField], range: std::ops::Range<usize>| {
             of.get(range)
                 .unwrap_or_default()
                 .iter()
                 .map(|entry| (*entry).clone())
-                .collect::<Vec<ComparedField>>()
+                .collect::<Vec<ComparisonRecordField>>()
         };
         let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
             let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
@@ -455,15 +456,15 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut OperationPair<'_>,
-        a: &[&ComparedField],
-        b: &[&ComparedField],
+        a: &[&ComparisonRecordField],
+        b: &[&ComparisonRecordField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
         let alike = FieldPathEquivalence {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
-        let is_place = |a: &ComparedField, b: &ComparedField| has_same_path(a, b, alike);
+        let is_place = |a: &ComparisonRecordField, b: &ComparisonRecordField| has_same_path(a, b, alike);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
                 (Some(one), Some(other)) if is_place(one, other) => {
@@ -472,7 +473,8 @@ impl RecordComparer<'_> {
                     of_b.next();
                 }
                 (Some(one), Some(other)) => {
-                    let find = |entries: &mut dyn Iterator<Item = &ComparedField>, wanted: &ComparedField| {
+                    let find = |entries: &mut dyn Iterator<Item = &ComparisonRecordField>,
+                                wanted: &ComparisonRecordField| {
                         entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
                     };
                     let in_b = find(&mut of_b.clone(), one);
@@ -505,7 +507,7 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut OperationPair<'_>,
-        entry: &ComparedField,
+        entry: &ComparisonRecordField,
         is_a: bool,
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
@@ -544,8 +546,8 @@ impl RecordComparer<'_> {
         &mut self,
         found: &mut PairComparison<'_>,
         sections: &mut OperationPair<'_>,
-        a: &ComparedField,
-        b: &ComparedField,
+        a: &ComparisonRecordField,
+        b: &ComparisonRecordField,
     ) {
         let path = &a.path;
         if path.field == OPERATION_COUNT_FIELD {
@@ -603,8 +605,8 @@ impl RecordComparer<'_> {
         found: &mut PairComparison<'_>,
         sections: &OperationPair<'_>,
         identity: MappedIdentifierType,
-        a: &ComparedField,
-        b: &ComparedField,
+        a: &ComparisonRecordField,
+        b: &ComparisonRecordField,
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
@@ -642,17 +644,17 @@ struct FieldPathEquivalence {
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn has_same_path(a: &ComparedField, b: &ComparedField, alike: FieldPathEquivalence) -> bool {
+fn has_same_path(a: &ComparisonRecordField, b: &ComparisonRecordField, alike: FieldPathEquivalence) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if alike.is_other_minor {
-        let plain = |entry: &ComparedField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        let plain = |entry: &ComparisonRecordField| entry.path.text.replace("mode_umask.mu_mode", "mode");
         return plain(a) == plain(b);
     }
     // READ and READ_PLUS have the same fields with different prefixes.
-    let last = |entry: &ComparedField| {
+    let last = |entry: &ComparisonRecordField| {
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };

@@ -20,9 +20,9 @@ use rustc_hash::FxHashMap;
 use super::compare_class::{self, CompareClass, class_of_field};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::record::{
-    ComparableMessage, ComparableValue, ComparedChunk, ComparedChunkKind, ComparedField,
-    ComparedMessageSection, ComparedSegment, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
-    MessageCompleteness, hash,
+    ComparableMessage, ComparableValue, ComparedChunk, ComparedChunkKind, ComparedMessageSection,
+    ComparedSegment, ComparisonRecord, ComparisonRecordField, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
+    MessageDecodeExtent, hash,
 };
 
 /// Maximum number of shared names and titles; a malformed capture has more, which are allocated each time.
@@ -46,7 +46,7 @@ pub struct LocatedField<'a> {
 
 /// A recorder of Transactions. Records share the paths of fields and the names of operations.
 #[derive(Debug)]
-pub struct ComparisonRecorder {
+pub struct ComparableTransactionRecorder {
     /// Each path in the descriptions of messages, by parent and field; the first two are the roots of Calls and
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
@@ -63,7 +63,7 @@ const PADDING_REASON: &str = "fill has no meaning";
 /// The root paths of Calls and of Replies.
 const ROOT_PATHS: [u32; 2] = [0, 1];
 
-impl Default for ComparisonRecorder {
+impl Default for ComparableTransactionRecorder {
     fn default() -> Self {
         let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
         let data =
@@ -85,7 +85,7 @@ impl Default for ComparisonRecorder {
     }
 }
 
-impl ComparisonRecorder {
+impl ComparableTransactionRecorder {
     /// Returns the index of the path of a field below another. The descriptions limit their number.
     fn child(&mut self, parent: u32, field: &'static Field, is_call: bool) -> u32 {
         let next = self.paths.len() as u32;
@@ -174,9 +174,9 @@ impl ComparisonRecorder {
         });
         let (sections, spans) = listener.finish();
         let end = match heard {
-            Ok(()) => MessageCompleteness::Complete,
-            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
-            Err(_) => MessageCompleteness::Undecoded,
+            Ok(()) => MessageDecodeExtent::Complete,
+            Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
+            Err(_) => MessageDecodeExtent::Undecoded,
         };
         let varying = spans.iter().map(|(_, length)| length).sum();
         ComparableMessage { sections, completeness: end, proc: None, length, varying }
@@ -199,10 +199,10 @@ impl ComparisonRecorder {
         let is_described =
             facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
         let end = match heard {
-            Ok(()) if is_described => MessageCompleteness::Complete,
-            Ok(()) => MessageCompleteness::Undecoded,
-            Err(error) if error.is_cut() => MessageCompleteness::Truncated,
-            Err(_) => MessageCompleteness::Undecoded,
+            Ok(()) if is_described => MessageDecodeExtent::Complete,
+            Ok(()) => MessageDecodeExtent::Undecoded,
+            Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
+            Err(_) => MessageDecodeExtent::Undecoded,
         };
         let proc = sent.rpcrdma.map(|words| self.word(&words.message_type.to_string()));
         let varying = spans.iter().map(|(_, length)| length).sum();
@@ -347,7 +347,7 @@ struct ComparableFieldObserver<'r, 'a> {
     is_call: bool,
     /// Receives the locations of fields, if requested.
     places: Option<&'r mut Vec<LocatedField<'a>>>,
-    recorder: &'r mut ComparisonRecorder,
+    recorder: &'r mut ComparableTransactionRecorder,
     sections: Vec<ComparedMessageSection>,
     /// Parent paths of the current path.
     stack: Vec<u32>,
@@ -362,7 +362,7 @@ struct ComparableFieldObserver<'r, 'a> {
 }
 
 impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
-    fn new(recorder: &'r mut ComparisonRecorder, is_call: bool, rpc: &'a [u8]) -> Self {
+    fn new(recorder: &'r mut ComparableTransactionRecorder, is_call: bool, rpc: &'a [u8]) -> Self {
         Self {
             is_call,
             places: None,
@@ -385,7 +385,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
     /// Adds the data of a READ_PLUS as one hash, like that of a READ.
     fn finish_read_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
-        let entry = ComparedField {
+        let entry = ComparisonRecordField {
             path: Rc::clone(&self.recorder.data),
             datum: ComparableValue::Digest(plus.length, plus.hasher.finish_128()),
         };
@@ -491,7 +491,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
         if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
-            section.entries.push(ComparedField { path, datum });
+            section.entries.push(ComparisonRecordField { path, datum });
         }
     }
 
@@ -544,13 +544,13 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
         let Some(section) = section else { return };
-        section.entries.push(ComparedField { path, datum });
+        section.entries.push(ComparisonRecordField { path, datum });
         if let Some(datum) = fill {
-            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.fill), datum });
+            section.entries.push(ComparisonRecordField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
             let datum = ComparableValue::Named("differs-from-rpc-xid");
-            section.entries.push(ComparedField { path: Rc::clone(&self.recorder.other_xid), datum });
+            section.entries.push(ComparisonRecordField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Comparisons of whole captures.
 
 use super::options::ComparisonOptions;
-use super::recorder::ComparisonRecorder;
+use super::recorder::ComparableTransactionRecorder;
 use super::*;
 use crate::testing::transactions;
 
@@ -12,7 +12,7 @@ const ROOM_BYTES: usize = 64 << 20;
 fn keep(_: &mut Comparison) {}
 
 fn compared(a: &str, b: &str) -> Comparison {
-    let mut recorder = ComparisonRecorder::default();
+    let mut recorder = ComparableTransactionRecorder::default();
     let mut comparison = Comparison::new(ComparisonOptions::default(), 1_000, ROOM_BYTES);
     for (side, name) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
         for transaction in transactions(name) {
@@ -317,7 +317,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
 fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
     use compare_class::{CompareClass, MappedIdentifierType};
-    let field = |path: &str, field, class, datum| record::ComparedField {
+    let field = |path: &str, field, class, datum| record::ComparisonRecordField {
         path: Rc::new(record::FieldPath::new(path, field, class)),
         datum,
     };

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, SeverityLevel};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, SeverityLevel};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 /// Numbers of findings by severity and rule, the most severe first.
@@ -129,7 +129,7 @@ impl ConformanceRun {
     /// a finding about its connection.
     pub fn check(
         &mut self,
-        key: Option<TransactionKey>,
+        key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         messages: &TransactionMessages<'_>,
         summary: &RpcSummary,
@@ -139,7 +139,7 @@ impl ConformanceRun {
         for finding in &findings {
             self.of_transactions.add(finding);
             // Otherwise, the finding about the connection counts it at the end.
-            if finding.rule.scope == FindingGranularity::Each {
+            if finding.rule.scope == FindingAggregation::Each {
                 self.counts.add(finding);
                 if let Some(of_connections) = &mut self.of_connections {
                     of_connections.add(finding);

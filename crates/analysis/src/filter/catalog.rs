@@ -1,4 +1,4 @@
-//! The catalogue of fields: those of all protocol structures, and the [generated fields](super::generated_fields), by
+//! The catalogue of fields: those of all protocol structures, and the [generated fields](super::derived_fields), by
 //! name.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 
-use super::generated_fields::{ALIASES, AliasedValuePart, FieldAlias, GeneratedField};
-use super::mask_bits::{self, MaskBit};
+use super::derived_fields::{ALIASES, AliasedFilterFieldPart, FieldAlias, GeneratedField};
+use super::mask_bit_boolean_fields::{self, MaskBit};
 use super::procedures::{self, RpcProcedureField};
 
 pub use super::types::FilterType;
@@ -83,24 +83,24 @@ impl FilterFieldCatalog {
             let of: Vec<&FilterFieldCatalogEntry> =
                 alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                AliasedValuePart::Whole | AliasedValuePart::Bits(..) => {
+                AliasedFilterFieldPart::Whole | AliasedFilterFieldPart::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
                 }
-                AliasedValuePart::Length | AliasedValuePart::Crc32 | AliasedValuePart::Crc16From(_) => {
-                    FilterType::Unsigned
-                }
+                AliasedFilterFieldPart::Length
+                | AliasedFilterFieldPart::Crc32
+                | AliasedFilterFieldPart::Crc16From(_) => FilterType::Unsigned,
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                AliasedValuePart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                AliasedValuePart::Whole => true,
+                AliasedFilterFieldPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                AliasedFilterFieldPart::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();
             let entry = plain(alias.name, kind, alias.about, alias.source, FilterFieldSource::Alias(alias));
             entries.insert(alias.name, FilterFieldCatalogEntry { names, ..entry });
         }
-        for bit in mask_bits::all_bits() {
+        for bit in mask_bit_boolean_fields::all_bits() {
             let entry =
                 plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);

@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 use regex::bytes::Regex;
 
-use super::syntax::{ArithmeticOperator, SliceRange, SliceRangeEnd};
-use super::value::{FilterConstant, FilterValue, FilterValues, ReferencedFieldIndex};
+use super::syntax::{ArithmeticOperator, FilterSliceRange, SliceRangeEnd};
+use super::value::{FilterConstant, FilterFieldOrdinal, FilterValue, FilterValues};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) enum CompiledFilterNode {
     And(Vec<CompiledFilterNode>),
     Not(Box<CompiledFilterNode>),
     /// The field is present.
-    Exists(ReferencedFieldIndex),
+    Exists(FilterFieldOrdinal),
     /// One of the values is not 0.
     True(CompiledExpression),
     /// Any two values, or every two, have this relation.
@@ -58,9 +58,9 @@ pub(super) enum ComparisonOperator {
 /// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledExpression {
-    Field(ReferencedFieldIndex),
+    Field(FilterFieldOrdinal),
     Constant(FilterConstant),
-    Slice(Box<CompiledExpression>, Vec<SliceRange>),
+    Slice(Box<CompiledExpression>, Vec<FilterSliceRange>),
     Function(FilterFunction, Vec<CompiledExpression>),
     Negative(Box<CompiledExpression>),
     Arithmetic(Box<CompiledExpression>, ArithmeticOperator, Box<CompiledExpression>),
@@ -212,8 +212,8 @@ impl CompiledExpression {
 }
 
 /// Returns the parts of some bytes that a slice selects; `None` if there are too few.
-fn slice<'b>(bytes: &'b [u8], pieces: &[SliceRange]) -> Option<Cow<'b, [u8]>> {
-    let one = |piece: &SliceRange| {
+fn slice<'b>(bytes: &'b [u8], pieces: &[FilterSliceRange]) -> Option<Cow<'b, [u8]>> {
+    let one = |piece: &FilterSliceRange| {
         let from_end = |offset: i64| match usize::try_from(offset) {
             Ok(offset) => Some(offset),
             Err(_) => bytes.len().checked_sub(usize::try_from(offset.unsigned_abs()).ok()?),

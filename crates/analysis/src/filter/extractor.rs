@@ -7,10 +7,10 @@ use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
 
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
 use super::compile::ReferencedFilterField;
-use super::field_description_cache::FieldDescriptionCache;
-use super::generated_fields::{AliasedValuePart, GeneratedField};
+use super::derived_fields::{AliasedFilterFieldPart, GeneratedField};
+use super::field_description_cache::FieldAddressLookupCache;
 use super::required_layers::RequiredLayers;
-use super::value::{FilterValue, FilterValues, ReferencedFieldIndex};
+use super::value::{FilterFieldOrdinal, FilterValue, FilterValues};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl FilterSlotSetIndex {
 
 /// Traits of a slot that control its extraction.
 #[derive(Clone, Copy, Debug, Default)]
-struct FilterSlotTraits {
+struct FilterFieldExtractionFlags {
     /// `true` if its values are parts of the values of other fields.
     is_part: bool,
     /// `true` for a protocol without a header, which is present once however many fields it has.
@@ -41,36 +41,38 @@ pub(super) struct FieldExtractor {
     fields: Vec<ReferencedFilterField>,
     pub(super) layers: RequiredLayers,
     pub(super) values: FilterValues,
-    traits: Vec<FilterSlotTraits>,
+    traits: Vec<FilterFieldExtractionFlags>,
     /// The slots of each field.
-    slot_cache: FieldDescriptionCache<FilterSlotSetIndex>,
+    slot_cache: FieldAddressLookupCache<FilterSlotSetIndex>,
     /// Sets of slots, at most one for each field seen.
-    sets: Vec<Box<[ReferencedFieldIndex]>>,
+    sets: Vec<Box<[FilterFieldOrdinal]>>,
     /// `true` for structures with a used field, by the function that describes them.
-    structures: FieldDescriptionCache<bool>,
+    structures: FieldAddressLookupCache<bool>,
     /// Start offsets of searched protocols.
-    searched_starts: Vec<(ReferencedFieldIndex, usize)>,
+    searched_starts: Vec<(FilterFieldOrdinal, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<ReferencedFieldIndex>,
+    names: Option<FilterFieldOrdinal>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
     /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
-    open_slots: Vec<ReferencedFieldIndex>,
+    open_slots: Vec<FilterFieldOrdinal>,
     /// Buffer that a listener borrows for the slots of one field.
-    slot_buffer: Vec<ReferencedFieldIndex>,
+    slot_buffer: Vec<FilterFieldOrdinal>,
 }
 
 impl FieldExtractor {
     pub(super) fn new(fields: Vec<ReferencedFilterField>) -> Self {
         let mut wants = RequiredLayers::default();
-        let mut traits = vec![FilterSlotTraits::default(); fields.len()];
+        let mut traits = vec![FilterFieldExtractionFlags::default(); fields.len()];
         let mut names = None;
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
             match &field.origin {
-                FilterFieldSource::Alias(alias) if alias.part != AliasedValuePart::Whole => of.is_part = true,
+                FilterFieldSource::Alias(alias) if alias.part != AliasedFilterFieldPart::Whole => {
+                    of.is_part = true
+                }
                 FilterFieldSource::Bit(_) => of.is_part = true,
                 FilterFieldSource::Protocol(_) => of.has_no_header = true,
                 FilterFieldSource::Generated(GeneratedField::Protocols) => names = Some(slot),
@@ -90,9 +92,9 @@ impl FieldExtractor {
             values: FilterValues::new(fields.len()),
             fields,
             traits,
-            slot_cache: FieldDescriptionCache::default(),
+            slot_cache: FieldAddressLookupCache::default(),
             sets: vec![Box::default()],
-            structures: FieldDescriptionCache::default(),
+            structures: FieldAddressLookupCache::default(),
             searched_starts: Vec::new(),
             names,
             protocols: String::new(),
@@ -129,7 +131,7 @@ impl FieldExtractor {
     }
 
     /// Returns the slot of a generated field that the filter uses.
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<ReferencedFieldIndex> {
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldOrdinal> {
         self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
     }
 
@@ -206,7 +208,7 @@ impl FieldExtractor {
             FilterFieldSource::Generated(_) | FilterFieldSource::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[ReferencedFieldIndex]> = named.map(|(slot, _)| slot).collect();
+        let slots: Box<[FilterFieldOrdinal]> = named.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
@@ -219,7 +221,7 @@ impl FieldExtractor {
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: ReferencedFieldIndex) -> FilterSlotTraits {
+    fn traits(&self, slot: FilterFieldOrdinal) -> FilterFieldExtractionFlags {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -244,7 +246,7 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_current_protocol(&self, slot: ReferencedFieldIndex) -> bool {
+    fn is_current_protocol(&self, slot: FilterFieldOrdinal) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }

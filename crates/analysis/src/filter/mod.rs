@@ -1,15 +1,15 @@
 //! Display filters in Wireshark's language, over the fields that the protocols describe.
 //!
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
-//! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`generated_fields`] are in no
-//! structure, and [`possible_generated_values`] their possible values; [`mask_bits`] and [`procedures`] are derived from masks
+//! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`derived_fields`] are in no
+//! structure, and [`possible_generated_values`] their possible values; [`mask_bit_boolean_fields`] and [`procedures`] are derived from masks
 //! and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
 //! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
 
 pub mod catalog;
-pub mod generated_fields;
+pub mod derived_fields;
 
 mod compile;
 mod compiled_program;
@@ -17,7 +17,7 @@ mod error;
 mod extractor;
 mod field_description_cache;
 mod literal;
-mod mask_bits;
+mod mask_bit_boolean_fields;
 mod possible_generated_values;
 mod procedures;
 mod required_layers;
@@ -38,7 +38,7 @@ pub use shown_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 use catalog::{FilterFieldCatalog, FilterFieldSource};
 use compile::{FilterCompiler, ReferencedFilterField};
 use compiled_program::CompiledFilterNode;
-use generated_fields::GeneratedField;
+use derived_fields::GeneratedField;
 
 /// A compiled display filter.
 #[derive(Clone, Debug)]

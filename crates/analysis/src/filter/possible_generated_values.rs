@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdma1ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
 
 use super::catalog::FilterFieldCatalog;
-use super::generated_fields::GeneratedField;
+use super::derived_fields::GeneratedField;
 use super::procedures;
 
 /// The status fields of each protocol.

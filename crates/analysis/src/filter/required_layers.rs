@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
 
 use super::catalog::{FilterFieldCatalog, FilterFieldSource};
-use super::generated_fields::GeneratedField;
+use super::derived_fields::GeneratedField;
 
 /// Layers to decode for the fields that a filter uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

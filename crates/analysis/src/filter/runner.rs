@@ -11,17 +11,17 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey, observe_segment};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
-use nfsrdma_dissectors::net::{Datagram, NetworkLayerPayload};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compiled_program::CompiledFilterNode;
+use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
-use super::generated_fields::GeneratedField;
 use super::value::{FilterValue, FilterValues};
 use super::{Filter, ShownField, ShownFieldValue, transaction_fields};
 use crate::memory::MemoryBudget;
@@ -37,7 +37,7 @@ const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 
 /// Values of the frames of a Transaction.
 #[derive(Debug)]
-struct TransactionFrameValues {
+struct AccumulatedFrameFilterValues {
     tally: SelectedFrameTally,
     values: FilterValues,
 }
@@ -75,13 +75,13 @@ struct PartialMessageFrame {
 pub struct FilterRunner {
     program: CompiledFilterNode,
     extractor: FieldExtractor,
-    open: FxHashMap<TransactionKey, TransactionFrameValues>,
+    open: FxHashMap<TransactionSlabKey, AccumulatedFrameFilterValues>,
     /// Value stores for reuse.
     spare: Vec<FilterValues>,
     parts: VecDeque<PartialMessageFrame>,
     /// Transactions with a selected frame.
-    selected_transactions: FxHashSet<TransactionKey>,
-    last_selected_transaction: Option<TransactionKey>,
+    selected_transactions: FxHashSet<TransactionSlabKey>,
+    last_selected_transaction: Option<TransactionSlabKey>,
     kept_bytes: usize,
     /// Maximum bytes of values of incomplete Transactions.
     max_kept_bytes: usize,
@@ -150,7 +150,7 @@ impl FilterRunner {
         &mut self,
         frame: &Frame<'a>,
         flow: &mut Flow,
-    ) -> (Datagram<'a>, FrameContentKind, bool) {
+    ) -> (InnermostNetworkPacket<'a>, FrameContentKind, bool) {
         let (datagram, meaning) = self.headers(frame, flow);
         if let Some(names) = &mut self.names {
             names.infer_from_frame(flow);
@@ -190,7 +190,7 @@ impl FilterRunner {
     }
 
     /// Returns `true` if a frame of a completed Transaction was selected, and forgets it.
-    pub fn take_selected(&mut self, key: TransactionKey) -> bool {
+    pub fn take_selected(&mut self, key: TransactionSlabKey) -> bool {
         self.last_selected_transaction = None;
         self.selected_transactions.remove(&key)
     }
@@ -211,7 +211,7 @@ impl FilterRunner {
             let Some(key) = key_of(*meaning) else { continue };
             let Self { open, spare, extractor: to, .. } = self;
             let mut empty = || spare.pop().unwrap_or_else(|| FilterValues::like(&to.values));
-            let kept = open.entry(key).or_insert_with(|| TransactionFrameValues {
+            let kept = open.entry(key).or_insert_with(|| AccumulatedFrameFilterValues {
                 tally: SelectedFrameTally::default(),
                 values: empty(),
             });
@@ -253,7 +253,7 @@ impl FilterRunner {
     /// Returns the frames of a completed Transaction if the filter selects it.
     pub fn transaction(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
     ) -> Option<SelectedFrameTally> {
@@ -272,7 +272,7 @@ impl FilterRunner {
     /// Does the same for a Transaction with known paths, so that names are not inferred twice.
     pub fn named_transaction(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: OperationPaths<'_>,
@@ -284,7 +284,7 @@ impl FilterRunner {
     /// kept.
     pub fn pending(
         &mut self,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: OperationPaths<'_>,
@@ -298,14 +298,15 @@ impl FilterRunner {
 
     fn finish_transaction(
         &mut self,
-        key: Option<TransactionKey>,
+        key: Option<TransactionSlabKey>,
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         about: Option<OperationPaths<'_>>,
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut kept = SelectedFrameTally::default();
-        if let Some(TransactionFrameValues { tally, mut values }) = key.and_then(|key| self.open.remove(&key))
+        if let Some(AccumulatedFrameFilterValues { tally, mut values }) =
+            key.and_then(|key| self.open.remove(&key))
         {
             kept = tally;
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
@@ -364,7 +365,11 @@ impl FilterRunner {
     }
 
     /// Passes a frame to the flow, and extracts the values of the frame itself.
-    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (Datagram<'a>, FrameContentKind) {
+    fn headers<'a>(
+        &mut self,
+        frame: &Frame<'a>,
+        flow: &mut Flow,
+    ) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
         self.extractor.clear();
         let wants = self.extractor.layers;
         let (datagram, meaning) = if wants.headers {
@@ -403,7 +408,7 @@ impl FilterRunner {
         (datagram, meaning)
     }
 
-    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &Datagram<'_>, flow: &Flow) {
+    fn frame_facts(&mut self, frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>, flow: &Flow) {
         let (first, before) = (self.first.unwrap_or(frame.time), self.previous_time.unwrap_or(frame.time));
         let since = |time: Timestamp| i128::from(frame.time.0) - i128::from(time.0);
         let to = &mut self.extractor;
@@ -465,7 +470,7 @@ impl FilterRunner {
     fn extract_message(
         &mut self,
         frame: &Frame<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         meaning: FrameContentKind,
         flow: &Flow,
     ) {
@@ -502,7 +507,7 @@ impl FilterRunner {
     fn name_protocols(
         &mut self,
         frame: &Frame<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         meaning: FrameContentKind,
         flow: &Flow,
     ) {
@@ -518,7 +523,7 @@ impl FilterRunner {
 }
 
 /// Returns the Transaction of a frame.
-fn key_of(meaning: FrameContentKind) -> Option<TransactionKey> {
+fn key_of(meaning: FrameContentKind) -> Option<TransactionSlabKey> {
     match meaning {
         FrameContentKind::Message { key, .. }
         | FrameContentKind::Retransmission { key, .. }
@@ -532,7 +537,7 @@ fn key_of(meaning: FrameContentKind) -> Option<TransactionKey> {
 /// Returns the message that a frame completes, possibly as a retransmission.
 fn completed(
     frame: &Frame<'_>,
-    datagram: &Datagram<'_>,
+    datagram: &InnermostNetworkPacket<'_>,
     meaning: FrameContentKind,
     transaction: &Transaction,
 ) -> Option<RpcMessageKind> {

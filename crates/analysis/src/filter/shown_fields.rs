@@ -7,7 +7,7 @@ use super::catalog::{FilterFieldCatalog, FilterType};
 use super::compile::ReferencedFilterField;
 use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
-use super::value::{FilterValue, ReferencedFieldIndex};
+use super::value::{FilterFieldOrdinal, FilterValue};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct ShownField {
     pub name: &'static str,
     /// Type of the field.
     pub kind: FilterType,
-    pub(super) slot: ReferencedFieldIndex,
+    pub(super) slot: FilterFieldOrdinal,
 }
 
 /// A value of a column.

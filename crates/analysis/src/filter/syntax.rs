@@ -111,7 +111,7 @@ pub(super) enum OperandForm<'t> {
     Word(&'t str),
     Quoted(Vec<u8>),
     Char(u8),
-    Slice(Box<Operand<'t>>, Vec<SliceRange>),
+    Slice(Box<Operand<'t>>, Vec<FilterSliceRange>),
     Call(&'t str, Vec<Operand<'t>>),
     Negative(Box<Operand<'t>>),
     Arithmetic(Box<Operand<'t>>, ArithmeticOperator, Box<Operand<'t>>),
@@ -130,7 +130,7 @@ pub(super) enum ArithmeticOperator {
 
 /// A part of a slice; negative offsets count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SliceRange {
+pub(super) struct FilterSliceRange {
     pub(super) start: i64,
     pub(super) end: SliceRangeEnd,
 }
@@ -501,11 +501,11 @@ fn is_keyword(word: &str) -> bool {
 }
 
 /// Parses the parts of a slice; returns `None` if the text is malformed.
-fn pieces(inside: &str) -> Option<Vec<SliceRange>> {
+fn pieces(inside: &str) -> Option<Vec<FilterSliceRange>> {
     inside.split(',').map(|part| piece(part.trim())).collect()
 }
 
-fn piece(part: &str) -> Option<SliceRange> {
+fn piece(part: &str) -> Option<FilterSliceRange> {
     let offset = |text: &str| text.trim().parse::<i64>().ok();
     if let Some((start, length)) = part.split_once(':') {
         let start = if start.trim().is_empty() { 0 } else { offset(start)? };
@@ -513,16 +513,19 @@ fn piece(part: &str) -> Option<SliceRange> {
             "" => SliceRangeEnd::Last,
             length => SliceRangeEnd::Length(length.parse().ok().filter(|length| *length > 0)?),
         };
-        return Some(SliceRange { start, end });
+        return Some(FilterSliceRange { start, end });
     }
     // A minus after the first character separates two offsets.
     let dash = part.char_indices().skip(1).find(|(_, character)| *character == '-').map(|(at, _)| at);
     match dash {
         Some(at) => {
             let (start, end) = part.split_at(at);
-            Some(SliceRange { start: offset(start)?, end: SliceRangeEnd::Offset(offset(end.get(1..)?)?) })
+            Some(FilterSliceRange {
+                start: offset(start)?,
+                end: SliceRangeEnd::Offset(offset(end.get(1..)?)?),
+            })
         }
-        None => Some(SliceRange { start: offset(part)?, end: SliceRangeEnd::Length(1) }),
+        None => Some(FilterSliceRange { start: offset(part)?, end: SliceRangeEnd::Length(1) }),
     }
 }
 
@@ -642,7 +645,7 @@ mod tests {
     #[test]
     fn slices_in_all_their_forms() {
         let pieces = |text: &str| pieces(text).unwrap();
-        let piece = |start, end| SliceRange { start, end };
+        let piece = |start, end| FilterSliceRange { start, end };
         assert_eq!(pieces("0:3"), [piece(0, SliceRangeEnd::Length(3))]);
         assert_eq!(pieces("1-2"), [piece(1, SliceRangeEnd::Offset(2))]);
         assert_eq!(pieces("-4:4"), [piece(-4, SliceRangeEnd::Length(4))]);

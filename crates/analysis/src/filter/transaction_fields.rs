@@ -12,8 +12,8 @@ use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
 
+use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
-use super::generated_fields::GeneratedField;
 use super::procedures;
 use super::value::FilterValue;
 use crate::names::OperationPaths;

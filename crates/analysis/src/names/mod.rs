@@ -5,13 +5,13 @@
 //! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
 //! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
 //!
-//! - [`path_inference_tokens`]: the tokens of a message;
+//! - [`path_inference_field_tokens`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
 //! - [`file_node_store`]: the names, in bounded memory.
 
 mod file_node_store;
 mod path_inference;
-mod path_inference_tokens;
+mod path_inference_field_tokens;
 #[cfg(test)]
 mod tests;
 
@@ -20,13 +20,13 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionKey};
+use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
 use crate::memory::MemoryBudget;
 
 use file_node_store::{FileNameStore, FileNodeId, Host, PathComponent};
-use path_inference_tokens::MessageFilenameTokens;
+use path_inference_field_tokens::MessagePathInferenceTokens;
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -102,11 +102,11 @@ impl ResolvedPaths {
 pub struct FileNames {
     display: FilehandleDisplay,
     store: FileNameStore,
-    call: MessageFilenameTokens,
-    reply: MessageFilenameTokens,
+    call: MessagePathInferenceTokens,
+    reply: MessagePathInferenceTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
-    partial_replies: FxHashSet<TransactionKey>,
+    partial_replies: FxHashSet<TransactionSlabKey>,
 }
 
 impl Default for FileNames {
@@ -121,8 +121,8 @@ impl FileNames {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
-            call: MessageFilenameTokens::default(),
-            reply: MessageFilenameTokens::default(),
+            call: MessagePathInferenceTokens::default(),
+            reply: MessagePathInferenceTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }

@@ -7,7 +7,9 @@ use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
 use super::file_node_store::{FileNameStore, FileNodeId, Host};
-use super::path_inference_tokens::{HandleOrNameSpan, MessageFilenameTokens, OperationFilenameTokens};
+use super::path_inference_field_tokens::{
+    MessagePathInferenceTokens, PathInferenceOperationTokens, PathInferenceTokenSpan,
+};
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
@@ -19,7 +21,7 @@ enum InferredCurrentFile {
     Unknown,
     File(FileNodeId),
     /// The file of this name, not confirmed by the server. The directory may be unknown.
-    NamedIn(Option<FileNodeId>, HandleOrNameSpan),
+    NamedIn(Option<FileNodeId>, PathInferenceTokenSpan),
 }
 
 impl InferredCurrentFile {
@@ -103,8 +105,8 @@ impl DirectoryEntryEffect {
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n MessageFilenameTokens,
-    pub(super) reply: &'n MessageFilenameTokens,
+    pub(super) call: &'n MessagePathInferenceTokens,
+    pub(super) reply: &'n MessagePathInferenceTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
@@ -283,7 +285,7 @@ impl TransactionPathInference<'_> {
             }
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
-            let operation = OperationFilenameTokens { number: result.number, words: &[] };
+            let operation = PathInferenceOperationTokens { number: result.number, words: &[] };
             let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
@@ -440,7 +442,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationFilenameTokens<'_>) {
+    fn handle(&mut self, current: &mut InferredCurrentFile, result: PathInferenceOperationTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = InferredCurrentFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -449,7 +451,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: OperationFilenameTokens<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: PathInferenceOperationTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -471,7 +473,7 @@ impl TransactionPathInference<'_> {
         &mut self,
         step: &PathInferenceOperation<'_>,
         place: InferredCurrentFile,
-        name: HandleOrNameSpan,
+        name: PathInferenceTokenSpan,
     ) -> Option<Range<usize>> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
@@ -501,7 +503,7 @@ impl TransactionPathInference<'_> {
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
-        name: HandleOrNameSpan,
+        name: PathInferenceTokenSpan,
     ) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {
@@ -529,8 +531,8 @@ impl TransactionPathInference<'_> {
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
     number: v4::Operation,
-    operation: OperationFilenameTokens<'h>,
-    result: Option<OperationFilenameTokens<'h>>,
+    operation: PathInferenceOperationTokens<'h>,
+    result: Option<PathInferenceOperationTokens<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -547,6 +549,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(heard: &MessageFilenameTokens) -> OperationFilenameTokens<'_> {
-    OperationFilenameTokens { number: 0, words: heard.words() }
+fn words(heard: &MessagePathInferenceTokens) -> PathInferenceOperationTokens<'_> {
+    PathInferenceOperationTokens { number: 0, words: heard.words() }
 }

@@ -340,14 +340,15 @@ fn a_read_on_a_data_server_is_about_the_file() {
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
-    use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure, Encoder, List, Opaque, Text};
+    use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text};
 
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut told = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
+        let (mut call, mut reply) =
+            (MessagePathInferenceTokens::default(), MessagePathInferenceTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
             .encode(&mut encoder);
@@ -382,7 +383,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
         lo_offset: 0,
         lo_length: u64::MAX,
         lo_iomode: v4::Layoutiomode4::LAYOUTIOMODE4_READ,
-        lo_content: v4::LayoutContent4::Files(EnclosedStructure::Known(v4::Nfsv41FileLayout4 {
+        lo_content: v4::LayoutContent4::Files(StructuredOpaque::Known(v4::Nfsv41FileLayout4 {
             nfl_deviceid: [1; 16],
             nfl_util: v4::NflUtil4(0x0001_0000),
             nfl_first_stripe_index: 0,

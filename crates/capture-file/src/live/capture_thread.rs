@@ -18,7 +18,7 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The start of the capture; earlier packets do not count.
 #[derive(Clone, Copy, Default)]
-pub(super) struct CaptureStart {
+pub(super) struct LiveCaptureStart {
     /// Kernel counters at the start.
     pub(super) kernel_counters: Option<Stat>,
     /// Time of the start. Packets with an earlier timestamp are not part of the capture.
@@ -58,7 +58,7 @@ fn enqueue(filler: &mut CapturedPacketQueueWriter<'_>, since: Timestamp, packet:
 /// Starts the capture thread.
 pub(super) fn start(
     capture: Capture<Active>,
-    begin: CaptureStart,
+    begin: LiveCaptureStart,
     ring: Arc<CapturedPacketQueue>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("capture".to_owned()).spawn(move || {
@@ -68,7 +68,7 @@ pub(super) fn start(
     Ok(())
 }
 
-fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &CapturedPacketQueue) -> CaptureEnding {
+fn run(mut capture: Capture<Active>, begin: LiveCaptureStart, ring: &CapturedPacketQueue) -> CaptureEnding {
     let mut filler = CapturedPacketQueueWriter::new(ring);
     let mut kernel = KernelCounters { previous: begin.kernel_counters };
     while !ring.is_stopped() {
@@ -94,7 +94,7 @@ fn run(mut capture: Capture<Active>, begin: CaptureStart, ring: &CapturedPacketQ
 /// Fetches the packets that the kernel has received so far, but no later ones, so that the counters are consistent.
 fn drain_kernel(
     mut capture: Capture<Active>,
-    begin: CaptureStart,
+    begin: LiveCaptureStart,
     filler: &mut CapturedPacketQueueWriter<'_>,
     kernel: &mut KernelCounters,
 ) {

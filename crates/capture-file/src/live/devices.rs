@@ -18,12 +18,12 @@ pub struct CaptureDevice {
     /// IP addresses of the interface.
     pub addresses: Vec<IpAddr>,
     /// NFS over RDMA traffic visible on the interface.
-    pub visibility: TrafficVisibility,
+    pub visibility: InterfaceTrafficVisibility,
 }
 
 /// The NFS over RDMA traffic that a capture on an interface can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrafficVisibility {
+pub enum InterfaceTrafficVisibility {
     /// All Ethernet interfaces of this host, each with its own visibility.
     All,
     /// Traffic of this host to itself.
@@ -70,23 +70,23 @@ fn device_visibility(
     name: &str,
     is_loopback: bool,
     description: Option<&str>,
-) -> TrafficVisibility {
+) -> InterfaceTrafficVisibility {
     let is_rdma = system.join("infiniband").join(name).exists();
     if name == "any" {
-        TrafficVisibility::All
+        InterfaceTrafficVisibility::All
     } else if NON_NETWORK_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        TrafficVisibility::NoNetwork
+        InterfaceTrafficVisibility::NoNetwork
     } else if is_rdma || description.is_some_and(|text| text.contains("RDMA")) {
-        TrafficVisibility::Sniffer
+        InterfaceTrafficVisibility::Sniffer
     } else {
         let (software, hardware): (Vec<_>, Vec<_>) =
             rdma_devices(system, name).into_iter().partition(|device| device.is_software);
         let names = |devices: Vec<RdmaDevice>| devices.into_iter().map(|device| device.name).collect();
         match (hardware.is_empty(), software.is_empty()) {
-            (false, _) => TrafficVisibility::Hardware(names(hardware)),
-            (_, false) => TrafficVisibility::Software(names(software)),
-            _ if is_loopback => TrafficVisibility::Loopback,
-            _ => TrafficVisibility::Ethernet,
+            (false, _) => InterfaceTrafficVisibility::Hardware(names(hardware)),
+            (_, false) => InterfaceTrafficVisibility::Software(names(software)),
+            _ if is_loopback => InterfaceTrafficVisibility::Loopback,
+            _ => InterfaceTrafficVisibility::Ethernet,
         }
     }
 }
@@ -141,13 +141,13 @@ mod tests {
         fs::write(system.join("infiniband/rxe0/parent"), "soft0\n").unwrap();
         make("net/plain0");
         let sees = |name: &str, loopback| device_visibility(&system, name, loopback, None);
-        assert_eq!(sees("hard0", false), TrafficVisibility::Hardware(vec!["mlx5_0".into()]));
-        assert_eq!(sees("soft0", false), TrafficVisibility::Software(vec!["rxe0".into()]));
-        assert_eq!(sees("plain0", false), TrafficVisibility::Ethernet);
-        assert_eq!(sees("mlx5_0", false), TrafficVisibility::Sniffer);
-        assert_eq!(sees("lo", true), TrafficVisibility::Loopback);
-        assert_eq!(sees("any", false), TrafficVisibility::All);
-        assert_eq!(sees("nflog", false), TrafficVisibility::NoNetwork);
+        assert_eq!(sees("hard0", false), InterfaceTrafficVisibility::Hardware(vec!["mlx5_0".into()]));
+        assert_eq!(sees("soft0", false), InterfaceTrafficVisibility::Software(vec!["rxe0".into()]));
+        assert_eq!(sees("plain0", false), InterfaceTrafficVisibility::Ethernet);
+        assert_eq!(sees("mlx5_0", false), InterfaceTrafficVisibility::Sniffer);
+        assert_eq!(sees("lo", true), InterfaceTrafficVisibility::Loopback);
+        assert_eq!(sees("any", false), InterfaceTrafficVisibility::All);
+        assert_eq!(sees("nflog", false), InterfaceTrafficVisibility::NoNetwork);
         fs::remove_dir_all(&system).unwrap();
     }
 }

@@ -17,14 +17,14 @@ const SYSFS_NET: &str = "/sys/class/net";
 
 /// The periodically queried state of an interface.
 #[derive(Debug)]
-pub struct LinkWatch {
+pub struct CaptureInterfaceMonitor {
     /// Directory of the interface; `None` for `any`, RDMA devices and systems other than Linux.
     directory: Option<PathBuf>,
     state: CaptureInterfaceState,
     last_query: Instant,
 }
 
-impl LinkWatch {
+impl CaptureInterfaceMonitor {
     /// Starts monitoring an interface.
     pub fn new(interface: &str) -> Self {
         Self::for_directory(&Path::new(SYSFS_NET).join(interface))
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(query_state(&directory), CaptureInterfaceState::NoCarrier);
         write("flags", "0x1002\n");
         assert_eq!(query_state(&directory), CaptureInterfaceState::Down);
-        let mut watch = LinkWatch::for_directory(&directory);
+        let mut watch = CaptureInterfaceMonitor::for_directory(&directory);
         assert_eq!((watch.state(), watch.poll()), (CaptureInterfaceState::Up, None));
         std::thread::sleep(INTERVAL);
         assert_eq!((watch.poll(), watch.poll()), (Some(CaptureInterfaceState::Down), None));
@@ -85,7 +85,7 @@ mod tests {
         std::thread::sleep(INTERVAL);
         assert_eq!(watch.poll(), Some(CaptureInterfaceState::Gone));
         // Interfaces without a directory are assumed to be up.
-        let mut any = LinkWatch::new("any");
+        let mut any = CaptureInterfaceMonitor::new("any");
         std::thread::sleep(INTERVAL);
         assert_eq!((any.poll(), any.state()), (None, CaptureInterfaceState::Up));
     }

@@ -24,7 +24,7 @@
 //! ```
 //!
 //! The capture thread (`capture_thread`) only moves packets into bounded memory (`block_queue`). A slow decoder loses
-//! packets there and never causes drops in the kernel. [`LiveCapture`] returns the numbers of received and dropped
+//! packets there and never causes drops in the kernel. [`LiveCaptureControl`] returns the numbers of received and dropped
 //! packets, at any time and from any thread.
 
 pub mod capabilities;
@@ -47,18 +47,18 @@ use super::Counters;
 use super::error::SourceErrorKind;
 use super::pcapng::CaptureInterface;
 pub use libpcap_version::library_version;
-pub use link_watch::LinkWatch;
+pub use link_watch::CaptureInterfaceMonitor;
 pub use open::{CaptureOptions, OpenedLiveCapture, open};
 use packet_queue::{CapturedPacketBatch, CapturedPacketQueue, PacketQueuePollResult};
 
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
-pub struct LiveCapture {
+pub struct LiveCaptureControl {
     queue: Arc<CapturedPacketQueue>,
     breaker: Arc<BreakLoop>,
 }
 
-impl LiveCapture {
+impl LiveCaptureControl {
     /// Returns the current counters.
     pub fn counters(&self) -> Counters {
         self.queue.counters()
@@ -73,7 +73,7 @@ impl LiveCapture {
 
 /// A capture as a frame source.
 pub(super) struct LiveReader {
-    live: LiveCapture,
+    live: LiveCaptureControl,
     interface: CaptureInterface,
     block: CapturedPacketBatch,
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
@@ -92,7 +92,7 @@ pub(super) enum LiveReadOutcome {
 }
 
 impl LiveReader {
-    pub(super) fn new(live: LiveCapture, interface: CaptureInterface) -> Self {
+    pub(super) fn new(live: LiveCaptureControl, interface: CaptureInterface) -> Self {
         Self {
             live,
             interface,
@@ -105,7 +105,7 @@ impl LiveReader {
         }
     }
 
-    pub(super) fn live(&self) -> &LiveCapture {
+    pub(super) fn live(&self) -> &LiveCaptureControl {
         &self.live
     }
 

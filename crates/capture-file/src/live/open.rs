@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use nfsrdma_dissectors::frame::{LinkType, Timestamp};
 use pcap::{Active, Capture, Linktype, Precision};
 
-use super::capture_thread::CaptureStart;
+use super::capture_thread::LiveCaptureStart;
 use super::packet_queue::CapturedPacketQueue;
-use super::{LiveCapture, LiveReader, capabilities, capture_thread, filter};
+use super::{LiveCaptureControl, LiveReader, capabilities, capture_thread, filter};
 use crate::error::SourceErrorKind;
 use crate::pcapng::CaptureInterface;
 use crate::{CaptureSource, SourceError, input_error};
@@ -63,7 +63,7 @@ pub struct OpenedLiveCapture {
     capture: Capture<Active>,
     interface: CaptureInterface,
     filter: Option<String>,
-    start_point: CaptureStart,
+    start_point: LiveCaptureStart,
     queue_bytes: usize,
 }
 
@@ -85,7 +85,7 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
     }
     let link = link_type(capture.get_datalink());
     let filter = options.filter.clone().or_else(|| filter::default_for(link));
-    let mut begin = CaptureStart::default();
+    let mut begin = LiveCaptureStart::default();
     if let Some(filter) = &filter {
         begin = install_empty_filter(&mut capture);
         capture
@@ -100,13 +100,13 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
 
 /// Sets a filter that passes nothing. A capture receives everything until its filter is set, so this separates the
 /// packets received before, by count and by time, from those that pass the requested filter.
-fn install_empty_filter(capture: &mut Capture<Active>) -> CaptureStart {
+fn install_empty_filter(capture: &mut Capture<Active>) -> LiveCaptureStart {
     if capture.filter(PASS_NOTHING_FILTER, true).is_err() {
-        return CaptureStart::default();
+        return LiveCaptureStart::default();
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let since = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
-    CaptureStart { kernel_counters: capture.stats().ok(), start_time: since }
+    LiveCaptureStart { kernel_counters: capture.stats().ok(), start_time: since }
 }
 
 fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
@@ -151,7 +151,10 @@ impl OpenedLiveCapture {
             let remedy = "end other programs, or raise the limit of processes";
             input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
-        Ok(CaptureSource::from_live(LiveReader::new(LiveCapture { queue: ring, breaker }, self.interface)))
+        Ok(CaptureSource::from_live(LiveReader::new(
+            LiveCaptureControl { queue: ring, breaker },
+            self.interface,
+        )))
     }
 }
 

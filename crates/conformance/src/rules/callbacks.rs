@@ -7,8 +7,8 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 pub(crate) const RULES: &[Rule] = &[
@@ -23,7 +23,7 @@ pub(crate) const RULES: &[Rule] = &[
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
@@ -53,7 +53,7 @@ pub(crate) const RULES: &[Rule] = &[
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let most = message.transaction.connection.backchannel.max_request_bytes?;
@@ -85,7 +85,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::NoLoss,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(check_refusal),
     },
 ];

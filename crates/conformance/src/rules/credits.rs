@@ -5,8 +5,8 @@ use nfsrdma_dissectors::flow::transaction::{CallDirection, CreditUse};
 use super::{reply_chunk, write_chunks};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Nanoseconds from the first Call of a connection before its use of credits is judged.
 const MIN_OBSERVED_NS: u64 = 20_000_000;
@@ -42,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
             0\".",
         subjects: &[RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let words = message.version1()?;
             let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
@@ -61,7 +61,7 @@ pub(crate) const RULES: &[Rule] = &[
             calls in flight, 1 granted\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -81,7 +81,7 @@ pub(crate) const RULES: &[Rule] = &[
             calls in flight, 1 granted\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reverse],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let used = message.transaction.transaction.credit_use;
@@ -100,7 +100,7 @@ pub(crate) const RULES: &[Rule] = &[
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::NoLoss],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;
@@ -127,7 +127,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::NoLoss],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let of = message.transaction;
@@ -160,7 +160,7 @@ pub(crate) const RULES: &[Rule] = &[
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
             if !message.transaction.transaction.credit_use.is_direction_known {
@@ -188,7 +188,7 @@ pub(crate) const RULES: &[Rule] = &[
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.

@@ -4,8 +4,8 @@ use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
@@ -42,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
         subjects: &[RuleSubject::Protected],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
             GssPayload::Privacy => judge(message, "privacy"),
@@ -59,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
             control message\".",
         subjects: &[RuleSubject::Protected],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),
             GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,

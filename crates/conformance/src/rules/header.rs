@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedMessageReason,
+    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedCapturedMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
@@ -16,8 +16,8 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::read_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -33,7 +33,7 @@ fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(
     event: &TransportEvent,
-    wanted: UnexpectedMessageReason,
+    wanted: UnexpectedCapturedMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {
     let is_wanted = event.kind == CapturedTransportEventKind::UnexpectedMessage(wanted);
@@ -137,16 +137,18 @@ pub(crate) const RULES: &[Rule] = &[
             0x01000102\".",
         subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
+            CapturedTransportEventKind::UnexpectedMessage(UnexpectedCapturedMessageReason::XidMismatch {
                 outer,
                 inner,
             }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
                 Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
             }
-            CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::LongReplyWithoutCall) => {
+            CapturedTransportEventKind::UnexpectedMessage(
+                UnexpectedCapturedMessageReason::LongReplyWithoutCall,
+            ) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
                 let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
                 Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
@@ -165,11 +167,11 @@ pub(crate) const RULES: &[Rule] = &[
             second time: \"no call with this XID is in flight\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
             Some(
-                message_verdict(event, UnexpectedMessageReason::ReplyWithoutCall, text)?
+                message_verdict(event, UnexpectedCapturedMessageReason::ReplyWithoutCall, text)?
                     .at_field("rpcordma.xid"),
             )
         }),
@@ -186,11 +188,11 @@ pub(crate) const RULES: &[Rule] = &[
             has no Reply: \"another call with this XID is in flight\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
                 event,
-                UnexpectedMessageReason::XidInUse,
+                UnexpectedCapturedMessageReason::XidInUse,
                 "another call with this XID is in flight",
             )
         }),
@@ -205,7 +207,7 @@ pub(crate) const RULES: &[Rule] = &[
             comes with 3: \"version 3, the connection uses 1\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
@@ -240,7 +242,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"rdma_proc 7\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
@@ -260,7 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
             WRITE behind padding: \"RDMA_MSGP\".",
         subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
             &[RuleSubject::UnusualHeader],
             |message| {
@@ -293,7 +295,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"RDMA_DONE\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Event(|event| {
             let CapturedTransportEventKind::Done { has_read_list } = event.kind else { return None };
             match has_read_list {
@@ -314,7 +316,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes\".",
         subjects: &[RuleSubject::Version1],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let CapturedTransportEventKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
@@ -332,7 +334,7 @@ pub(crate) const RULES: &[Rule] = &[
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
                 RpcRdmaHeaderFault::ChunkLists(error) => {
@@ -357,13 +359,14 @@ pub(crate) const RULES: &[Rule] = &[
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
             &[RuleSubject::UnusualHeader],
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
-                let verdict = message_verdict(event, UnexpectedMessageReason::LongCallWithoutChunk, text)?;
+                let verdict =
+                    message_verdict(event, UnexpectedCapturedMessageReason::LongCallWithoutChunk, text)?;
                 Some(if event.has_set_up { verdict } else { RuleVerdict::Unknown })
             },
         ),
@@ -378,11 +381,11 @@ pub(crate) const RULES: &[Rule] = &[
             call of its sender\".",
         subjects: &[RuleSubject::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
-                UnexpectedMessageReason::ErrorByRequester,
+                UnexpectedCapturedMessageReason::ErrorByRequester,
                 "RDMA_ERROR for a call of its sender",
             )
         }),
@@ -398,11 +401,11 @@ pub(crate) const RULES: &[Rule] = &[
             flight\".",
         subjects: &[RuleSubject::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
-                UnexpectedMessageReason::ErrorWithoutCall,
+                UnexpectedCapturedMessageReason::ErrorWithoutCall,
                 "no call with this XID is in flight",
             )
         }),
@@ -417,7 +420,7 @@ pub(crate) const RULES: &[Rule] = &[
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
         subjects: &[RuleSubject::RdmaError],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(
             |message| {
                 if !message.record.is_rdma_error() {
@@ -458,7 +461,7 @@ pub(crate) const RULES: &[Rule] = &[
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
@@ -485,7 +488,7 @@ pub(crate) const RULES: &[Rule] = &[
             44\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::WholeMessage],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -523,7 +526,7 @@ pub(crate) const RULES: &[Rule] = &[
             follow the last item\".",
         subjects: &[RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::WholeMessage],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::Undecodable], |message| {
             message.version1()?;
             let transaction = message.transaction;
@@ -550,7 +553,7 @@ pub(crate) const RULES: &[Rule] = &[
             minute, then a Send of zero bytes: \"Send without payload\".",
         subjects: &[RuleSubject::Call, RuleSubject::NullProcedure],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let transaction = message.transaction.transaction;

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, Tran
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.
 fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
@@ -43,7 +43,7 @@ pub(crate) const RULES: &[Rule] = &[
             Error\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::PSN_SEQUENCE_ERROR),
             |checks| checks.acknowledgments,
@@ -59,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
             same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::INVALID_REQUEST),
             |checks| checks.acknowledgments,
@@ -76,7 +76,7 @@ pub(crate) const RULES: &[Rule] = &[
             Error\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_ACCESS_ERROR),
             |checks| checks.acknowledgments,
@@ -92,7 +92,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"NAK 3: Remote Operational Error\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code == NakCode::REMOTE_OPERATIONAL_ERROR),
             |checks| checks.acknowledgments,
@@ -107,7 +107,7 @@ pub(crate) const RULES: &[Rule] = &[
             an acknowledgement with code 17: \"NAK 17: 0x11\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| nak_verdict(event, |code| code.0 > NakCode::REMOTE_OPERATIONAL_ERROR.0),
             |checks| checks.acknowledgments,
@@ -124,7 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
             buffer: \"RNR NAK, wait 1280 µs\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 let CapturedTransportEventKind::ReceiverNotReady { wait_us } = event.kind else {
@@ -146,7 +146,7 @@ pub(crate) const RULES: &[Rule] = &[
             PSN, and the packets from there on come again: \"retransmission\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, CapturedTransportEventKind::Retransmission, "retransmission"),
             |checks| checks.packets + checks.segments,
@@ -162,7 +162,7 @@ pub(crate) const RULES: &[Rule] = &[
             a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(
@@ -184,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"packet behind a gap in the PSNs\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(
@@ -207,10 +207,12 @@ pub(crate) const RULES: &[Rule] = &[
             message: \"RC RDMA Write Middle after RC RDMA Write Only\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::PacketOrderTracker(fault) = event.kind else { return None };
+                let CapturedTransportEventKind::BthOpcodeSequenceChecker(fault) = event.kind else {
+                    return None;
+                };
                 Some(RuleVerdict::broken(match fault {
                     PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
                     PacketOrderFault::Length { before, length } => {
@@ -236,10 +238,10 @@ pub(crate) const RULES: &[Rule] = &[
             \"RDMA Write of 3000 bytes, DMA Length 3004\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::PacketOrderTracker(PacketOrderFault::WriteLength {
+                let CapturedTransportEventKind::BthOpcodeSequenceChecker(PacketOrderFault::WriteLength {
                     announced,
                     length,
                 }) = event.kind
@@ -264,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
             write to one server, whose port is full: \"CNP\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, CapturedTransportEventKind::CongestionNotification, "CNP"),
             |checks| checks.packets,
@@ -279,7 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
             CNPs; with TCP, with the ECE flag. Example: the ECN field of a packet arrives as 3: \"Congestion Experienced\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
                 event_verdict(
@@ -301,7 +303,7 @@ pub(crate) const RULES: &[Rule] = &[
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
         subjects: &[],
         needs: &[RequiredJudgementEvidence::CheckedIcrc],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, CapturedTransportEventKind::BadIcrc, "wrong ICRC"),
             |checks| checks.icrcs,
@@ -316,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
             look at its load. Example: a server stops reading from its socket while it syncs a disk: \"window of zero\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| event_verdict(event, CapturedTransportEventKind::ZeroWindow, "window of zero"),
             |checks| checks.segments,
@@ -333,7 +335,7 @@ pub(crate) const RULES: &[Rule] = &[
             the connection: \"RDMA, Remote Protection Error, Invalid STag\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
                 CapturedTransportEventKind::Terminate(cause) => Some(RuleVerdict::broken(cause.to_string())),

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::transport_event::{
 };
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.
@@ -73,7 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::NotOffered, None),
             was_accessed,
@@ -90,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x20100fa0\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(true)),
             was_read,
@@ -107,7 +107,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x0a010200, offset 0x20100fa0\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::OutOfBounds, Some(false)),
             was_written,
@@ -123,7 +123,7 @@ pub(crate) const RULES: &[Rule] = &[
             Read of 4096 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(true)),
             was_read,
@@ -139,7 +139,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::AfterReply, Some(false)),
             was_written,
@@ -154,7 +154,7 @@ pub(crate) const RULES: &[Rule] = &[
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::WrongOperation, None),
             was_accessed,
@@ -169,7 +169,7 @@ pub(crate) const RULES: &[Rule] = &[
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[RuleSubject::Chunks],
         needs: ACCESS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| access_verdict(event, MemoryAccessFault::ByRequester, None),
             was_accessed,
@@ -190,7 +190,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::NoLoss,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Absence(
             |event| {
                 let CapturedTransportEventKind::ReadsInFlight { count, limit } = event.kind else {

@@ -4,11 +4,11 @@ use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind};
 use nfsrdma_dissectors::nfs::v4::{Args, Attributes, Nfsstat4, ReadPlusContent, ReadPlusRes4, Results};
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::compound_operation_results::is_in_minor_version;
+use crate::compound_operations_view::is_in_minor_version;
 use crate::count_with_noun::Count;
 use crate::read_write_operations::SuccessfulReadWrite;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
@@ -91,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_NOENT\".",
         subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
@@ -117,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
             2 of 3\".",
         subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
@@ -145,7 +145,7 @@ pub(crate) const RULES: &[Rule] = &[
             results of two operations: \"2 results of 1 operation\".",
         subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
@@ -174,7 +174,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
         subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
@@ -206,7 +206,7 @@ pub(crate) const RULES: &[Rule] = &[
             tag: \"tag \"other\", \"\" in the call\".",
         subjects: &[RuleSubject::Compound],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
@@ -227,7 +227,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
         subjects: &[RuleSubject::Compound, RuleSubject::ReservedOperation],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
@@ -256,7 +256,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
         subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
             let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
@@ -283,7 +283,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes written of 8\".",
         subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
@@ -309,7 +309,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"committed 0, stable 2\".",
         subjects: &[RuleSubject::SuccessfulReadWrite],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut writes = transaction.file_accesses().iter().filter(|access| access.is_write).peekable();
             writes.peek()?;
@@ -332,7 +332,7 @@ pub(crate) const RULES: &[Rule] = &[
             5000\".",
         subjects: &[RuleSubject::Compound, RuleSubject::ReadPlus],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let results = transaction.operations.results.iter().filter_map(|result| match result {
                 Results::READ_PLUS(result) => result.ok(),
@@ -362,7 +362,7 @@ pub(crate) const RULES: &[Rule] = &[
             copy offload stateid of OFFLOAD_STATUS\".",
         subjects: &[RuleSubject::Compound, RuleSubject::Offload],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut stateids = offload_stateids(transaction).peekable();
             let (_, _, side) = *stateids.peek()?;
@@ -387,7 +387,7 @@ pub(crate) const RULES: &[Rule] = &[
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
         subjects: &[RuleSubject::Compound],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;
             let (started, unreported) = (copies.started, copies.unreported);
@@ -411,7 +411,7 @@ pub(crate) const RULES: &[Rule] = &[
             its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
         subjects: &[RuleSubject::Compound, RuleSubject::MinorVersion0],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             if operations.minor_version != 0 || !transaction.transaction.connection.transport.is_rdma() {
@@ -444,7 +444,7 @@ pub(crate) const RULES: &[Rule] = &[
             client asks for the root filehandle with MNT on its RDMA connection: \"MOUNT over RDMA\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let program = transaction.summary.program?;
             if !transaction.transaction.connection.transport.is_rdma() {

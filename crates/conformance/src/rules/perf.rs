@@ -8,8 +8,8 @@ use nfsrdma_dissectors::rpcrdma::RdmaProc;
 use super::write_chunks::threshold_bytes;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
 const WRITE_SEGMENT_BYTES: u64 = 16;
@@ -106,7 +106,7 @@ pub(crate) const RULES: &[Rule] = &[
             allowed\".",
         subjects: &[RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(chunk_for_small),
     },
     Rule {
@@ -119,7 +119,7 @@ pub(crate) const RULES: &[Rule] = &[
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
         subjects: &[RuleSubject::LongMessage],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(threshold_would_save),
     },
     Rule {
@@ -132,7 +132,7 @@ pub(crate) const RULES: &[Rule] = &[
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
         subjects: &[RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|view| {
             view.message(RpcMessageKind::Call)?.version1()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
@@ -159,7 +159,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
         subjects: &[RuleSubject::Call, RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used =
@@ -195,7 +195,7 @@ pub(crate) const RULES: &[Rule] = &[
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             // rpcrdma/credit-zero judges a grant of zero.
@@ -219,7 +219,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"grants 32 and 64 for requests of 32 and 64\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
             let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
@@ -249,7 +249,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Absence(
             |event| {
                 let CapturedTransportEventKind::ReadsInFlight { count, limit } = event.kind else {

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::rdma::Handle;
 use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Version of the private data. RFC 8797 section 4.
@@ -70,7 +70,7 @@ pub(crate) const RULES: &[Rule] = &[
             Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
             let set_up = message.transaction.set_up()?;
@@ -101,7 +101,7 @@ pub(crate) const RULES: &[Rule] = &[
             the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::Invalidation], |message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
@@ -141,7 +141,7 @@ pub(crate) const RULES: &[Rule] = &[
             too: \"flags 0x81\".",
         subjects: &[RuleSubject::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -164,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
             2\".",
         subjects: &[RuleSubject::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -185,7 +185,7 @@ pub(crate) const RULES: &[Rule] = &[
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
         subjects: &[RuleSubject::FirstOfConnection],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
@@ -217,7 +217,7 @@ pub(crate) const RULES: &[Rule] = &[
             connection before\".",
         subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             let of = message.transaction;
             message.version1().filter(|_| message.is_call() && of.transaction.retry_of.is_some())?;
@@ -245,7 +245,7 @@ pub(crate) const RULES: &[Rule] = &[
             client mounts with port=2049: \"port 2049\".",
         subjects: &[RuleSubject::FirstOfNfs4],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
@@ -271,7 +271,7 @@ pub(crate) const RULES: &[Rule] = &[
             RDMA_DONE\".",
         subjects: &[RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let of = message.transaction;

@@ -6,7 +6,7 @@
 use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, MpaStartupFault, RdmapFault};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule::{FindingAggregation, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Judges events with such a fault: `$judged` counts the packets to which the rule applies, and the expression returns
 /// the values that broke the rule.
@@ -68,7 +68,7 @@ pub(crate) const RULES: &[Rule] = &[
             that CRCs are in use. Example: one bit of an FPDU changed between two checksums of TCP: \"wrong CRC\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| match event.kind {
                 CapturedTransportEventKind::BadMpaCrc => Some(RuleVerdict::broken("wrong CRC".to_owned())),
@@ -89,7 +89,7 @@ pub(crate) const RULES: &[Rule] = &[
             before\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned() },
     },
     Rule {
@@ -102,7 +102,7 @@ pub(crate) const RULES: &[Rule] = &[
             have no markers: \"no markers, which the peer requested\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { startups:
             RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
             RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
@@ -124,7 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
             data in revision 1\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
     },
     Rule {
@@ -137,7 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
             Reply: \"FPDU before the first of the initiator\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
     },
     Rule {
@@ -149,7 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
             two bits of the version: \"version 2 of DDP\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::DdpVersion(version) => format!("version {version} of DDP"),
             RdmapFault::RdmapVersion(version) => format!("version {version} of RDMAP"),
@@ -165,7 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
             bits 0x0 of DDP, 0x1 of RDMAP\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::ReservedBits { ddp, rdmap } => format!("reserved bits {ddp:#x} of DDP, {rdmap:#x} of RDMAP"),
             RdmapFault::Pad(pad) => format!("padding {pad:#x}"),
@@ -181,7 +181,7 @@ pub(crate) const RULES: &[Rule] = &[
             opcode above those of RFC 7306: \"opcode 0xc\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::Opcode(opcode) => format!("opcode {:#x}", opcode.0) },
     },
     Rule {
@@ -193,7 +193,7 @@ pub(crate) const RULES: &[Rule] = &[
             Write with the T bit clear: \"RDMA Write in an untagged segment\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::Tagged { opcode, is_tagged } => {
                 format!("{opcode} in {} segment", if is_tagged { "a tagged" } else { "an untagged" })
@@ -209,7 +209,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a Send in the queue of RDMA Read Requests: \"Send in queue 1\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus: RdmapFault::Queue { opcode, queue } => format!("{opcode} in queue {}", queue.0) },
     },
     Rule {
@@ -223,7 +223,7 @@ pub(crate) const RULES: &[Rule] = &[
             behind its header: \"RDMA Read Request with 32 bytes\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { fpdus:
             RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = Count(length, "byte")),
             RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = Count(length, "byte")),
@@ -238,7 +238,7 @@ pub(crate) const RULES: &[Rule] = &[
             with a Terminate. Example: the third Send comes without the second: \"number 3 in queue 0, expected 2\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageNumber { queue, number, expected } => {
                 format!("number {} in queue {}, expected {}", number.0, queue.0, expected.0)
@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
             Send does not begin at 0: \"message offset 4 after 0 bytes\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { untagged_fpdus:
             RdmapFault::MessageOffset { offset, expected } => {
                 format!("message offset {offset} after {expected}", expected = Count(expected, "byte"))
@@ -270,7 +270,7 @@ pub(crate) const RULES: &[Rule] = &[
             segment of an RDMA Write skips four bytes: \"offset 0x20100404, expected 0x20100400\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::TaggedOffset { stag, offset, expected } => {
                 format!("STag {stag}, offset {offset:#x}, expected {expected:#x}")
@@ -287,7 +287,7 @@ pub(crate) const RULES: &[Rule] = &[
             Write\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { ordered_fpdus:
             RdmapFault::Interrupted { opcode } => format!("another message begins before the last segment of {opcode}"),
         },
@@ -301,7 +301,7 @@ pub(crate) const RULES: &[Rule] = &[
             names STag 0x77, and its response goes to 0x66: \"response of 100 bytes, STag 0x00000066\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::UnrequestedResponse { stag, offset, length } => {
                 format!("response of {length}, STag {stag}, offset {offset:#x}", length = Count(length, "byte"))
@@ -318,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
             those for 1 earlier request\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::ResponseOrder { stag, unanswered } => {
                 format!("response for STag {stag} before those for {unanswered}", unanswered = Count(unanswered, "earlier request"))
@@ -334,7 +334,7 @@ pub(crate) const RULES: &[Rule] = &[
             the end of the request: \"response of 996 bytes, 1000 requested\".",
         subjects: &[],
         needs: &[],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: fault! { responses:
             RdmapFault::ResponseLength { length, requested } => {
                 format!("response of {length}, {requested} requested", length = Count(length, "byte"))

@@ -10,8 +10,8 @@ use super::write_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::read_write_operations::SuccessfulReadWrite;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns the Read chunks of a message that hold one data item each.
@@ -266,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessage(&[RuleSubject::ReadChunks], |message| {
             message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
@@ -292,7 +292,7 @@ pub(crate) const RULES: &[Rule] = &[
             and the Read chunk names 82: \"Position 82\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_unaligned),
     },
     Rule {
@@ -307,7 +307,7 @@ pub(crate) const RULES: &[Rule] = &[
             Position 48\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_zero),
     },
     Rule {
@@ -320,7 +320,7 @@ pub(crate) const RULES: &[Rule] = &[
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(position_without_item),
     },
     Rule {
@@ -333,7 +333,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
@@ -360,7 +360,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(item_length),
     },
     Rule {
@@ -372,7 +372,7 @@ pub(crate) const RULES: &[Rule] = &[
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
         subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
         }),
@@ -387,7 +387,7 @@ pub(crate) const RULES: &[Rule] = &[
             roundup of a reduced item\".",
         subjects: &[RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(roundup_left),
     },
     Rule {
@@ -400,7 +400,7 @@ pub(crate) const RULES: &[Rule] = &[
             chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[RuleSubject::LongMessage],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(long_roundup),
     },
     Rule {
@@ -417,7 +417,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::NoLoss,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -452,7 +452,7 @@ pub(crate) const RULES: &[Rule] = &[
             GETATTR in a Write chunk\".",
         subjects: &[RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(not_eligible),
     },
 ];

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, R
 use super::write_chunks::{call, threshold_bytes};
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
@@ -81,7 +81,7 @@ pub(crate) const RULES: &[Rule] = &[
             chunk, inline threshold 4096\".",
         subjects: &[RuleSubject::Reply],
         needs: &[RequiredJudgementEvidence::SetUp],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
@@ -109,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
         subjects: &[RuleSubject::Reply, RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(reply_chunk_in_msg),
     },
     Rule {
@@ -123,7 +123,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
         subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Failure],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(reply_chunk_short),
     },
     Rule {
@@ -137,7 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
             inline\".",
         subjects: &[RuleSubject::Reply, RuleSubject::LongMessage],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {

@@ -3,8 +3,8 @@
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::rpc::Program;
 
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -18,7 +18,7 @@ pub(crate) const RULES: &[Rule] = &[
             seconds, although the connection lives: \"sent 2 times\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
@@ -57,7 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
         subjects: &[RuleSubject::Call],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp {

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::nfs::v4::{
 
 use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::sequence_operations::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -152,7 +152,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::Session,
             RequiredJudgementEvidence::WholeMessage,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::LargeMessage], check_sizes),
     },
     Rule {
@@ -166,7 +166,7 @@ pub(crate) const RULES: &[Rule] = &[
             offered, 8196 returned\".",
         subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
                 (Args::CREATE_SESSION(asked), Some(Results::CREATE_SESSION(created))) => {

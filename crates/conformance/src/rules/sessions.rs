@@ -5,8 +5,8 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, Nfsstat4, Results, SequenceStatusFlags};
 
 use crate::count_with_noun::Count;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::sequence_operations::{SequenceArguments, SessionChannelKind};
 use crate::session_table::{LastSessionSlotUse, SlotHistory};
 use crate::transaction_view::ConformanceTransaction;
@@ -219,7 +219,7 @@ pub(crate) const RULES: &[Rule] = &[
             operation, which the server accepted\".",
         subjects: &[RuleSubject::Compound, RuleSubject::SessionVersion],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualCompound], check_sequence_position),
     },
     Rule {
@@ -231,7 +231,7 @@ pub(crate) const RULES: &[Rule] = &[
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
@@ -261,7 +261,7 @@ pub(crate) const RULES: &[Rule] = &[
             first use of slot 1\".",
         subjects: &[RuleSubject::Sequence, RuleSubject::FirstSlotUse],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let SequenceArguments { slot, highest_slot, .. } = call.sequence;
@@ -289,7 +289,7 @@ pub(crate) const RULES: &[Rule] = &[
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
@@ -317,7 +317,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
@@ -349,7 +349,7 @@ pub(crate) const RULES: &[Rule] = &[
             on slot 0\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let other = call.history.last_use?;
@@ -393,7 +393,7 @@ pub(crate) const RULES: &[Rule] = &[
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let prefix = transaction.operations.channel.argument_prefix();
@@ -430,7 +430,7 @@ pub(crate) const RULES: &[Rule] = &[
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
@@ -456,7 +456,7 @@ pub(crate) const RULES: &[Rule] = &[
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::SuspectTransaction(&[RuleSubject::UnusualSequence], |transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
@@ -477,7 +477,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"another request with sequence ID 2 on slot 0\".",
         subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let repeated = call.repeated_use()?;
@@ -504,7 +504,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(check_replay),
     },
     Rule {
@@ -517,7 +517,7 @@ pub(crate) const RULES: &[Rule] = &[
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[RuleSubject::Sequence],
         needs: &[RequiredJudgementEvidence::Session],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let target = call.history.target?;
@@ -553,7 +553,7 @@ pub(crate) const RULES: &[Rule] = &[
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
         subjects: &[RuleSubject::Compound],
         needs: &[RequiredJudgementEvidence::BothMessages],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;

@@ -11,8 +11,8 @@ use nfsrdma_dissectors::xdr::{XdrError, roundup};
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::rule::{FindingGranularity, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_subjects::RuleSubject;
+use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
+use crate::rule_preconditions::RuleSubject;
 use crate::transaction_view::ConformanceTransaction;
 
 const BOTH_LISTS: &[RequiredJudgementEvidence] =
@@ -486,7 +486,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
         subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(not_copied),
     },
     Rule {
@@ -501,7 +501,7 @@ pub(crate) const RULES: &[Rule] = &[
             after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
         subjects: &[RuleSubject::Chunks, RuleSubject::RepeatedCall],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(stale_handles),
     },
     Rule {
@@ -513,7 +513,7 @@ pub(crate) const RULES: &[Rule] = &[
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
         subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             let mut segments = written_segments(view)
                 .filter_map(|segment| Some((segment.returned_length?, segment.length)))
@@ -540,7 +540,7 @@ pub(crate) const RULES: &[Rule] = &[
             and 1000 bytes in the next\".",
         subjects: &[RuleSubject::Chunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(returned_in_order),
     },
     Rule {
@@ -557,7 +557,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::NoLoss,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(returned_not_written),
     },
     Rule {
@@ -570,7 +570,7 @@ pub(crate) const RULES: &[Rule] = &[
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
     },
     Rule {
@@ -583,7 +583,7 @@ pub(crate) const RULES: &[Rule] = &[
             was offered for them\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
     },
     Rule {
@@ -596,7 +596,7 @@ pub(crate) const RULES: &[Rule] = &[
             the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
     },
     Rule {
@@ -609,7 +609,7 @@ pub(crate) const RULES: &[Rule] = &[
             a segment: \"1 segment in a Write chunk that was offered empty\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: BOTH_LISTS,
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             let reply = rpc_reply(view)?;
             let offered = &view.transaction.write_chunks;
@@ -638,7 +638,7 @@ pub(crate) const RULES: &[Rule] = &[
             empty Write chunk for the only data item\".",
         subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Connection,
+        scope: FindingAggregation::Connection,
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let chunks = &message.transaction.transaction.write_chunks;
@@ -659,7 +659,7 @@ pub(crate) const RULES: &[Rule] = &[
             a Write list: \"1 Write chunk, no operation returns data for them\".",
         subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(write_list_unneeded),
     },
     Rule {
@@ -672,7 +672,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
         }),
@@ -687,7 +687,7 @@ pub(crate) const RULES: &[Rule] = &[
             a READ of 4095 bytes\".",
         subjects: &[RuleSubject::WriteChunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
                 let fill = roundup(count as usize) as u64;
@@ -709,7 +709,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::NoLoss,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             call(view)?;
             view.offered_chunks().next()?;
@@ -739,7 +739,7 @@ pub(crate) const RULES: &[Rule] = &[
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[RuleSubject::Call, RuleSubject::Chunks],
         needs: &[RequiredJudgementEvidence::ChunkLists],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Message(too_complex),
     },
     Rule {
@@ -758,7 +758,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredJudgementEvidence::ChunkLists,
             RequiredJudgementEvidence::WholeMessage,
         ],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(simple_refused),
     },
     Rule {
@@ -771,7 +771,7 @@ pub(crate) const RULES: &[Rule] = &[
             after ERR_CHUNK\".",
         subjects: &[RuleSubject::Call, RuleSubject::Refusal],
         needs: &[RequiredJudgementEvidence::MessageKind],
-        scope: FindingGranularity::Each,
+        scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|view| {
             let call = call(view)?;
             let xid = view.transaction.xid;

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CommunicationId, Guid, PathMtu, ServiceId, TransportService};
-use nfsrdma_dissectors::infiniband::{PartitionKey, Psn, Qpn, QueueKey};
+use nfsrdma_dissectors::infiniband::{InfinibandQKey, PartitionKey, Psn, Qpn};
 
 use crate::exchange::{Compound, Exchange, Operation, RDMA_ERROR};
 use crate::fabric::{Fabric, Kind, Side};
@@ -212,7 +212,7 @@ fn request(number: u16) -> Vec<u8> {
         local_comm_id: CommunicationId(7 + u32::from(number)),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
-        local_q_key: QueueKey(0),
+        local_q_key: InfinibandQKey(0),
         local_qpn: Qpn(CLIENT_QPN + (u32::from(number) << 8)),
         responder_resources: 16,
         local_eecn: 0,
@@ -262,7 +262,7 @@ fn reply(number: u16) -> Vec<u8> {
     cm::Reply {
         local_comm_id: CommunicationId(7 + u32::from(number)),
         remote_comm_id: CommunicationId(7 + u32::from(number)),
-        local_q_key: QueueKey(0),
+        local_q_key: InfinibandQKey(0),
         local_qpn: Qpn(SERVER_QPN + (u32::from(number) << 8)),
         local_eecn: 0,
         starting_psn: Psn(0x10_0000),

@@ -12,8 +12,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
-use nfsrdma_replay::trace::MessageSlotKind;
-use nfsrdma_replay::trace::field_visitor::{RunDependentField, TraceFieldVisitor};
+use nfsrdma_replay::trace::TraceSlotValueKind;
+use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, TraceFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
@@ -45,13 +45,13 @@ impl MockDirectoryEscapeRecorder {
             let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
         }
         // Cookies and times may match by chance.
-        let names = |field: &&RunDependentField| {
+        let names = |field: &&SubstitutableField| {
             let holds = [
-                MessageSlotKind::FILEHANDLE,
-                MessageSlotKind::STATEID,
-                MessageSlotKind::CLIENTID,
-                MessageSlotKind::SESSION,
-                MessageSlotKind::CLIENT_OWNER,
+                TraceSlotValueKind::FILEHANDLE,
+                TraceSlotValueKind::STATEID,
+                TraceSlotValueKind::CLIENTID,
+                TraceSlotValueKind::SESSION,
+                TraceSlotValueKind::CLIENT_OWNER,
             ];
             holds.contains(&field.holds)
         };

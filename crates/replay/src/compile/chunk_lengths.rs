@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
-use crate::trace::field_visitor::{VisitedOperation, VisitedOperationNumber};
+use crate::trace::run_dependent_field_visitor::{VisitedNfs4Opcode, VisitedOperation};
 use crate::trace::{ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm, TraceWireForms};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
@@ -132,9 +132,9 @@ enum VariableLengthResultKind {
 }
 
 impl VariableLengthResultKind {
-    fn of(procedure: Option<Procedure>, operation: VisitedOperationNumber) -> Self {
+    fn of(procedure: Option<Procedure>, operation: VisitedNfs4Opcode) -> Self {
         match (procedure, operation) {
-            (_, VisitedOperationNumber::Fore(operation)) => match operation {
+            (_, VisitedNfs4Opcode::Fore(operation)) => match operation {
                 Operation::READ => Self::Data,
                 Operation::READLINK => Self::LinkText,
                 Operation::READDIR

@@ -1,7 +1,7 @@
 //! Compiles a capture to a trace.
 //!
 //! Each Transaction becomes a [`TraceStep`] as soon as the flow emits it, so that memory does not grow with the
-//! capture. A [visitor](super::trace::field_visitor) finds identities and file data in its messages. Equal identities
+//! capture. A [visitor](super::trace::run_dependent_field_visitor) finds identities and file data in its messages. Equal identities
 //! on the same server become one variable ([`variable_table`], [`variable_resolution`]).
 
 mod chunk_lengths;
@@ -22,22 +22,22 @@ use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
-use super::trace::field_visitor::TraceFieldVisitor;
 use super::trace::file_format::{
-    self, End, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileObject, TraceHost,
+    self, End, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceHost,
     TraceProvenance, TraceUndefinedVariable,
 };
+use super::trace::run_dependent_field_visitor::TraceFieldVisitor;
 use super::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
-    TraceWriter, VariableUse,
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
+    TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
+    TraceWriter, VariableUseKind,
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
 use payload_and_slot_extraction::CompiledMessage;
-use variable_resolution::{IdentityVariableAssigner, VariableResolutionState, VisitedMessage};
+use variable_resolution::{IdentityVariableAssigner, TransactionVariableResolutionState, VisitedMessage};
 
 /// Counts of a compiled trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,7 +70,7 @@ pub struct TraceCompiler<W> {
     key: u64,
     variable_resolver: IdentityVariableAssigner,
     endpoints: TraceEndpointNumbers,
-    files: VariableResolutionState,
+    files: TransactionVariableResolutionState,
     tree: InferredTree,
     initial_contents: Vec<InitialFileContent>,
     call: CompiledMessage,
@@ -100,7 +100,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 memory.callers / 2,
             ),
             endpoints: TraceEndpointNumbers::new(memory.callers / 2),
-            files: VariableResolutionState::default(),
+            files: TransactionVariableResolutionState::default(),
             tree: InferredTree::new(memory.tree),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
@@ -190,10 +190,10 @@ impl<W: Write + Seek> TraceCompiler<W> {
             let visited = VisitedMessage { visitor: &call_visitor, bytes, base_position: base };
             namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &SubstitutableMessageSlot| {
-                slot.part == VariableUse::USED && of_run.root_operations.contains(&slot.operation)
+                slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
             };
             for (_, slot) in call.decoder_slots.iter_mut().filter(|(_, slot)| of_root(slot)) {
-                slot.part = VariableUse::FOR_ROOT;
+                slot.part = VariableUseKind::FOR_ROOT;
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
@@ -298,7 +298,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, missing) in undefined {
             let object = match missing.holds {
-                MessageSlotKind::FILEHANDLE => self.tree.find_by_handle(*variable),
+                TraceSlotValueKind::FILEHANDLE => self.tree.find_by_handle(*variable),
                 _ => self.tree.find_by_handle(missing.file),
             };
             tables.add(
@@ -360,7 +360,7 @@ fn object<W: Write + Seek>(
     let names: Vec<_> = node
         .names
         .iter()
-        .map(|name| file_format::TraceObjectName {
+        .map(|name| file_format::TraceDirectoryEntry {
             parent: parent(name.parent),
             name: Opaque(&name.name),
             step: name.step,
@@ -369,7 +369,7 @@ fn object<W: Write + Seek>(
     let [owner, group] = node.owners.as_deref().map_or([&[][..], &[]], |[owner, group]| [owner, group]);
     tables.add(
         TraceBlockKind::OBJECTS,
-        &TraceFileObject {
+        &TraceFileSystemObject {
             number,
             existence: node.existence,
             step: node.step,

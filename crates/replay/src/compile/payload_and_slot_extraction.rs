@@ -7,10 +7,10 @@ use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 
-use super::variable_resolution::VariableResolutionState;
+use super::variable_resolution::TransactionVariableResolutionState;
 use super::variable_table::hash;
-use crate::trace::field_visitor::TraceFieldVisitor;
 use crate::trace::file_format::TraceFileDataRetention;
+use crate::trace::run_dependent_field_visitor::TraceFieldVisitor;
 use crate::trace::{
     MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
     TracePayload, TraceWriter,
@@ -143,7 +143,7 @@ impl CompiledMessage {
     pub(super) fn store_payloads(
         &mut self,
         keeping: TraceFileDataRetention,
-        files: &VariableResolutionState,
+        files: &TransactionVariableResolutionState,
         offsets: &[Option<u64>],
         to: &mut TraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {

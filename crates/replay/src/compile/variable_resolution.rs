@@ -5,11 +5,11 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::variable_table::{TraceVariableNumbering, VariableDefinition, VariableScope};
-use crate::trace::field_visitor::{
-    RunDependentField, TraceFieldVisitor, VisitedOperation, VisitedOperationNumber,
-};
 use crate::trace::live_reply_binding::field_value;
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceCaller, VariableUse};
+use crate::trace::run_dependent_field_visitor::{
+    SubstitutableField, TraceFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
+};
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceCaller, TraceSlotValueKind, VariableUseKind};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
@@ -19,7 +19,7 @@ const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariable)>
 /// A variable that is used before a step defines it.
 #[derive(Debug)]
 pub(super) struct UndefinedVariable {
-    pub(super) holds: MessageSlotKind,
+    pub(super) holds: TraceSlotValueKind,
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
     pub(super) uses: u64,
@@ -54,18 +54,18 @@ pub(super) struct VisitedMessage<'m, 'a> {
 }
 
 impl VisitedMessage<'_, '_> {
-    fn value(&self, field: &RunDependentField) -> Option<&[u8]> {
+    fn value(&self, field: &SubstitutableField) -> Option<&[u8]> {
         let (start, end) = (
             field.range.start.checked_sub(self.base_position)?,
             field.range.end.checked_sub(self.base_position)?,
         );
-        field_value(self.bytes, &RunDependentField { range: start..end, ..field.clone() })
+        field_value(self.bytes, &SubstitutableField { range: start..end, ..field.clone() })
     }
 }
 
 /// State of a Transaction while its variables are resolved.
 #[derive(Debug, Default)]
-pub(super) struct VariableResolutionState {
+pub(super) struct TransactionVariableResolutionState {
     /// The current filehandle of each operation, as a variable.
     files_by_operation: Vec<u32>,
     /// `true` for operations that change the current filehandle.
@@ -74,7 +74,7 @@ pub(super) struct VariableResolutionState {
     owners: Vec<(u32, u32)>,
 }
 
-impl VariableResolutionState {
+impl TransactionVariableResolutionState {
     /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
@@ -126,7 +126,7 @@ impl IdentityVariableAssigner {
         procedure: Option<Procedure>,
         id: u64,
         caller: &mut TraceCaller,
-        files: &mut VariableResolutionState,
+        files: &mut TransactionVariableResolutionState,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         files.clear();
@@ -136,7 +136,7 @@ impl IdentityVariableAssigner {
         let count = visited.visitor.operations.len().max(1);
         for at in 0..count {
             let operation = visited.visitor.operations.get(at);
-            let number = operation.map_or(VisitedOperationNumber::None, |operation| operation.number);
+            let number = operation.map_or(VisitedNfs4Opcode::None, |operation| operation.number);
             let operation = number.fore();
             let own;
             (own, slot_fields) = split_operation_fields(slot_fields, at as u32);
@@ -150,7 +150,7 @@ impl IdentityVariableAssigner {
             for field in own {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
-                if let (MessageSlotKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
+                if let (TraceSlotValueKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
                     && (operation == Some(Operation::PUTFH) || !is_compound && file == NONE)
                 {
                     file = slot.variable;
@@ -180,19 +180,20 @@ impl IdentityVariableAssigner {
     fn resolve_call_field(
         &mut self,
         visited: &VisitedMessage<'_, '_>,
-        field: &RunDependentField,
+        field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
-        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUse::USED, slots) else {
+        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUseKind::USED, slots)
+        else {
             return;
         };
         let is_given = field.holds.is_assigned_by_server() == is_reverse;
         let (known, was_known) =
             self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
-        let part = if is_given && !was_known { VariableUse::DEFINED } else { VariableUse::USED };
+        let part = if is_given && !was_known { VariableUseKind::DEFINED } else { VariableUseKind::USED };
         // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { known.definition };
         // A Call that becomes no step needs no definition.
@@ -204,7 +205,7 @@ impl IdentityVariableAssigner {
 
     fn record_undefined(
         &mut self,
-        holds: MessageSlotKind,
+        holds: TraceSlotValueKind,
         scope: VariableScope,
         variable: u32,
         name: &[u8],
@@ -233,7 +234,7 @@ impl IdentityVariableAssigner {
         file: u32,
         own: &[(usize, SubstitutableMessageSlot)],
     ) {
-        let has_owner = own.iter().any(|(_, slot)| slot.holds == MessageSlotKind::OWNER);
+        let has_owner = own.iter().any(|(_, slot)| slot.holds == TraceSlotValueKind::OWNER);
         let access = match operation {
             Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => 1,
             Some(
@@ -250,7 +251,7 @@ impl IdentityVariableAssigner {
             _ => 0,
         };
         for (_, slot) in
-            own.iter().filter(|(_, slot)| slot.holds == MessageSlotKind::STATEID && slot.definition == 0)
+            own.iter().filter(|(_, slot)| slot.holds == TraceSlotValueKind::STATEID && slot.definition == 0)
         {
             if let Some(missing) = self.undefined.get_mut(&slot.variable) {
                 missing.access |= access;
@@ -274,10 +275,10 @@ impl IdentityVariableAssigner {
             return;
         }
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
-        let session = find(MessageSlotKind::SESSION).unwrap_or(NONE);
-        let clientid = find(MessageSlotKind::CLIENTID).unwrap_or(clientid);
-        let owner = find(MessageSlotKind::OWNER);
-        let stateid = find(MessageSlotKind::STATEID);
+        let session = find(TraceSlotValueKind::SESSION).unwrap_or(NONE);
+        let clientid = find(TraceSlotValueKind::CLIENTID).unwrap_or(clientid);
+        let owner = find(TraceSlotValueKind::OWNER);
+        let stateid = find(TraceSlotValueKind::STATEID);
         let behind = match stateid {
             Some(stateid) => self.owner_of(stateid),
             None => NONE,
@@ -285,17 +286,17 @@ impl IdentityVariableAssigner {
         let mut next = NONE;
         for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
             match slot.holds {
-                MessageSlotKind::STATEID => next = slot.variable,
-                MessageSlotKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
-                MessageSlotKind::SEQUENCE_ID
-                | MessageSlotKind::SLOT_ID
-                | MessageSlotKind::HIGHEST_SLOT_ID => slot.variable = session,
-                MessageSlotKind::CREATE_SEQUENCE => slot.variable = clientid,
-                MessageSlotKind::OPEN_SEQID if operation == Some(Operation::OPEN) => {
+                TraceSlotValueKind::STATEID => next = slot.variable,
+                TraceSlotValueKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
+                TraceSlotValueKind::SEQUENCE_ID
+                | TraceSlotValueKind::SLOT_ID
+                | TraceSlotValueKind::HIGHEST_SLOT_ID => slot.variable = session,
+                TraceSlotValueKind::CREATE_SEQUENCE => slot.variable = clientid,
+                TraceSlotValueKind::OPEN_SEQID if operation == Some(Operation::OPEN) => {
                     slot.variable = owner.unwrap_or(NONE);
                 }
-                MessageSlotKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
-                MessageSlotKind::OPEN_SEQID => slot.variable = behind,
+                TraceSlotValueKind::LOCK_SEQID => slot.variable = owner.unwrap_or(behind),
+                TraceSlotValueKind::OPEN_SEQID => slot.variable = behind,
                 _ => {}
             }
         }
@@ -303,7 +304,7 @@ impl IdentityVariableAssigner {
         let mut at = 0;
         slots.retain(|(_, slot)| {
             at += 1;
-            at <= first || slot.holds != MessageSlotKind::STATEID_SEQID || slot.variable != NONE
+            at <= first || slot.holds != TraceSlotValueKind::STATEID_SEQID || slot.variable != NONE
         });
     }
 
@@ -323,13 +324,13 @@ impl IdentityVariableAssigner {
     #[allow(clippy::too_many_arguments, reason = "what one operation consists of")]
     fn record_caller_state(
         &mut self,
-        operation: VisitedOperationNumber,
+        operation: VisitedNfs4Opcode,
         at: u32,
         visited: &VisitedMessage<'_, '_>,
         own: &[(usize, SubstitutableMessageSlot)],
-        slot_fields: &[RunDependentField],
+        slot_fields: &[SubstitutableField],
         caller: &mut TraceCaller,
-        files: &mut VariableResolutionState,
+        files: &mut TransactionVariableResolutionState,
     ) {
         let number = |holds| {
             let field = slot_fields.iter().find(|field| field.holds == holds)?;
@@ -337,24 +338,24 @@ impl IdentityVariableAssigner {
         };
         for (_, slot) in own {
             match slot.holds {
-                MessageSlotKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
-                MessageSlotKind::SESSION
+                TraceSlotValueKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
+                TraceSlotValueKind::SESSION
                     if matches!(
                         operation,
-                        VisitedOperationNumber::Fore(Operation::SEQUENCE)
-                            | VisitedOperationNumber::Callback(CbOperation::CB_SEQUENCE)
+                        VisitedNfs4Opcode::Fore(Operation::SEQUENCE)
+                            | VisitedNfs4Opcode::Callback(CbOperation::CB_SEQUENCE)
                     ) =>
                 {
                     caller.session = slot.variable;
-                    caller.slot = number(MessageSlotKind::SLOT_ID).unwrap_or(NONE);
-                    caller.sequence = number(MessageSlotKind::SEQUENCE_ID).unwrap_or(NONE);
+                    caller.slot = number(TraceSlotValueKind::SLOT_ID).unwrap_or(NONE);
+                    caller.sequence = number(TraceSlotValueKind::SEQUENCE_ID).unwrap_or(NONE);
                 }
-                MessageSlotKind::OWNER
+                TraceSlotValueKind::OWNER
                     if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) =>
                 {
                     files.owners.push((at, slot.variable))
                 }
-                MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID if caller.owner == NONE => {
+                TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID if caller.owner == NONE => {
                     caller.owner = slot.variable
                 }
                 _ => {}
@@ -380,7 +381,7 @@ impl IdentityVariableAssigner {
         visited: &VisitedMessage<'_, '_>,
         id: u64,
         caller: &TraceCaller,
-        files: &mut VariableResolutionState,
+        files: &mut TransactionVariableResolutionState,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let mut slot_fields = visited.visitor.slot_fields.as_slice();
@@ -392,7 +393,7 @@ impl IdentityVariableAssigner {
                 let file = files.file_of_operation(at as u32);
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
-                if let (MessageSlotKind::FILEHANDLE, Some(Operation::GETFH), Some((_, slot))) =
+                if let (TraceSlotValueKind::FILEHANDLE, Some(Operation::GETFH), Some((_, slot))) =
                     (field.holds, operation.number.fore(), slots.last())
                 {
                     set_current_file(files, at, slot.variable);
@@ -406,19 +407,19 @@ impl IdentityVariableAssigner {
     fn resolve_reply_field(
         &mut self,
         visited: &VisitedMessage<'_, '_>,
-        field: &RunDependentField,
+        field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let is_of_file = scope.file != NONE && !is_reverse;
-        let Some(name) = identity_value(visited, field, is_of_file, VariableUse::AGAIN, slots) else {
+        let Some(name) = identity_value(visited, field, is_of_file, VariableUseKind::AGAIN, slots) else {
             return;
         };
         let (VariableDefinition { variable, definition, .. }, was_known) =
             self.variables.resolve(field.holds, scope, name, id);
-        let part = if was_known { VariableUse::AGAIN } else { VariableUse::DEFINED };
+        let part = if was_known { VariableUseKind::AGAIN } else { VariableUseKind::DEFINED };
         slots.push((field.range.start, slot(field, part, variable, definition)));
     }
 
@@ -429,18 +430,18 @@ impl IdentityVariableAssigner {
         at: u32,
         own: &[(usize, SubstitutableMessageSlot)],
         caller: &TraceCaller,
-        files: &VariableResolutionState,
+        files: &TransactionVariableResolutionState,
     ) {
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
         match operation.number.fore() {
             Some(Operation::OPEN | Operation::LOCK) => {
                 let owner = files.owners.iter().find(|(of, _)| *of == at);
-                if let (Some(stateid), Some((_, owner))) = (find(MessageSlotKind::STATEID), owner) {
+                if let (Some(stateid), Some((_, owner))) = (find(TraceSlotValueKind::STATEID), owner) {
                     self.owners.insert(stateid, *owner);
                 }
             }
             Some(Operation::CREATE_SESSION) => {
-                if let Some(session) = find(MessageSlotKind::SESSION)
+                if let Some(session) = find(TraceSlotValueKind::SESSION)
                     && caller.clientid != NONE
                 {
                     self.clientids.insert(session, caller.clientid);
@@ -455,30 +456,30 @@ impl IdentityVariableAssigner {
 /// immediately.
 fn identity_value<'h>(
     visited: &'h VisitedMessage<'_, '_>,
-    field: &RunDependentField,
+    field: &SubstitutableField,
     is_of_file: bool,
-    part: VariableUse,
+    part: VariableUseKind,
     slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
 ) -> Option<&'h [u8]> {
     if field.holds.is_count() {
         slots.push((field.range.start, slot(field, part, NONE, 0)));
         return None;
     }
-    let is_name = !field.is_constant && (is_of_file || field.holds != MessageSlotKind::CHANGE);
+    let is_name = !field.is_constant && (is_of_file || field.holds != TraceSlotValueKind::CHANGE);
     visited.value(field).filter(|_| is_name)
 }
 
 /// Splits off the fields of an operation from those after it.
 fn split_operation_fields(
-    slot_fields: &[RunDependentField],
+    slot_fields: &[SubstitutableField],
     operation: u32,
-) -> (&[RunDependentField], &[RunDependentField]) {
+) -> (&[SubstitutableField], &[SubstitutableField]) {
     let end = slot_fields.iter().position(|field| field.operation != operation).unwrap_or(slot_fields.len());
     slot_fields.split_at_checked(end).unwrap_or((slot_fields, &[]))
 }
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
-fn set_current_file(files: &mut VariableResolutionState, at: usize, file: u32) {
+fn set_current_file(files: &mut TransactionVariableResolutionState, at: usize, file: u32) {
     let since =
         files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let until = files
@@ -495,8 +496,8 @@ fn set_current_file(files: &mut VariableResolutionState, at: usize, file: u32) {
 }
 
 fn slot(
-    field: &RunDependentField,
-    part: VariableUse,
+    field: &SubstitutableField,
+    part: VariableUseKind,
     variable: u32,
     definition: u64,
 ) -> SubstitutableMessageSlot {
@@ -523,7 +524,7 @@ mod tests {
         let mut resolver = IdentityVariableAssigner::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
         let scope = VariableScope::default();
         for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
-            let holds = MessageSlotKind::FILEHANDLE;
+            let holds = TraceSlotValueKind::FILEHANDLE;
             let (known, _) = resolver.variables.resolve(holds, scope, name, 0);
             resolver.record_undefined(holds, scope, known.variable, name, id as u64 + 1);
         }

@@ -4,7 +4,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::trace::{MessageSlotKind, TraceVariable};
+use crate::trace::{TraceSlotValueKind, TraceVariable};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.
@@ -49,12 +49,12 @@ impl TraceVariableNumbering {
         }
     }
 
-    fn cache_for(&mut self, holds: MessageSlotKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
+    fn cache_for(&mut self, holds: TraceSlotValueKind) -> &mut SecondChanceMap<u128, VariableDefinition> {
         match holds {
-            MessageSlotKind::FILEHANDLE => &mut self.filehandles,
-            MessageSlotKind::STATEID => &mut self.stateids,
-            MessageSlotKind::COOKIE => &mut self.cookies,
-            MessageSlotKind::CHANGE => &mut self.changes,
+            TraceSlotValueKind::FILEHANDLE => &mut self.filehandles,
+            TraceSlotValueKind::STATEID => &mut self.stateids,
+            TraceSlotValueKind::COOKIE => &mut self.cookies,
+            TraceSlotValueKind::CHANGE => &mut self.changes,
             _ => &mut self.others,
         }
     }
@@ -62,7 +62,7 @@ impl TraceVariableNumbering {
     /// Returns the variable of an identifier, and `true` if it was known. A new variable gets `definition`.
     pub(super) fn resolve(
         &mut self,
-        holds: MessageSlotKind,
+        holds: TraceSlotValueKind,
         scope: VariableScope,
         name: &[u8],
         definition: u64,
@@ -77,7 +77,12 @@ impl TraceVariableNumbering {
     }
 
     /// Marks an identifier as counted. Returns `true` if it was not marked before.
-    pub(super) fn mark_counted(&mut self, holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> bool {
+    pub(super) fn mark_counted(
+        &mut self,
+        holds: TraceSlotValueKind,
+        scope: VariableScope,
+        name: &[u8],
+    ) -> bool {
         let key = identifier_key(holds, scope, name);
         let known = self.cache_for(holds).get(key);
         known.is_some_and(|known| !std::mem::replace(&mut known.is_counted, true))
@@ -106,16 +111,16 @@ impl TraceVariableNumbering {
 }
 
 /// Returns the hash of an identifier in its scope.
-fn identifier_key(holds: MessageSlotKind, scope: VariableScope, name: &[u8]) -> u128 {
+fn identifier_key(holds: TraceSlotValueKind, scope: VariableScope, name: &[u8]) -> u128 {
     let place = match holds {
-        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER | MessageSlotKind::CHANGE => {
+        TraceSlotValueKind::COOKIE | TraceSlotValueKind::COOKIE_VERIFIER | TraceSlotValueKind::CHANGE => {
             [scope.server, scope.file]
         }
-        MessageSlotKind::OWNER
-        | MessageSlotKind::CLIENT_VERIFIER
-        | MessageSlotKind::CREATE_VERIFIER
-        | MessageSlotKind::PROGRAM => [scope.client, u32::MAX],
-        MessageSlotKind::CLIENT_OWNER | MessageSlotKind::HOST => [u32::MAX, u32::MAX],
+        TraceSlotValueKind::OWNER
+        | TraceSlotValueKind::CLIENT_VERIFIER
+        | TraceSlotValueKind::CREATE_VERIFIER
+        | TraceSlotValueKind::PROGRAM => [scope.client, u32::MAX],
+        TraceSlotValueKind::CLIENT_OWNER | TraceSlotValueKind::HOST => [u32::MAX, u32::MAX],
         _ => [scope.server, u32::MAX],
     };
     let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(holds.0));
@@ -139,10 +144,10 @@ mod tests {
         let mut of = |holds, server, file| {
             variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
         };
-        assert_ne!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 2));
-        assert_eq!(of(MessageSlotKind::COOKIE, 0, 1), of(MessageSlotKind::COOKIE, 0, 1));
-        assert_eq!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 0, 2));
-        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::FILEHANDLE, 1, 1));
-        assert_ne!(of(MessageSlotKind::FILEHANDLE, 0, 1), of(MessageSlotKind::STATEID, 0, 1));
+        assert_ne!(of(TraceSlotValueKind::COOKIE, 0, 1), of(TraceSlotValueKind::COOKIE, 0, 2));
+        assert_eq!(of(TraceSlotValueKind::COOKIE, 0, 1), of(TraceSlotValueKind::COOKIE, 0, 1));
+        assert_eq!(of(TraceSlotValueKind::FILEHANDLE, 0, 1), of(TraceSlotValueKind::FILEHANDLE, 0, 2));
+        assert_ne!(of(TraceSlotValueKind::FILEHANDLE, 0, 1), of(TraceSlotValueKind::FILEHANDLE, 1, 1));
+        assert_ne!(of(TraceSlotValueKind::FILEHANDLE, 0, 1), of(TraceSlotValueKind::STATEID, 0, 1));
     }
 }

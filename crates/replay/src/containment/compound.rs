@@ -9,12 +9,12 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
-use nfsrdma_dissectors::xdr::{Cursor, EnclosedStructure};
+use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 
-use super::issued_identifiers::{FilehandleTreePosition, IssuedIdentifierKind};
+use super::issued_identifiers::{FilehandleContainmentZone, IssuedIdentifierKind};
 use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
-use crate::trace::MessageSlotKind;
-use crate::trace::field_visitor::TraceFieldVisitor;
+use crate::trace::TraceSlotValueKind;
+use crate::trace::run_dependent_field_visitor::TraceFieldVisitor;
 
 /// The object of the current or saved filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ enum CompoundFilehandle {
     /// A directory above the export, after lookup of this number of components of its path.
     ExportPath(usize),
     /// An object in a known zone.
-    Zone(FilehandleTreePosition),
+    Zone(FilehandleContainmentZone),
 }
 
 /// State of the check of a COMPOUND.
@@ -40,13 +40,14 @@ impl CompoundContainmentCheck {
         match self.current {
             None
             | Some(CompoundFilehandle::Zone(
-                FilehandleTreePosition::RunDirectory
-                | FilehandleTreePosition::TreeRoot
-                | FilehandleTreePosition::InTree
-                | FilehandleTreePosition::BelowTreeRoot,
+                FilehandleContainmentZone::RunDirectory
+                | FilehandleContainmentZone::TreeRoot
+                | FilehandleContainmentZone::InTree
+                | FilehandleContainmentZone::BelowTreeRoot,
             )) => Ok(()),
             Some(
-                CompoundFilehandle::ExportPath(_) | CompoundFilehandle::Zone(FilehandleTreePosition::Export),
+                CompoundFilehandle::ExportPath(_)
+                | CompoundFilehandle::Zone(FilehandleContainmentZone::Export),
             ) => Err(ContainmentViolation::Upward),
         }
     }
@@ -101,7 +102,8 @@ impl Containment {
             Args::LOOKUPP(_) => walk.current = self.lookup(walk.current, b"..")?,
             Args::OPENATTR(_) => {
                 walk.check_current()?;
-                walk.current = walk.current.map(|_| CompoundFilehandle::Zone(FilehandleTreePosition::InTree));
+                walk.current =
+                    walk.current.map(|_| CompoundFilehandle::Zone(FilehandleContainmentZone::InTree));
             }
             Args::SECINFO(args) => {
                 walk.check_current()?;
@@ -117,7 +119,7 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleTreePosition::Export)) if !is_directory => {
+                    Some(CompoundFilehandle::Zone(FilehandleContainmentZone::Export)) if !is_directory => {
                         return Err(ContainmentViolation::Upward);
                     }
                     Some(CompoundFilehandle::ExportPath(_)) => return Err(ContainmentViolation::Upward),
@@ -178,7 +180,7 @@ impl Containment {
                     walk.add_reply_identifiers(ReplyIdentifiers::Filehandles);
                 }
                 match walk.current {
-                    Some(CompoundFilehandle::Zone(FilehandleTreePosition::Export)) => {}
+                    Some(CompoundFilehandle::Zone(FilehandleContainmentZone::Export)) => {}
                     _ => walk.check_current()?,
                 }
             }
@@ -363,9 +365,9 @@ impl Containment {
     }
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
-    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         match self.export_path.as_ref().is_some_and(|way| way.len() == at) {
-            true => Ok(FilehandleTreePosition::Export),
+            true => Ok(FilehandleContainmentZone::Export),
             false => Err(ContainmentViolation::Upward),
         }
     }
@@ -444,7 +446,7 @@ impl Containment {
     fn layout_update(&self, update: &Layoutupdate4<'_>) -> Result<(), ContainmentViolation> {
         match update {
             Layoutupdate4::Other(_, body) if body.0.is_empty() => Ok(()),
-            Layoutupdate4::FlexFiles(EnclosedStructure::Unread(body)) if body.0.is_empty() => Ok(()),
+            Layoutupdate4::FlexFiles(StructuredOpaque::Unread(body)) if body.0.is_empty() => Ok(()),
             _ => Err(ContainmentViolation::Layout),
         }
     }
@@ -459,10 +461,10 @@ impl Containment {
             LayoutreturnByType::FlexFiles(rest) => match &rest.lora_layoutreturn {
                 FfReturn4::File(file) => {
                     let is_empty = match &file.lrf_body {
-                        EnclosedStructure::Known(body) => {
+                        StructuredOpaque::Known(body) => {
                             body.fflr_ioerr_report.is_empty() && body.fflr_iostats_report.is_empty()
                         }
-                        EnclosedStructure::Unread(body) => body.0.is_empty(),
+                        StructuredOpaque::Unread(body) => body.0.is_empty(),
                     };
                     self.stateid(&file.lrf_stateid)?;
                     if is_empty { Ok(()) } else { Err(ContainmentViolation::Layout) }
@@ -561,7 +563,7 @@ impl Containment {
         // Fields before a decoding error remain valid.
         let _ = Procedure::Compound.results(&mut results, &mut ear);
         self.issued_identifiers.dropped_entries += ear.dropped_fields;
-        for field in ear.slot_fields.iter().filter(|field| field.holds == MessageSlotKind::DEVICE) {
+        for field in ear.slot_fields.iter().filter(|field| field.holds == TraceSlotValueKind::DEVICE) {
             if let Some(device) = message.rest().get(field.range.clone()) {
                 self.issued_identifiers.add(IssuedIdentifierKind::Device, device);
             }

@@ -15,7 +15,7 @@ const MAX_FILEHANDLE_BYTES: usize = 128;
 
 /// The location of the object of a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilehandleTreePosition {
+pub enum FilehandleContainmentZone {
     /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
@@ -45,20 +45,20 @@ pub(super) enum IssuedIdentifierKind {
 #[derive(Clone, Debug, Default)]
 pub(super) struct IssuedIdentifiers {
     key: RandomState,
-    handles: FxHashMap<u64, FilehandleTreePosition>,
+    handles: FxHashMap<u64, FilehandleContainmentZone>,
     state_identifiers: FxHashSet<u64>,
     /// Number of identifiers dropped at the limit.
     pub(super) dropped_entries: u64,
 }
 
 impl IssuedIdentifiers {
-    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleTreePosition> {
+    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleContainmentZone> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }
 
     /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
     /// tree never becomes that root.
-    pub(super) fn handle(&mut self, handle: &[u8], standing: FilehandleTreePosition) {
+    pub(super) fn handle(&mut self, handle: &[u8], standing: FilehandleContainmentZone) {
         if handle.is_empty() || handle.len() > MAX_FILEHANDLE_BYTES {
             return;
         }
@@ -66,10 +66,10 @@ impl IssuedIdentifiers {
         let has_room = self.handles.len() < MAX_ENTRIES;
         match (self.handles.get_mut(&key), standing) {
             (
-                Some(known @ FilehandleTreePosition::InTree),
-                FilehandleTreePosition::BelowTreeRoot | FilehandleTreePosition::TreeRoot,
+                Some(known @ FilehandleContainmentZone::InTree),
+                FilehandleContainmentZone::BelowTreeRoot | FilehandleContainmentZone::TreeRoot,
             )
-            | (Some(known @ FilehandleTreePosition::BelowTreeRoot), FilehandleTreePosition::TreeRoot) => {
+            | (Some(known @ FilehandleContainmentZone::BelowTreeRoot), FilehandleContainmentZone::TreeRoot) => {
                 *known = standing
             }
             (Some(_), _) => {}

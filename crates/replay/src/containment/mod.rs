@@ -33,7 +33,7 @@ use nfsrdma_dissectors::rpc::gss::{GssIntegrityChecksum, GssProc, IntegrityBody,
 use nfsrdma_dissectors::rpc::{self, Program, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
 use nfsrdma_rpc::gss::GssControlCall;
-use nfsrdma_rpc::rpc_client::{RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCallForm,
     TransportCall, TransportCredits, TransportEvent, TransportParams,
@@ -43,7 +43,7 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{IssuedIdentifierKind, IssuedIdentifiers};
 
-pub use issued_identifiers::FilehandleTreePosition;
+pub use issued_identifiers::FilehandleContainmentZone;
 pub use rpc_client::ContainedRpcClient;
 
 /// The reason that a Call is not sent.
@@ -209,20 +209,24 @@ impl Containment {
             let is_below = seeded.handles_below_root.contains(variable);
             containment.issued_identifiers.handle(
                 handle,
-                if is_below { FilehandleTreePosition::BelowTreeRoot } else { FilehandleTreePosition::InTree },
+                if is_below {
+                    FilehandleContainmentZone::BelowTreeRoot
+                } else {
+                    FilehandleContainmentZone::InTree
+                },
             );
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.issued_identifiers.handle(&seeded.root, FilehandleTreePosition::TreeRoot);
+            containment.issued_identifiers.handle(&seeded.root, FilehandleContainmentZone::TreeRoot);
         }
         containment
     }
 
     /// Records the filehandle that MOUNT returned for the export.
     pub fn set_export_handle(&mut self, export: &[u8]) {
-        self.issued_identifiers.handle(export, FilehandleTreePosition::Export);
+        self.issued_identifiers.handle(export, FilehandleContainmentZone::Export);
     }
 
     /// Allows this program to act as the client with this name.
@@ -347,14 +351,14 @@ impl Containment {
     }
 
     /// Returns the zone of an issued filehandle.
-    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
-    fn check_object(&self, handle: &[u8]) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    fn check_object(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         match self.zone_of_handle(handle)? {
-            FilehandleTreePosition::Export => Err(ContainmentViolation::Upward),
+            FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
             standing => Ok(standing),
         }
     }
@@ -362,11 +366,13 @@ impl Containment {
     /// Returns the zone of a name that is looked up, including "..".
     fn zone_of_lookup(
         &self,
-        directory: FilehandleTreePosition,
+        directory: FilehandleContainmentZone,
         name: &[u8],
-    ) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    ) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         match name {
-            b".." if directory == FilehandleTreePosition::BelowTreeRoot => Ok(FilehandleTreePosition::InTree),
+            b".." if directory == FilehandleContainmentZone::BelowTreeRoot => {
+                Ok(FilehandleContainmentZone::InTree)
+            }
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
@@ -375,26 +381,26 @@ impl Containment {
     /// Returns the zone of a plain name in a directory.
     fn child(
         &self,
-        directory: FilehandleTreePosition,
+        directory: FilehandleContainmentZone,
         name: &[u8],
-    ) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    ) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         check_plain_name(name)?;
         match directory {
-            FilehandleTreePosition::Export if *name == *self.run_directory => {
-                Ok(FilehandleTreePosition::RunDirectory)
+            FilehandleContainmentZone::Export if *name == *self.run_directory => {
+                Ok(FilehandleContainmentZone::RunDirectory)
             }
-            FilehandleTreePosition::Export => Err(ContainmentViolation::Upward),
-            FilehandleTreePosition::RunDirectory => Ok(FilehandleTreePosition::TreeRoot),
-            FilehandleTreePosition::TreeRoot
-            | FilehandleTreePosition::InTree
-            | FilehandleTreePosition::BelowTreeRoot => Ok(FilehandleTreePosition::BelowTreeRoot),
+            FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
+            FilehandleContainmentZone::RunDirectory => Ok(FilehandleContainmentZone::TreeRoot),
+            FilehandleContainmentZone::TreeRoot
+            | FilehandleContainmentZone::InTree
+            | FilehandleContainmentZone::BelowTreeRoot => Ok(FilehandleContainmentZone::BelowTreeRoot),
         }
     }
 
     /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
-    fn is_removable_run_directory(&self, directory: FilehandleTreePosition, name: &[u8]) -> bool {
+    fn is_removable_run_directory(&self, directory: FilehandleContainmentZone, name: &[u8]) -> bool {
         self.allows_run_directory_removal
-            && directory == FilehandleTreePosition::Export
+            && directory == FilehandleContainmentZone::Export
             && !name.is_empty()
             && *name == *self.run_directory
     }

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, mount, nfsacl, nlm};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::issued_identifiers::FilehandleTreePosition;
+use super::issued_identifiers::FilehandleContainmentZone;
 use super::{Containment, ContainmentViolation, ReplyIdentifiers};
 use crate::auxiliary_programs::is_limited_to_files;
 
@@ -23,7 +23,7 @@ pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> C
 
 impl Containment {
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
-    fn entry(&self, at: &Diropargs3<'_>) -> Result<FilehandleTreePosition, ContainmentViolation> {
+    fn entry(&self, at: &Diropargs3<'_>) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         self.child(self.zone_of_handle(at.dir.0)?, at.name.0)
     }
 
@@ -175,7 +175,7 @@ impl Containment {
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
             mount::v3::Results::decode(procedure, &mut reply, &mut NullFieldObserver)
         {
-            self.issued_identifiers.handle(ok.fhandle.0, FilehandleTreePosition::TreeRoot);
+            self.issued_identifiers.handle(ok.fhandle.0, FilehandleContainmentZone::TreeRoot);
         }
     }
 

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder};
 use nfsrdma_rpc::TransportCall;
-use nfsrdma_rpc::rpc_client::{OutgoingCallCheck, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, ProcedureCall, RpcCallError, RpcClient};
 
 use super::{Containment, ContainmentViolation};
 

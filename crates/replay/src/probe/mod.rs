@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, RdmaFabric, RpcTransport,

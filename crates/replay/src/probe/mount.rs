@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode, Mountstat3};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
-use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Fsroot3Args, Procedure as Nfs, Results};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Opaque;
-use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcClient};
 
 /// Maximum length of FSINFO results in bytes: status, attributes, limits.
 const FSINFO: u32 = 4 + 4 + 84 + 48;

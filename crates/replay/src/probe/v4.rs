@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
-use nfsrdma_rpc::rpc_client::{ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcClient};
 
 use crate::reply_size::ReplySizeUpperBound;
 

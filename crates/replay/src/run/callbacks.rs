@@ -22,7 +22,7 @@ use nfsrdma_rpc::{TransportKind, TransportParams};
 
 use super::callback_responder;
 use super::report::ReplayReport;
-use super::trace_recording::{NonNfsCallExchange, NonNfsTcpStream, ReplayRecorder};
+use super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange, ReplayRecorder};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -149,7 +149,7 @@ impl CallbackServer {
         for answered_call in answered_call.take(MAX_QUEUED_CALLS) {
             let Some((whose, _)) = state.open.get(answered_call.port) else { continue };
             tape.record_exchange(&NonNfsCallExchange {
-                stream: NonNfsTcpStream::Callback(answered_call.stream),
+                stream: CallbackOrAuxiliaryStream::Callback(answered_call.stream),
                 caller: answered_call.peer,
                 callee: answered_call.local,
                 client_key: *whose,

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_opens::CapturedOpens;
 use super::engine::DelegationStateidSubstitution;
-use crate::trace::value_substitution::PositionedTracePayload;
+use crate::trace::value_substitution::TracePayloadInMessage;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
 #[derive(Clone, Copy, Debug)]
@@ -241,12 +241,12 @@ fn open_with_access(args: Open4Args<'_>, share_access: ShareAccess, is_claimed: 
 /// re-encoded.
 pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
-    placed: &mut [PositionedTracePayload],
+    placed: &mut [TracePayloadInMessage],
     live: CompoundRewriteContext<'_>,
 ) -> Option<CompoundRewrites> {
     let mut adapted = CompoundRewrites::default();
     let written = {
-        let items = PositionedTracePayload::items(placed);
+        let items = TracePayloadInMessage::items(placed);
         let mut cursor = Cursor::new(message).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let header = message.get(..cursor.at())?;

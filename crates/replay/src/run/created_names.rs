@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use rustc_hash::FxHashSet;
 
-use super::call_description::{CallDescription, CallTitleCache};
+use super::call_operations_and_files::{CallDescription, CallTitleCache};
 use super::dependencies::effects::{OperationEffect, name_hash};
 use crate::trace::{TraceError, TraceReader};
 

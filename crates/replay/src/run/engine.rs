@@ -8,19 +8,19 @@
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
-//!   ([`reply_check_queue`]); [`lock_stateids`]: lock stateids with a single user; [`uncaptured_client_changes`]: changes made
+//!   ([`reply_check_queue`]); [`lock_stateid_consistency`]: lock stateids with a single user; [`changes_by_uncaptured_clients`]: changes made
 //!   by other clients in the capture;
 //! - [`ReplayReport`]: outcomes and counts.
 //!
 //! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
 //!
-//! - [`issuing`] and [`send`]: send a step; [`auxiliary_calls`]: steps of programs other than NFS;
+//! - [`issuing`] and [`send`]: send a step; [`non_nfs_steps`]: steps of programs other than NFS;
 //! - [`reply`]: handles a Reply and stores its values; [`cb_getattr`]: answers to the server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`]: missing Replies and lost connections;
 //! - [`reclaim`], [`gss_context_renewal`]: clients and security contexts that the server has forgotten;
 
-mod auxiliary_calls;
 mod cb_getattr;
+mod changes_by_uncaptured_clients;
 mod connections;
 mod delegation_substitutes;
 mod event_loop;
@@ -28,7 +28,8 @@ mod gss_context_renewal;
 mod io_split;
 mod issuer;
 mod issuing;
-mod lock_stateids;
+mod lock_stateid_consistency;
+mod non_nfs_steps;
 mod overlapping_changes;
 mod pacer;
 mod ready_queue;
@@ -42,7 +43,6 @@ mod scheduler;
 mod send;
 mod step_window;
 mod think_time;
-mod uncaptured_client_changes;
 mod verification;
 
 use std::fmt;
@@ -56,7 +56,7 @@ use nfsrdma_rpc::{
 };
 use rustc_hash::FxHashMap;
 
-use super::call_description::CallDescription;
+use super::call_operations_and_files::CallDescription;
 use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::directory_entry_targets::DirectoryEntryTargetTable;
@@ -71,7 +71,7 @@ use super::tree_check::{LiveIdentifierSources, TreeCheckReport};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
-use crate::run_plan::step_replayability::GssPolicy;
+use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
@@ -81,7 +81,7 @@ use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
-use step_window::UnfinishedStep;
+use step_window::StepWindowEntry;
 use verification::LiveReplyVerificationState;
 
 /// Extra bytes that a live Reply may need compared with the recorded one, for longer filehandles and owners.
@@ -302,8 +302,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         }
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
-            GssPolicy::Krb5 => GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?,
-            GssPolicy::Sys | GssPolicy::Skip => None,
+            GssCallReplayPolicy::Krb5 => {
+                GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?
+            }
+            GssCallReplayPolicy::Sys | GssCallReplayPolicy::Skip => None,
         };
         let end = &steps.summary().end;
         report.timing.recorded_ns = end.last.saturating_sub(end.first);
@@ -441,7 +443,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the final state of a step and releases its window entry.
-    fn finish_step(&mut self, window_index: u32, held: Box<UnfinishedStep>, state: StepOutcome) {
+    fn finish_step(&mut self, window_index: u32, held: Box<StepWindowEntry>, state: StepOutcome) {
         let is_executed = match &state {
             StepOutcome::Mismatched(_) | StepOutcome::Substituted(_) | StepOutcome::Unreplayable(_) => true,
             // The other operations of a DELEGRETURN that was sent as a CLOSE are not compared.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::seed::file_server_client::SessionLimits;
 use crate::trace::value_substitution::MessageSlotValueSource;
-use crate::trace::{MessageSlotKind, SubstitutableMessageSlot};
+use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind};
 
 /// Maximum number of bytes of all values; further values are not stored.
 const MAX_TOTAL_BYTES: usize = 512 << 20;
@@ -184,13 +184,13 @@ impl LiveVariableValues {
         let Some(value) = value else { return true };
         let number = || value.first_chunk::<4>().map(|bytes| u32::from_be_bytes(*bytes));
         match slot.holds {
-            MessageSlotKind::STATEID_SEQID => {
+            TraceSlotValueKind::STATEID_SEQID => {
                 if let Some(seqid) = number() {
                     self.stateid_seqids.insert(slot.variable, seqid);
                 }
                 true
             }
-            MessageSlotKind::CREATE_SEQUENCE => {
+            TraceSlotValueKind::CREATE_SEQUENCE => {
                 if let Some(sequence) = number() {
                     self.create_sequences.insert(slot.variable, sequence);
                 }
@@ -348,44 +348,44 @@ fn increments_seqid(status: u32) -> bool {
 impl MessageSlotValueSource for LiveVariableValues {
     fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
         match slot.holds {
-            MessageSlotKind::SEQUENCE_ID => {
+            TraceSlotValueKind::SEQUENCE_ID => {
                 let live = self.counts.slot.and_then(|(session, slot)| {
                     self.sessions.get(&session)?.slots.get(slot as usize).map(|slot| slot.last_sequence)
                 });
                 // sa_sequenceid may precede sa_slotid, whose value is known from the step.
                 self.put_number(live.unwrap_or(0).wrapping_add(1))
             }
-            MessageSlotKind::SLOT_ID => {
+            TraceSlotValueKind::SLOT_ID => {
                 let live = self.counts.slot.map_or(0, |(_, slot)| slot);
                 self.put_number(live)
             }
-            MessageSlotKind::HIGHEST_SLOT_ID => {
+            TraceSlotValueKind::HIGHEST_SLOT_ID => {
                 let number = captured.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 let most = self.sessions.get(&slot.variable).map_or(0, |session| session.slots.len() as u32);
                 self.put_number(number.min(most.saturating_sub(1)))
             }
-            MessageSlotKind::OPEN_SEQID | MessageSlotKind::LOCK_SEQID => {
-                let seqid = self.owner_seqid(slot.holds == MessageSlotKind::LOCK_SEQID, slot, captured);
+            TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID => {
+                let seqid = self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured);
                 self.put_number(seqid)
             }
-            MessageSlotKind::CREATE_SEQUENCE => {
+            TraceSlotValueKind::CREATE_SEQUENCE => {
                 let sequence = self.create_sequences.get(&slot.variable).copied()?;
                 self.put_number(sequence)
             }
-            MessageSlotKind::STATEID_SEQID => {
+            TraceSlotValueKind::STATEID_SEQID => {
                 if captured.iter().all(|byte| *byte == 0) {
                     return None;
                 }
                 let seqid = self.stateid_seqids.get(&slot.variable).copied()?;
                 self.put_number(seqid)
             }
-            MessageSlotKind::CLIENT_OWNER => {
+            TraceSlotValueKind::CLIENT_OWNER => {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(captured);
                 self.scratch.extend_from_slice(self.suffix.as_bytes());
                 Some(&self.scratch)
             }
-            MessageSlotKind::CLIENT_VERIFIER => {
+            TraceSlotValueKind::CLIENT_VERIFIER => {
                 let tag = nfsrdma_analysis::comparison::record::hash(self.tag.as_bytes()).to_be_bytes();
                 self.scratch.clear();
                 self.scratch.extend(captured.iter().zip(tag).map(|(byte, other)| byte ^ other));
@@ -393,7 +393,9 @@ impl MessageSlotValueSource for LiveVariableValues {
             }
             // The captured client's callback address is cleared (its name stays); the address of this run is set when
             // the Call is rewritten.
-            MessageSlotKind::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
+            TraceSlotValueKind::HOST
+                if slot.at >= self.body && universal_address::parse(captured).is_some() =>
+            {
                 self.scratch.clear();
                 self.scratch.extend_from_slice(b"0.0.0.0.0.0");
                 Some(&self.scratch)
@@ -403,9 +405,9 @@ impl MessageSlotValueSource for LiveVariableValues {
                 let value = names.get(slot.variable as usize).and_then(Option::as_deref);
                 let must = !matches!(
                     holds,
-                    MessageSlotKind::COOKIE_VERIFIER
-                        | MessageSlotKind::CHANGE
-                        | MessageSlotKind::SERVER_OWNER
+                    TraceSlotValueKind::COOKIE_VERIFIER
+                        | TraceSlotValueKind::CHANGE
+                        | TraceSlotValueKind::SERVER_OWNER
                 );
                 if value.is_none() && must && unbound.is_none() {
                     *unbound = Some(slot.clone());
@@ -429,14 +431,14 @@ impl LiveVariableValues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::VariableUse;
+    use crate::trace::VariableUseKind;
 
-    fn slot(holds: MessageSlotKind, variable: u32) -> SubstitutableMessageSlot {
+    fn slot(holds: TraceSlotValueKind, variable: u32) -> SubstitutableMessageSlot {
         SubstitutableMessageSlot {
             at: 100,
             length: 4,
             holds,
-            part: VariableUse::USED,
+            part: VariableUseKind::USED,
             is_counted: false,
             operation: 0,
             variable,
@@ -449,11 +451,11 @@ mod tests {
     fn a_filehandle_of_the_capture_is_never_sent() {
         let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
-        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), None);
+        assert_eq!(values.value(&slot(TraceSlotValueKind::FILEHANDLE, 3), b"captured"), None);
         assert!(values.unbound().is_some());
         values.begin_call(0);
         assert!(values.set_value(3, b"live"));
-        assert_eq!(values.value(&slot(MessageSlotKind::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
+        assert_eq!(values.value(&slot(TraceSlotValueKind::FILEHANDLE, 3), b"captured"), Some(&b"live"[..]));
         assert!(values.unbound().is_none());
     }
 
@@ -461,9 +463,9 @@ mod tests {
     fn a_host_keeps_its_name_and_listens_nowhere() {
         let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
-        assert_eq!(values.value(&slot(MessageSlotKind::HOST, 3), b"client"), None);
+        assert_eq!(values.value(&slot(TraceSlotValueKind::HOST, 3), b"client"), None);
         assert_eq!(
-            values.value(&slot(MessageSlotKind::HOST, 3), b"192.0.2.1.3.86"),
+            values.value(&slot(TraceSlotValueKind::HOST, 3), b"192.0.2.1.3.86"),
             Some(&b"0.0.0.0.0.0"[..])
         );
     }
@@ -478,7 +480,7 @@ mod tests {
             let used = values.call_counts().slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
             assert_eq!(
-                values.value(&slot(MessageSlotKind::SEQUENCE_ID, 7), &[0; 4]),
+                values.value(&slot(TraceSlotValueKind::SEQUENCE_ID, 7), &[0; 4]),
                 Some(&sent.to_be_bytes()[..])
             );
             values.set_slot_state(used, true, false);
@@ -520,7 +522,7 @@ mod tests {
             values.begin_call(0);
             let captured = 9u32.to_be_bytes();
             assert_eq!(
-                values.value(&slot(MessageSlotKind::OPEN_SEQID, 1), &captured),
+                values.value(&slot(TraceSlotValueKind::OPEN_SEQID, 1), &captured),
                 Some(&sent.to_be_bytes()[..])
             );
             let (is_lock, owner, _, seqid) = values.call_counts().seqids[0];
@@ -531,7 +533,7 @@ mod tests {
     #[test]
     fn the_most_recent_stateid_stays_so_and_another_has_the_live_count() {
         let mut values = LiveVariableValues::new("t");
-        let of = slot(MessageSlotKind::STATEID_SEQID, 4);
+        let of = slot(TraceSlotValueKind::STATEID_SEQID, 4);
         assert!(values.bind(&of, Some(&5u32.to_be_bytes())));
         assert_eq!(values.value(&of, &[0; 4]), None);
         assert_eq!(values.value(&of, &2u32.to_be_bytes()), Some(&5u32.to_be_bytes()[..]));
@@ -540,7 +542,7 @@ mod tests {
     #[test]
     fn a_client_calls_itself_otherwise_in_each_run() {
         let [mut one, mut other] = [LiveVariableValues::new("one"), LiveVariableValues::new("other")];
-        let owner = slot(MessageSlotKind::CLIENT_OWNER, 0);
+        let owner = slot(TraceSlotValueKind::CLIENT_OWNER, 0);
         assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());
     }
 }

@@ -2,14 +2,14 @@
 //! recorded Reply, and dropped.
 //!
 //! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states
-//!   of steps; [`send_delay`]: accuracy of send
+//!   of steps; [`issue_delay_histogram`]: accuracy of send
 //!   times; [`report_merge`]: merged reports of several copies;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
-//! - [`call_description`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
-//!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_state_effects`]: outcome of a live Reply;
+//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_rewrite`]: changes to a COMPOUND for the live
+//!   server; [`captured_opens`]: options and grants of captured OPENs; [`reply_outcome`]: outcome of a live Reply;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
@@ -19,7 +19,7 @@
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
 
-mod call_description;
+mod call_operations_and_files;
 mod callback_responder;
 mod callbacks;
 mod captured_opens;
@@ -28,15 +28,15 @@ pub mod created_names;
 mod dependencies;
 mod engine;
 mod file_divergence;
+pub mod issue_delay_histogram;
 pub mod live_values;
 pub mod options;
 mod preexisting_client_state;
 pub mod recovery;
 pub mod reply_check;
-mod reply_state_effects;
+mod reply_outcome;
 pub mod report;
 mod report_merge;
-pub mod send_delay;
 mod step_outcome;
 pub mod tolerance_rules;
 pub mod trace_recording;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::tolerance_rules::file::ToleranceFileRule;
 use crate::auxiliary_programs::AuxiliaryPorts;
 use crate::run_plan::selected_steps::SelectedSteps;
-use crate::run_plan::step_replayability::GssPolicy;
+use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 
 /// Order in which steps are sent.
@@ -123,7 +123,7 @@ pub struct ReplayOptions {
     /// Steps to run; `None` for all.
     pub selected_steps: Option<Rc<SelectedSteps>>,
     /// Handling of Calls that used RPCSEC_GSS.
-    pub gss: GssPolicy,
+    pub gss: GssCallReplayPolicy,
     /// `true` to use the captured RDMA chunks as far as possible.
     pub captured_chunks: bool,
     /// Ports of the programs other than NFS.
@@ -171,7 +171,7 @@ impl Default for ReplayOptions {
             selection: ComparisonOptions::default(),
             max_shown_mismatches: 20,
             selected_steps: None,
-            gss: GssPolicy::Sys,
+            gss: GssCallReplayPolicy::Sys,
             captured_chunks: false,
             auxiliary_ports: AuxiliaryPorts::default(),
             keeps_requested_wants: false,

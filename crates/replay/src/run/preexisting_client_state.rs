@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -11,7 +11,7 @@ use crate::containment::{ContainedRpcClient, Containment};
 use crate::root_credential;
 use crate::seed::file_server_client::FileServerError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use crate::trace::{MessageSlotKind, NONE, TraceError, TraceReader};
+use crate::trace::{NONE, TraceError, TraceReader, TraceSlotValueKind};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
@@ -101,12 +101,12 @@ pub(super) fn create_missing_state(
 fn missing_state(
     trace: &mut TraceReader<impl Read + Seek>,
 ) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
-    let mut wanted: FxHashMap<u32, (MessageSlotKind, u32, u32)> = FxHashMap::default();
+    let mut wanted: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.for_each_undefined(|line| {
         if matches!(
             line.holds,
-            MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+            TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
         ) && wanted.len() < MAX_VALUES
         {
             wanted.insert(line.variable, (line.holds, line.object, line.access));
@@ -134,10 +134,10 @@ fn missing_state(
             let missing = clients.entry(step.caller.client).or_default();
             missing.minor_version = step.asked.minor_version;
             match holds {
-                MessageSlotKind::SESSION => {
+                TraceSlotValueKind::SESSION => {
                     missing.sessions.insert(slot.variable);
                 }
-                MessageSlotKind::CLIENTID => {
+                TraceSlotValueKind::CLIENTID => {
                     missing.clientids.insert(slot.variable);
                 }
                 // Locks and delegations cannot be created by OPEN.

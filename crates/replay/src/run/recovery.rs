@@ -20,7 +20,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
-use super::reply_state_effects::ReplyOutcome;
+use super::reply_outcome::ReplyOutcome;
 use super::step_outcome::StepOutcome;
 
 /// Maximum number of times a Call is sent again.

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::send_delay::IssueDelayHistogram;
-use super::trace_recording::ReplayRecordingTotals;
+use super::issue_delay_histogram::IssueDelayHistogram;
+use super::trace_recording::ReplayTraceRecordingTotals;
 use super::tree_check::TreeCheckReport;
 use crate::seed::file_server_client::ObjectOwner;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
@@ -182,7 +182,7 @@ pub struct ReplayReport {
     /// Owner of objects created by root, if the export squashes root.
     pub squashed: Option<ObjectOwner>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
-    pub recording: Option<Result<ReplayRecordingTotals, String>>,
+    pub recording: Option<Result<ReplayTraceRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
     pub tree_check: Option<TreeCheckReport>,
 }

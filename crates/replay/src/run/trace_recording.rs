@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+    CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
 };
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use crate::compile::{ReplayCallOrigin, TraceCompiler};
 use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
-use crate::trace::transaction_reconstruction::{WireChunkItem, WireMessage, WireTransaction};
+use crate::trace::transaction_reconstruction::{ChunkedFilePayload, WireMessage, WireTransaction};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;
@@ -56,7 +56,7 @@ pub struct ReplaySentCall<'a> {
 
 /// A TCP stream other than the NFS connections. Numbers count from 0 and are not reused.
 #[derive(Clone, Copy, Debug)]
-pub enum NonNfsTcpStream {
+pub enum CallbackOrAuxiliaryStream {
     /// Callback connection opened by the server. RFC 7530 section 10.2.
     Callback(u64),
     /// Connection to MOUNT, NLM or the port mapper.
@@ -67,7 +67,7 @@ pub enum NonNfsTcpStream {
 #[derive(Clone, Copy, Debug)]
 pub struct NonNfsCallExchange<'a> {
     /// The stream.
-    pub stream: NonNfsTcpStream,
+    pub stream: CallbackOrAuxiliaryStream,
     /// Address and port of the caller.
     pub caller: SocketAddr,
     /// Address and port of the callee.
@@ -86,7 +86,7 @@ pub struct NonNfsCallExchange<'a> {
 
 /// Totals of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayRecordingTotals {
+pub struct ReplayTraceRecordingTotals {
     /// Number of Calls, each with its Reply if there was one.
     pub steps: u64,
     /// Bytes of file data of Calls recorded without content, because too much was in flight.
@@ -114,7 +114,7 @@ pub trait ReplayRecorder {
     ///
     /// # Errors
     /// Returns the first write error; messages after it were not recorded.
-    fn finish(self: Box<Self>) -> io::Result<ReplayRecordingTotals>;
+    fn finish(self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals>;
 }
 
 /// A Call that waits for its Reply.
@@ -136,7 +136,7 @@ pub struct TraceRecorder<W> {
     name: String,
     pending_calls: FxHashMap<CallTag, RecorderPendingCall>,
     /// Name of each connection, with its client copy and captured client.
-    connections: FxHashMap<ConnectionId, (ConnectionIdentity, (u32, u32))>,
+    connections: FxHashMap<ConnectionId, (TransactionConnection, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept_bytes: usize,
@@ -208,7 +208,7 @@ impl<W: Write + Seek> TraceRecorder<W> {
     /// Writes a Call without chunks.
     fn write_exchange(
         &mut self,
-        (connection, direction): (ConnectionIdentity, CallDirection),
+        (connection, direction): (TransactionConnection, CallDirection),
         (client, step): ((u32, u32), u64),
         [call, reply]: [Option<WireMessage>; 2],
     ) {
@@ -339,8 +339,8 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// Returns the connection in the form used by Transactions.
-fn connection_name(connection: ConnectionId, terms: &TransportParams) -> ConnectionIdentity {
-    ConnectionIdentity {
+fn connection_name(connection: ConnectionId, terms: &TransportParams) -> TransactionConnection {
+    TransactionConnection {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
             TransportKind::Tcp => ConnectionTransport::Tcp,
@@ -386,7 +386,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
             if let Some(Some(segments)) = chunks.reads.get(index) {
                 let (segments, position) = (segments.clone(), payload.position);
                 let content = self.keep_payload(&payload.source);
-                reads.push(WireChunkItem { segments, position, length: Some(length), content });
+                reads.push(ChunkedFilePayload { segments, position, length: Some(length), content });
             } else if let OutgoingPayloadSource::Copied(content) = payload.source {
                 message.extend_from_slice(content);
                 message.resize(message.len() + roundup(content.len()), 0);
@@ -400,8 +400,10 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         let name = connection_name(gone.connection, gone.terms);
         let client = (gone.client_copy, gone.client);
         self.connections.insert(gone.connection, (name, client));
-        let writes =
-            chunks.writes.into_iter().map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
+        let writes = chunks
+            .writes
+            .into_iter()
+            .map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         let travelled = WireTransaction {
             index: 0,
             repeats: 0,
@@ -476,10 +478,10 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
     fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>) {
         let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
-            NonNfsTcpStream::Callback(number) => callbacks.saturating_add(number),
-            NonNfsTcpStream::Program(number) => programs.saturating_add(number),
+            CallbackOrAuxiliaryStream::Callback(number) => callbacks.saturating_add(number),
+            CallbackOrAuxiliaryStream::Program(number) => programs.saturating_add(number),
         };
-        let name = ConnectionIdentity {
+        let name = TransactionConnection {
             number,
             transport: ConnectionTransport::Tcp,
             client: endpoint(Some(exchange.caller)),
@@ -499,7 +501,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         );
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<ReplayRecordingTotals> {
+    fn finish(mut self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals> {
         let mut left: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         left.sort_unstable_by_key(|tag| tag.0);
         left.into_iter().for_each(|tag| self.record_lost(tag, None));
@@ -509,7 +511,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
         }
         let (to, _) = to.finish(&[name])?;
         end(to)?;
-        Ok(ReplayRecordingTotals { steps, dropped_bytes: not_kept })
+        Ok(ReplayTraceRecordingTotals { steps, dropped_bytes: not_kept })
     }
 }
 
@@ -517,7 +519,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
 mod tests {
     use nfsrdma_dissectors::rpc::Xid;
     use nfsrdma_rpc::{
-        CapturedCallForm, ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm,
+        CapturedCallChunkLayout, ConnectOptions, DdpEligibleArgument, ReplySizeLimits, RequestedCallForm,
     };
 
     use super::*;
@@ -553,16 +555,16 @@ mod tests {
 
     #[test]
     fn chunks_that_are_those_of_a_capture_are_recorded_segment_by_segment() {
-        let captured = CapturedCallForm {
+        let captured = CapturedCallChunkLayout {
             reads: &[&[4_096, 8_192]],
             writes: &[&[1_024, 1_024]],
-            ..CapturedCallForm::default()
+            ..CapturedCallChunkLayout::default()
         };
         let found = chunks_of(2_048, RequestedCallForm::Captured(captured));
         assert_eq!(found.reads, [Some(vec![4_096, 5_904])]);
         assert_eq!(found.writes, [[1_024, 1_024]]);
         // A Long Call includes its payload.
-        let captured = CapturedCallForm { call: &[16_384], ..CapturedCallForm::default() };
+        let captured = CapturedCallChunkLayout { call: &[16_384], ..CapturedCallChunkLayout::default() };
         let found = chunks_of(0, RequestedCallForm::Captured(captured));
         assert_eq!(
             (found.call, found.reads, found.form),

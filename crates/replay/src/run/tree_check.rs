@@ -15,7 +15,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call_description::{CallDescription, ROOT};
+use super::call_operations_and_files::{CallDescription, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::live_values::LiveVariableValues;
 use super::reply_check::ReplyChecker;
@@ -25,7 +25,7 @@ use super::tolerance_rules;
 use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
-    FileOperationRefusal, FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes,
+    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, NfsServerRefusal,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
@@ -34,7 +34,7 @@ use crate::trace::{
     PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
 };
 use crate::tree::{
-    CurrentNameBinding, ExtentContent, InferredCurrentFileState, InferredObjectId, InferredTree,
+    CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
     TreeInferenceInput,
 };
 use nfsrdma_analysis::comparison::difference::{
@@ -84,7 +84,7 @@ impl TreeCheckReport {
 
 /// Conformance of a step to the recording, as far as it affects the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepFidelity {
+pub(super) enum StepExecutionFidelity {
     /// Executed as recorded.
     AsRecorded,
     /// Each operation was executed as recorded, but the attributes in the Reply differ.
@@ -109,7 +109,7 @@ impl ExpectedFinalTree {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallDescription,
-        (state, went): (&StepOutcome, StepFidelity),
+        (state, went): (&StepOutcome, StepExecutionFidelity),
         is_racing: bool,
         contents: &mut TraceReader<R>,
     ) {
@@ -126,11 +126,11 @@ impl ExpectedFinalTree {
                 return;
             }
             StepOutcome::Tolerated(tolerance_rules::AFTER) => {
-                went == StepFidelity::WithOtherAttributes && step.reply.is_complete()
+                went == StepExecutionFidelity::WithOtherAttributes && step.reply.is_complete()
             }
             // The last answer is the recorded one, unless the recorded one was a delay.
             StepOutcome::Tolerated(tolerance_rules::DELAYED) => {
-                went == StepFidelity::AsRecorded && step.reply.is_complete()
+                went == StepExecutionFidelity::AsRecorded && step.reply.is_complete()
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
@@ -161,7 +161,7 @@ impl ExpectedFinalTree {
             return;
         }
         // Attributes in a Reply that overlapped a change, or that belong to a differing file, are not used.
-        let is_racing = is_racing || went == StepFidelity::WithOtherAttributes;
+        let is_racing = is_racing || went == StepExecutionFidelity::WithOtherAttributes;
         // A copy that the live server makes later reads what the source has then (rule `copy-mode`).
         let copies = parts.effects.iter().any(|act| matches!(act, OperationEffect::Copy(..)));
         let is_racing = is_racing || copies && *state != StepOutcome::Matched;
@@ -467,13 +467,13 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         // It was written, but its content is unknown.
         self.report.left_out +=
-            u64::from(tree.current_state(id).is_some_and(InferredCurrentFileState::has_too_many_extents));
+            u64::from(tree.current_state(id).is_some_and(LatestInferredFileState::has_too_many_extents));
         self.report.objects += 1;
         let found = match self.files.lookup(parent, name) {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
             Ok(None) => Err(FileServerError::Refused(
                 Operation::LOOKUP.to_string(),
-                FileOperationRefusal::UnusableResults("no such name".into()),
+                NfsServerRefusal::UnusableResults("no such name".into()),
             )),
             Err(problem) => Err(problem),
         };
@@ -500,7 +500,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         for (aspect, [told, is]) in self.live.checker.final_differences(&node.handles, &marks) {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
         }
-        let none = InferredCurrentFileState::default();
+        let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
             self.report_difference(
@@ -562,7 +562,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     fn check_content(
         &mut self,
         id: InferredObjectId,
-        now: &InferredCurrentFileState,
+        now: &LatestInferredFileState,
         handle: &[u8],
         path: &str,
     ) -> Result<(), FileServerError> {

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 
-use crate::trace::{TraceStep, VariableUse};
+use crate::trace::{TraceStep, VariableUseKind};
 
 /// Returns `true` if a status asks to send the Call again later: NFS4ERR_DELAY (the number of NFS3ERR_JUKEBOX, RFC 1813
 /// section 2.6) or NFS4ERR_GRACE.
@@ -64,7 +64,7 @@ pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
         return false;
     }
     let is_needed =
-        step.reply.slots.iter().any(|slot| slot.part == VariableUse::DEFINED && !slot.holds.is_count());
+        step.reply.slots.iter().any(|slot| slot.part == VariableUseKind::DEFINED && !slot.holds.is_count());
     if is_needed {
         return false;
     }

@@ -19,13 +19,13 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::trace::file_format::{FileType, TraceFileObject, TraceObjectOrigin};
+use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{
-    MessageSlotKind, NONE, PayloadContentState, TraceError, TraceReader, TraceStep, TraceSummary,
+    NONE, PayloadContentState, TraceError, TraceReader, TraceSlotValueKind, TraceStep, TraceSummary,
 };
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
-use step_replayability::{GssPolicy, StepPlanner};
+use step_replayability::{GssCallReplayPolicy, StepPlanner};
 
 /// Maximum number of example steps per reason.
 const MAX_EXAMPLES_PER_REASON: usize = 5;
@@ -111,7 +111,7 @@ pub struct ReplayPlan {
     /// Reasons that steps do not run as they were captured.
     pub reasons: BTreeMap<PlanReason, PlanReasonCount>,
     /// Number of variables that are used before a step defines them, by kind.
-    pub undefined: BTreeMap<MessageSlotKind, u64>,
+    pub undefined: BTreeMap<TraceSlotValueKind, u64>,
     /// The tree that the trace expects.
     pub tree: FileTreePlan,
     /// Number of variables of skipped steps that were dropped at the limit: steps that use them may not run either.
@@ -124,7 +124,7 @@ impl ReplayPlan {
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
     pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
-        Self::for_selection(trace, None, GssPolicy::Sys)
+        Self::for_selection(trace, None, GssCallReplayPolicy::Sys)
     }
 
     /// Plans a run of the selected steps.
@@ -134,7 +134,7 @@ impl ReplayPlan {
     pub fn for_selection(
         trace: &mut TraceReader<impl Read + Seek>,
         chosen: Option<Rc<SelectedSteps>>,
-        gss: GssPolicy,
+        gss: GssCallReplayPolicy,
     ) -> Result<Self, TraceError> {
         let mut judge = StepPlanner::new(trace)?.with_selection(chosen, gss);
         let mut plan = Self {
@@ -240,11 +240,11 @@ struct PlanPathComponent {
 }
 
 /// The path components of directories, by object number.
-type PlanDirectoryNames = BTreeMap<u32, PlanPathComponent>;
+type PlanDirectoryPathComponents = BTreeMap<u32, PlanPathComponent>;
 
 impl FileTreePlan {
     fn read_objects(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
-        let mut directories = PlanDirectoryNames::new();
+        let mut directories = PlanDirectoryPathComponents::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
             let name = object.names.iter().next();
@@ -282,7 +282,7 @@ impl FileTreePlan {
         Ok(())
     }
 
-    fn count(&mut self, object: &TraceFileObject<'_>) {
+    fn count(&mut self, object: &TraceFileSystemObject<'_>) {
         *self.objects.entry(object.file_type).or_default() += 1;
         self.nameless += u64::from(object.names.is_empty());
         if object.file_type == FileType::FILE {
@@ -291,7 +291,7 @@ impl FileTreePlan {
     }
 }
 
-fn item(object: &TraceFileObject<'_>) -> PlannedObject {
+fn item(object: &TraceFileSystemObject<'_>) -> PlannedObject {
     PlannedObject {
         path: Vec::new(),
         file_type: object.file_type,
@@ -303,7 +303,7 @@ fn item(object: &TraceFileObject<'_>) -> PlannedObject {
 }
 
 /// Returns the path of a name, as far up as directories are known.
-fn path(directories: &PlanDirectoryNames, component: &PlanPathComponent) -> Vec<u8> {
+fn path(directories: &PlanDirectoryPathComponents, component: &PlanPathComponent) -> Vec<u8> {
     let mut names = vec![&*component.name];
     let mut parent = component.parent;
     let mut has_root = false;

@@ -9,9 +9,9 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::trace::step_transaction_conversion::StepTransactionConverter;
+use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use crate::trace::{
-    MessageSlotKind, SubstitutableMessageSlot, TraceError, TraceReader, TraceStep, VariableUse,
+    SubstitutableMessageSlot, TraceError, TraceReader, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -78,7 +78,7 @@ impl SelectedSteps {
         filter: Filter,
     ) -> Result<Self, TraceError> {
         let mut selection = FilterRunner::new(filter, &MemoryBudget::default());
-        let mut retelling = StepTransactionConverter::for_trace(steps.summary());
+        let mut retelling = StepToTransactionConverter::for_trace(steps.summary());
         let (mut ids, mut clients) = (StepIdSet::default(), FxHashSet::default());
         steps.rewind();
         while let Some(step) = steps.next_step()? {
@@ -99,7 +99,7 @@ impl SelectedSteps {
         // A needed step is stored before the step that needs it, unless it was stored out of order.
         for _ in 0..MAX_PASSES {
             let before = ids.count;
-            let mut behind = StepLookahead::default();
+            let mut behind = LaterStepRequirements::default();
             steps.for_each_step_backward(|step| add_required_steps(step, &mut ids, &mut behind))?;
             if ids.count == before {
                 break;
@@ -117,7 +117,7 @@ impl SelectedSteps {
 
 /// State from the steps after the current one.
 #[derive(Debug, Default)]
-struct StepLookahead {
+struct LaterStepRequirements {
     /// The step that confirms the open of a stateid.
     confirming_steps: FxHashMap<u32, u64>,
     /// Directories in which a step that runs removes or replaces an existing name.
@@ -125,9 +125,9 @@ struct StepLookahead {
 }
 
 /// Adds the steps that a selected step needs.
-fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut StepLookahead) {
+fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut LaterStepRequirements) {
     let filehandles = || {
-        let slots = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let slots = step.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
         slots.map(|slot| slot.variable)
     };
     let naming = StepEffectOnNames::for_step(step);
@@ -140,13 +140,13 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
     if ids.contains(step.origin.id) {
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value());
         // The objects of filehandles that the Reply repeats must exist by then.
-        let again = step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let again = step.reply.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
         for slot in used.chain(again).filter(|slot| !slot.holds.is_count() && slot.definition != 0) {
             ids.add(slot.definition);
         }
         // An unconfirmed open is unusable (RFC 7530 section 16.18).
         let is_new = |slot: &SubstitutableMessageSlot| {
-            slot.holds == MessageSlotKind::STATEID && slot.part == VariableUse::DEFINED
+            slot.holds == TraceSlotValueKind::STATEID && slot.part == VariableUseKind::DEFINED
         };
         let opened = step.reply.slots.iter().filter(is_new);
         opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
@@ -157,7 +157,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut St
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
         && behind.confirming_steps.len() < MAX_REMEMBERED
-        && let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == MessageSlotKind::STATEID)
+        && let Some(slot) = step.call.slots.iter().find(|slot| slot.holds == TraceSlotValueKind::STATEID)
     {
         behind.confirming_steps.insert(slot.variable, step.origin.id);
     }

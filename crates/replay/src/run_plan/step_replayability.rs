@@ -16,9 +16,9 @@ use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure, TraceReader,
-    TraceStep, VariableUse,
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
+    TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure, TraceReader, TraceSlotValueKind,
+    TraceStep, VariableUseKind,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -63,12 +63,12 @@ pub struct StepPlanner {
     /// Number of such variables that were dropped at the limit.
     pub dropped_variables: u64,
     selected_steps: Option<Rc<SelectedSteps>>,
-    gss: GssPolicy,
+    gss: GssCallReplayPolicy,
 }
 
 /// The treatment of Calls with RPCSEC_GSS whose arguments are not encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GssPolicy {
+pub enum GssCallReplayPolicy {
     /// Send them with AUTH_SYS.
     #[default]
     Sys,
@@ -106,7 +106,7 @@ impl StepPlanner {
 
     /// Restricts the planner to a selection of the steps, with this policy.
     #[must_use]
-    pub fn with_selection(self, chosen: Option<Rc<SelectedSteps>>, gss: GssPolicy) -> Self {
+    pub fn with_selection(self, chosen: Option<Rc<SelectedSteps>>, gss: GssCallReplayPolicy) -> Self {
         Self { selected_steps: chosen, gss, ..self }
     }
 
@@ -115,7 +115,7 @@ impl StepPlanner {
         let verdict = self.decide(step);
         // A value in the Reply of a repeated Call is defined by the first Call.
         if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
-            for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+            for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {
                 if self.unavailable_variables.len() < MAX_UNAVAILABLE_VARIABLES {
                     self.unavailable_variables.insert(slot.variable, step.origin.id);
                 } else {
@@ -152,11 +152,11 @@ impl StepPlanner {
             return early.into();
         }
         let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
-        if is_signed && self.gss == GssPolicy::Skip {
+        if is_signed && self.gss == GssCallReplayPolicy::Skip {
             return Some(PlanReason::SecuredSkipped).into();
         }
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
-        let mut worst = (is_signed && self.gss == GssPolicy::Sys).then_some(PlanReason::Secured);
+        let mut worst = (is_signed && self.gss == GssCallReplayPolicy::Sys).then_some(PlanReason::Secured);
         for slot in used {
             if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
                 return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };
@@ -207,26 +207,26 @@ fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReaso
 
 /// Returns the reason for a Call that uses an undefined variable.
 fn reason_for_undefined(
-    holds: MessageSlotKind,
+    holds: TraceSlotValueKind,
     object: Option<&PlanObjectKnowledge>,
     access: u32,
 ) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
     match holds {
-        MessageSlotKind::FILEHANDLE => match object {
+        TraceSlotValueKind::FILEHANDLE => match object {
             Some(PlanObjectKnowledge { is_named: true, .. }) => PlanReason::NamedBefore,
             Some(PlanObjectKnowledge { has_type: true, .. }) => PlanReason::Nameless,
             _ => PlanReason::Unknown,
         },
-        MessageSlotKind::STATEID if access & 8 != 0 => PlanReason::DelegationBefore,
-        MessageSlotKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
-        MessageSlotKind::STATEID if is_found => PlanReason::OpenBefore,
-        MessageSlotKind::STATEID => PlanReason::StateUnknown,
-        MessageSlotKind::CLIENTID | MessageSlotKind::SESSION => PlanReason::ClientBefore,
-        MessageSlotKind::COOKIE | MessageSlotKind::COOKIE_VERIFIER => PlanReason::ListingBefore,
-        MessageSlotKind::CONFIRM_VERIFIER => PlanReason::ConfirmBefore,
-        MessageSlotKind::CHANGE => PlanReason::ChangeBefore,
-        MessageSlotKind::DEVICE => PlanReason::DeviceBefore,
+        TraceSlotValueKind::STATEID if access & 8 != 0 => PlanReason::DelegationBefore,
+        TraceSlotValueKind::STATEID if access & 4 != 0 => PlanReason::LockBefore,
+        TraceSlotValueKind::STATEID if is_found => PlanReason::OpenBefore,
+        TraceSlotValueKind::STATEID => PlanReason::StateUnknown,
+        TraceSlotValueKind::CLIENTID | TraceSlotValueKind::SESSION => PlanReason::ClientBefore,
+        TraceSlotValueKind::COOKIE | TraceSlotValueKind::COOKIE_VERIFIER => PlanReason::ListingBefore,
+        TraceSlotValueKind::CONFIRM_VERIFIER => PlanReason::ConfirmBefore,
+        TraceSlotValueKind::CHANGE => PlanReason::ChangeBefore,
+        TraceSlotValueKind::DEVICE => PlanReason::DeviceBefore,
         _ => PlanReason::StateUnknown,
     }
 }

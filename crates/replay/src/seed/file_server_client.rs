@@ -4,7 +4,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v3::Nfsstat3;
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
-use nfsrdma_rpc::rpc_client::RpcCallError;
+use nfsrdma_rpc::synchronous_client::RpcCallError;
 
 use crate::trace::file_format::FileType;
 
@@ -15,7 +15,7 @@ pub type LiveFilehandle = Vec<u8>;
 #[derive(Debug)]
 pub enum FileServerError {
     /// The server refused the operation, or its results are of no use.
-    Refused(String, FileOperationRefusal),
+    Refused(String, NfsServerRefusal),
     /// The server kept asking for a delay: operation and total seconds waited.
     Busy(String, u64),
     /// The Call failed.
@@ -50,7 +50,7 @@ impl From<RpcCallError> for FileServerError {
 
 /// The reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileOperationRefusal {
+pub enum NfsServerRefusal {
     /// Status of an NFSv3 procedure.
     V3(Nfsstat3),
     /// Status of an NFSv4 operation.
@@ -59,7 +59,7 @@ pub enum FileOperationRefusal {
     UnusableResults(String),
 }
 
-impl FileOperationRefusal {
+impl NfsServerRefusal {
     /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
     /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     pub fn status(&self) -> Option<Nfsstat4> {
@@ -93,7 +93,7 @@ impl FileOperationRefusal {
     }
 }
 
-impl fmt::Display for FileOperationRefusal {
+impl fmt::Display for NfsServerRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::V3(status) => status.fmt(f),

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::nfs::v3::{
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 use nfsrdma_rpc::OutgoingPayloadSource;
-use nfsrdma_rpc::rpc_client::ProcedureCall;
+use nfsrdma_rpc::synchronous_client::ProcedureCall;
 
 use super::file_server_client::{
-    FileOperationRefusal, FileServerClient, FileServerError, FileSystemCapabilities, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, ObjectOwner, ObjectVersionAttributes,
+    FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, NfsServerRefusal, ObjectOwner, ObjectVersionAttributes,
     ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
@@ -58,7 +58,7 @@ impl<'t> Nfs3Client<'t> {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
                 Err(status) => {
-                    return Err(FileServerError::Refused(what(), FileOperationRefusal::V3(status)));
+                    return Err(FileServerError::Refused(what(), NfsServerRefusal::V3(status)));
                 }
             }
         }
@@ -84,7 +84,7 @@ impl<'t> Nfs3Client<'t> {
         match handle {
             Some(handle) => Ok(handle),
             None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
-                let reason = FileOperationRefusal::UnusableResults("the new object does not exist".into());
+                let reason = NfsServerRefusal::UnusableResults("the new object does not exist".into());
                 FileServerError::Refused(Nfs::LOOKUP.to_string(), reason)
             }),
         }
@@ -229,8 +229,7 @@ impl FileServerClient for Nfs3Client<'_> {
                     }
                 })?;
             if count == 0 || count > rest.len() {
-                let reason =
-                    FileOperationRefusal::UnusableResults(format!("{count} bytes of {}", rest.len()));
+                let reason = NfsServerRefusal::UnusableResults(format!("{count} bytes of {}", rest.len()));
                 return Err(FileServerError::Refused(Nfs::WRITE.to_string(), reason));
             }
             done += count;

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::Field;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text};
 
-use super::step::{MAX_LIST_LENGTH, MessageSlotKind, PayloadContentState};
+use super::step::{MAX_LIST_LENGTH, PayloadContentState, TraceSlotValueKind};
 
 /// The magic number at the start of a trace.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
@@ -48,7 +48,7 @@ xdr! { "trace";
         CONNECTIONS = 18,
         /// [`TraceUndefinedVariable`].
         UNDEFINED = 19,
-        /// [`TraceFileObject`].
+        /// [`TraceFileSystemObject`].
         OBJECTS = 20,
         /// The [`End`].
         END = 32
@@ -123,14 +123,14 @@ xdr! { "trace";
         /// Number of the variable.
         variable: u32,
         /// The kind of value.
-        holds: MessageSlotKind,
+        holds: TraceSlotValueKind,
         /// Value in the capture.
         value: Opaque<'a>,
         /// Step of the first use.
         step: u64,
         /// Number of Calls that use the variable.
         uses: u64,
-        /// For a filehandle, the number of its object ([`TraceFileObject`]); for a stateid, that of the file that it
+        /// For a filehandle, the number of its object ([`TraceFileSystemObject`]); for a stateid, that of the file that it
         /// was used with; otherwise [`NONE`](super::step::NONE).
         object: u32,
         /// For a stateid, its use as OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a delegation.
@@ -151,7 +151,7 @@ xdr! { "trace";
     }
 
     /// A name of an object.
-    struct TraceObjectName<'a> {
+    struct TraceDirectoryEntry<'a> {
         /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown.
         parent: u32,
         /// Name in the directory; for a root its path on the server.
@@ -161,7 +161,7 @@ xdr! { "trace";
     }
 
     /// A file system object that steps use.
-    struct TraceFileObject<'a> {
+    struct TraceFileSystemObject<'a> {
         /// Number of the object.
         number: u32,
         /// The way in which the object comes into existence.
@@ -171,7 +171,7 @@ xdr! { "trace";
         /// Type of the object.
         file_type: FileType,
         /// Names before the first step, or the name that the object was created with; empty if no name was seen.
-        names: List<'a, TraceObjectName<'a>, MAX_LIST_LENGTH>,
+        names: List<'a, TraceDirectoryEntry<'a>, MAX_LIST_LENGTH>,
         /// Variables of the filehandles of the object.
         handles: List<'a, u32, MAX_LIST_LENGTH>,
         /// Number of the server.
@@ -196,7 +196,7 @@ xdr! { "trace";
 
     /// Initial contents of a part of a file, which a step reads before any step writes it.
     struct InitialFileExtent {
-        /// Number of the file ([`TraceFileObject`]).
+        /// Number of the file ([`TraceFileSystemObject`]).
         object: u32,
         /// Offset in the file, in bytes.
         offset: u64,

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::field_visitor::{RunDependentField, TraceFieldVisitor};
+use super::run_dependent_field_visitor::{SubstitutableField, TraceFieldVisitor};
 use super::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
@@ -17,7 +17,7 @@ impl TraceProcedure {
 }
 
 /// Returns the value of a field, without length and padding. `message` begins where positions are counted from.
-pub fn field_value<'m>(message: &'m [u8], field: &RunDependentField) -> Option<&'m [u8]> {
+pub fn field_value<'m>(message: &'m [u8], field: &SubstitutableField) -> Option<&'m [u8]> {
     let bytes = message.get(field.range.clone())?;
     if !field.is_counted {
         return Some(bytes);
@@ -54,7 +54,7 @@ pub fn bind_slots(
     message: &[u8],
     mut take: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
-    let known = |field: &RunDependentField| (field.place, field.operation, field.holds);
+    let known = |field: &SubstitutableField| (field.place, field.operation, field.holds);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
     let is_long = ear.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {

@@ -7,23 +7,23 @@
 //! visitor that read the captured one.
 //!
 //! - [`step`]: the structures of a trace, in XDR;
-//! - [`field_visitor`]: positions of identities, counts and file data in a message;
+//! - [`run_dependent_field_visitor`]: positions of identities, counts and file data in a message;
 //! - [`value_substitution`]: a message with other values in its slots;
 //! - [`live_reply_binding`]: values of a live Reply at the positions of the captured ones;
 //! - [`generated_file_data`]: file data generated from a key;
 //! - [`file_format`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
 //! - [`transaction_reconstruction`]: a Call and its Reply, with their chunks, as a Transaction;
-//! - [`step_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
+//! - [`step_to_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
 //! - [`writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
 mod error;
-pub mod field_visitor;
 pub mod file_format;
 pub mod generated_file_data;
 pub mod live_reply_binding;
 pub mod reader;
+pub mod run_dependent_field_visitor;
 pub mod step;
-pub mod step_transaction_conversion;
+pub mod step_to_transaction_conversion;
 pub mod transaction_reconstruction;
 pub mod value_substitution;
 pub mod writer;
@@ -31,10 +31,10 @@ pub mod writer;
 pub use error::TraceError;
 pub use reader::{TraceReader, TraceSummary};
 pub use step::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
-    TraceWireForms, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
+    TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
+    VariableUseKind,
 };
 pub use writer::TraceWriter;
 

@@ -12,8 +12,8 @@ use super::TraceStep;
 use super::error::TraceError;
 use super::file_format::{
     End, FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
-    TraceConnection, TraceFileDataRetention, TraceFileObject, TraceHost, TracePreamble, TraceProvenance,
-    TraceUndefinedVariable, VERSION,
+    TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceHost, TracePreamble,
+    TraceProvenance, TraceUndefinedVariable, VERSION,
 };
 use super::step::{PayloadContentState, TracePayload};
 
@@ -276,9 +276,12 @@ impl<R: Read + Seek> TraceReader<R> {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn for_each_object(&mut self, mut take: impl FnMut(&TraceFileObject<'_>)) -> Result<(), TraceError> {
+    pub fn for_each_object(
+        &mut self,
+        mut take: impl FnMut(&TraceFileSystemObject<'_>),
+    ) -> Result<(), TraceError> {
         self.table(TraceBlockKind::OBJECTS, |block, at| {
-            for_each_entry(block, at, |object: TraceFileObject<'_>| take(&object))
+            for_each_entry(block, at, |object: TraceFileSystemObject<'_>| take(&object))
         })
     }
 

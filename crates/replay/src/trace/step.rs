@@ -13,7 +13,7 @@ pub const NONE: u32 = u32::MAX;
 xdr! { "trace";
     /// The kind of value in a slot. Identities are assigned by a server or a client, and have a variable of their own.
     /// Counts change with the run; their variable names the owner of the count.
-    enum MessageSlotKind {
+    enum TraceSlotValueKind {
         /// A filehandle.
         FILEHANDLE = 0,
         /// The `other` of a stateid. RFC 8881 section 3.3.12.
@@ -67,7 +67,7 @@ xdr! { "trace";
     }
 
     /// The way in which a message uses the variable of a slot.
-    enum VariableUse {
+    enum VariableUseKind {
         /// The message needs the value: the server must have assigned it before, or the client have chosen it.
         USED = 0,
         /// The message assigns the value for the first time.
@@ -86,9 +86,9 @@ xdr! { "trace";
         /// Length in the head, in bytes. Data with a length prefix includes that prefix and the XDR padding.
         length: u32,
         /// The kind of value.
-        holds: MessageSlotKind,
+        holds: TraceSlotValueKind,
         /// The use of the variable.
-        part: VariableUse,
+        part: VariableUseKind,
         /// `true` if a length precedes the value (RFC 4506 section 4.10).
         is_counted: bool,
         /// Index of the operation in the COMPOUND, from 0; 0 for any other procedure.
@@ -310,7 +310,7 @@ impl TraceStep<'_> {
     /// Returns the variables of all filehandles in Call and Reply.
     pub fn filehandles(&self) -> impl Iterator<Item = u32> + '_ {
         let messages = [&self.call, &self.reply].into_iter();
-        messages.flat_map(|message| message.variables(MessageSlotKind::FILEHANDLE))
+        messages.flat_map(|message| message.variables(TraceSlotValueKind::FILEHANDLE))
     }
 }
 
@@ -321,12 +321,12 @@ impl<'a> TraceMessage<'a> {
     }
 
     /// Returns the variables of the slots of a kind.
-    pub fn variables(&self, kind: MessageSlotKind) -> impl Iterator<Item = u32> + '_ {
+    pub fn variables(&self, kind: TraceSlotValueKind) -> impl Iterator<Item = u32> + '_ {
         self.slots.iter().filter(move |slot| slot.holds == kind).map(|slot| slot.variable)
     }
 
     /// Returns the variable of the first slot of a kind.
-    pub fn variable(&self, kind: MessageSlotKind) -> Option<u32> {
+    pub fn variable(&self, kind: TraceSlotValueKind) -> Option<u32> {
         self.variables(kind).next()
     }
 
@@ -355,14 +355,14 @@ impl<'a> TraceMessage<'a> {
     }
 }
 
-impl VariableUse {
+impl VariableUseKind {
     /// Returns `true` if the message needs the value.
     pub fn uses_value(self) -> bool {
         matches!(self, Self::USED | Self::FOR_ROOT)
     }
 }
 
-impl MessageSlotKind {
+impl TraceSlotValueKind {
     /// Returns `true` if a server assigns the value. A client chooses the others.
     pub fn is_assigned_by_server(self) -> bool {
         matches!(

@@ -7,8 +7,8 @@
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionIdentity, CreditUse, DeliveryEvidence, RpcRdmaHeaderWords,
-    SiblingConnections,
+    CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnections,
+    TransactionConnection,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rdma::{Handle, RdmaPacketPayload};
@@ -23,7 +23,7 @@ use super::TraceMessageWireForm;
 
 /// File data that was transferred in a chunk of its own.
 #[derive(Clone, Debug, Default)]
-pub struct WireChunkItem {
+pub struct ChunkedFilePayload {
     /// Lengths of the segments offered in the Call, in bytes.
     pub segments: Vec<u32>,
     /// Position of a Read chunk (RFC 8166 section 3.4.5).
@@ -59,7 +59,7 @@ pub struct WireTransaction {
     /// Index of the Transaction that this one repeats; 0 if none.
     pub repeats: u64,
     /// The connection.
-    pub connection: ConnectionIdentity,
+    pub connection: TransactionConnection,
     /// The direction of the Call.
     pub direction: CallDirection,
     /// The Call.
@@ -69,9 +69,9 @@ pub struct WireTransaction {
     /// Segment lengths of the Position-Zero Read chunk of a Long Call.
     pub call_chunk: Vec<u32>,
     /// The Read chunks.
-    pub reads: Vec<WireChunkItem>,
+    pub reads: Vec<ChunkedFilePayload>,
     /// The Write chunks.
-    pub writes: Vec<WireChunkItem>,
+    pub writes: Vec<ChunkedFilePayload>,
     /// Segment lengths of the Reply chunk that was offered; empty if there was none.
     pub reply_chunk: Vec<u32>,
     /// Number of bytes returned in the Reply chunk.

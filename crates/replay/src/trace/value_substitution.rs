@@ -13,9 +13,9 @@ pub trait MessageSlotValueSource {
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct UnchangedCapturedValues;
+pub struct CapturedValueSource;
 
-impl MessageSlotValueSource for UnchangedCapturedValues {
+impl MessageSlotValueSource for CapturedValueSource {
     fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }
@@ -34,14 +34,14 @@ pub enum ReplayedRpcHeader<'h> {
 
 /// A payload of the message with its new position.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PositionedTracePayload {
+pub struct TracePayloadInMessage {
     /// Byte offset of the content in the whole message: the Position of its Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
     /// The payload as the trace has it.
     pub payload: TracePayload,
 }
 
-impl PositionedTracePayload {
+impl TracePayloadInMessage {
     /// Converts payloads to chunk items for the decoder of the message, without their contents.
     pub fn items(placed: &[Self]) -> Vec<ChunkedDataItem<'static>> {
         let item = |placed: &Self| ChunkedDataItem {
@@ -55,7 +55,7 @@ impl PositionedTracePayload {
 
 /// The error for a slot outside its message, or for a value whose length differs though it has no length prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidMessageSlotError {
+pub struct InvalidSubstitutionSlotError {
     /// Start of the slot in the head, in bytes.
     pub at: u32,
 }
@@ -80,8 +80,8 @@ pub fn emit(
     header: ReplayedRpcHeader<'_>,
     values: &mut impl MessageSlotValueSource,
     out: &mut Vec<u8>,
-    placed: &mut Vec<PositionedTracePayload>,
-) -> Result<(), InvalidMessageSlotError> {
+    placed: &mut Vec<TracePayloadInMessage>,
+) -> Result<(), InvalidSubstitutionSlotError> {
     out.clear();
     placed.clear();
     let (head, mut from) = match header {
@@ -98,14 +98,14 @@ pub fn emit(
         while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= until) {
             let position = out.len() + (payload.at as usize).saturating_sub(from) + beside;
             beside += payload.length as usize + roundup(payload.length as usize);
-            placed.push(PositionedTracePayload {
+            placed.push(TracePayloadInMessage {
                 position: u32::try_from(position).unwrap_or(u32::MAX),
                 payload,
             });
         }
     };
     for slot in message.slots.iter() {
-        let wrong = InvalidMessageSlotError { at: slot.at };
+        let wrong = InvalidSubstitutionSlotError { at: slot.at };
         let at = slot.at as usize;
         place(at, from, out);
         out.extend_from_slice(head.get(from..at).ok_or(wrong)?);

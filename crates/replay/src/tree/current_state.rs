@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::inference::TreeObservedAttributes;
 use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
 use crate::trace::file_format::FileType;
-use crate::trace::{MessageSlotKind, TracePayload};
+use crate::trace::{TracePayload, TraceSlotValueKind};
 
 /// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
 const MAX_EXTENTS_PER_FILE: usize = 4096;
@@ -19,9 +19,9 @@ const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
 
 /// The tracked current state.
 #[derive(Debug, Default)]
-pub(super) struct CurrentTreeState {
+pub(super) struct InferredFileTreeState {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
-    files: FxHashMap<InferredObjectId, InferredCurrentFileState>,
+    files: FxHashMap<InferredObjectId, LatestInferredFileState>,
     /// `true` if the current step overlaps with others, so that its attributes may be from before them.
     is_concurrent: bool,
     /// The first frames of its Call and its Reply.
@@ -32,7 +32,7 @@ pub(super) struct CurrentTreeState {
 
 /// The current state of an object.
 #[derive(Clone, Debug, Default)]
-pub struct InferredCurrentFileState {
+pub struct LatestInferredFileState {
     /// Size in bytes.
     pub size: Option<u64>,
     /// Mode.
@@ -49,7 +49,7 @@ pub struct InferredCurrentFileState {
     has_too_many_extents: bool,
 }
 
-impl InferredCurrentFileState {
+impl LatestInferredFileState {
     /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
     /// file.
     pub fn known_extents(&self) -> impl Iterator<Item = CurrentFileExtent> {
@@ -121,7 +121,7 @@ pub struct CurrentNameBinding<'t> {
 impl InferredTree {
     /// Creates a tree that tracks the current state.
     pub fn with_current_state() -> Self {
-        Self { current: Some(CurrentTreeState::default()), ..Self::default() }
+        Self { current: Some(InferredFileTreeState::default()), ..Self::default() }
     }
 
     /// Updates the tree from an executed step. `is_racing` is `true` if others were in flight at the same time.
@@ -135,7 +135,7 @@ impl InferredTree {
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
     pub fn mark_uncertain(&mut self, facts: &TreeInferenceInput<'_>) {
         for slot in facts.call.slots.iter().chain(facts.reply.slots.iter()) {
-            if slot.holds != MessageSlotKind::FILEHANDLE {
+            if slot.holds != TraceSlotValueKind::FILEHANDLE {
                 continue;
             }
             let id = self.find_or_add_by_handle(slot.variable, facts.server, facts.id);
@@ -212,7 +212,7 @@ impl InferredTree {
     }
 
     /// Returns the current state of an object; `None` if it is unknown or uncertain.
-    pub fn current_state(&self, id: InferredObjectId) -> Option<&InferredCurrentFileState> {
+    pub fn current_state(&self, id: InferredObjectId) -> Option<&LatestInferredFileState> {
         self.current.as_ref()?.files.get(&id).filter(|file| !file.is_uncertain)
     }
 
@@ -375,7 +375,7 @@ impl InferredTree {
             let range = (offset(part.range.0)?, offset(part.range.1)?);
             Some(CurrentFileExtent { range, is_concurrent: false, ..part })
         };
-        let extents = file.into_iter().flat_map(InferredCurrentFileState::known_extents);
+        let extents = file.into_iter().flat_map(LatestInferredFileState::known_extents);
         extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
     }
 
@@ -404,7 +404,7 @@ impl InferredTree {
     }
 }
 
-impl CurrentTreeState {
+impl InferredFileTreeState {
     fn is_uncertain(&self, id: InferredObjectId) -> bool {
         self.files.get(&id).is_some_and(|file| file.is_uncertain)
     }

@@ -4,10 +4,10 @@ use nfsrdma_dissectors::nfs::{Procedure, mount, v3, v4};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Text, roundup};
 use rustc_hash::FxHashMap;
 
-use super::{InferredObjectId, InferredTree, v3 as of_v3, v4 as of_v4};
+use super::{InferredObjectId, InferredTree, nfs3_tree_inference as of_v3, nfs4_tree_inference as of_v4};
 use crate::trace::file_format::FileType;
 use crate::trace::value_substitution::captured_value;
-use crate::trace::{MessageSlotKind, NONE, TraceMessage, TracePayload, TraceProcedure};
+use crate::trace::{NONE, TraceMessage, TracePayload, TraceProcedure, TraceSlotValueKind};
 
 /// The parts of a step that are relevant to files.
 pub struct TreeInferenceInput<'s> {
@@ -66,13 +66,13 @@ impl InferredTree {
         found.clear();
         let mut handles = FxHashMap::default();
         for message in [facts.call, facts.reply] {
-            for slot in message.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE) {
+            for slot in message.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE) {
                 if let Some(handle) = captured_value(message.head.0, &slot) {
                     handles.insert(handle, slot.variable);
                 }
             }
         }
-        let asked = facts.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let asked = facts.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
         for slot in asked {
             if let Some(id) = self.find_or_add_by_handle(slot.variable, facts.server, facts.id) {
                 self.record_use(id, facts.id);

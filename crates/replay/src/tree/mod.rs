@@ -6,16 +6,16 @@
 //! file before, unless an earlier step wrote it. Seeding creates exactly the tree that is inferred here.
 //!
 //! - [`inference`]: the facts that a step gives about files;
-//! - [`v3`], [`v4`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
+//! - [`nfs3_tree_inference`], [`nfs4_tree_inference`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
 //! - [`current_state`]: the tree in its state after the steps.
 
 pub(crate) mod byte_ranges;
 mod current_state;
 mod inference;
+mod nfs3_tree_inference;
+mod nfs4_tree_inference;
 #[cfg(test)]
 mod tests;
-mod v3;
-mod v4;
 
 use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
@@ -24,7 +24,7 @@ use super::trace::NONE;
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
-pub use current_state::{CurrentFileExtent, CurrentNameBinding, ExtentContent, InferredCurrentFileState};
+pub use current_state::{CurrentFileExtent, CurrentNameBinding, ExtentContent, LatestInferredFileState};
 pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.
@@ -115,7 +115,7 @@ pub struct InferredTree {
     max_memory_bytes: usize,
     left_out: u64,
     /// The current state of the tree, if it is tracked.
-    current: Option<current_state::CurrentTreeState>,
+    current: Option<current_state::InferredFileTreeState>,
 }
 
 fn key(parent: InferredObjectId, name: &[u8]) -> u128 {

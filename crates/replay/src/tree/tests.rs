@@ -14,8 +14,8 @@ use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
 
 use super::*;
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlotKind, SubstitutableMessageSlot, TraceMessage,
-    TraceProcedure, VariableUse,
+    GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
+    TraceSlotValueKind, VariableUseKind,
 };
 
 const DIRECTORY: &[u8] = b"the directory";
@@ -39,8 +39,8 @@ fn slots(head: &[u8]) -> Vec<SubstitutableMessageSlot> {
         Some(SubstitutableMessageSlot {
             at: at as u32,
             length: handle.len() as u32,
-            holds: MessageSlotKind::FILEHANDLE,
-            part: VariableUse::USED,
+            holds: TraceSlotValueKind::FILEHANDLE,
+            part: VariableUseKind::USED,
             is_counted: false,
             operation: 0,
             variable,

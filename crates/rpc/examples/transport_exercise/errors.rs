@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ConnectOptions, DisconnectReason, OutgoingPayloadSource, ReplySizeLimits,
-    RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
-    TransportCall, TransportEvent,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingPayloadSource,
+    ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
+    SubmitRefusal, TransportCall, TransportEvent,
 };
 
 use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
@@ -110,10 +110,10 @@ impl Client {
     /// Sends a WRITE as a Long Call with its data in a separate Read chunk, which RFC 8166 section 3.5.3 allows. The
     /// server either executes it or rejects the arguments, as Linux does, which never fetches that chunk.
     fn long_call_beside_a_chunk(&mut self, file: &[u8]) -> Result<()> {
-        let shape = RequestedCallForm::Captured(CapturedCallForm {
+        let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
             call: &[7000],
             reads: &[&[6000]],
-            ..CapturedCallForm::default()
+            ..CapturedCallChunkLayout::default()
         });
         match self.write(file, OutgoingPayloadSource::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => {
@@ -173,8 +173,10 @@ impl Client {
     /// remains usable, or it closes the connection, and the Call is lost.
     fn short_reply_chunk(&mut self, directory: &[u8]) -> Result<()> {
         let (xid, call) = self.directory_call(directory, 16_000);
-        let shape =
-            RequestedCallForm::Captured(CapturedCallForm { reply: &[5000], ..CapturedCallForm::default() });
+        let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
+            reply: &[5000],
+            ..CapturedCallChunkLayout::default()
+        });
         let reply = ReplySizeLimits { message: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self

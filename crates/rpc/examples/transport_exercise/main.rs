@@ -25,7 +25,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
     DisconnectReason, MessageForm, OutgoingPayloadSource, RdmaFabric, ReplySizeLimits, RequestedCallForm,
     RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCall,
     TransportEvent, TransportKind,
@@ -565,10 +565,10 @@ impl Client {
             let pieces = [&segments[..]];
             let shape = match seed {
                 0 => RequestedCallForm::Fitting,
-                _ => RequestedCallForm::Captured(CapturedCallForm {
+                _ => RequestedCallForm::Captured(CapturedCallChunkLayout {
                     reads: &pieces,
                     writes: &pieces,
-                    ..CapturedCallForm::default()
+                    ..CapturedCallChunkLayout::default()
                 }),
             };
             let written = self.write(file, OutgoingPayloadSource::Copied(&bytes), shape).context("WRITE")?;
@@ -594,19 +594,19 @@ impl Client {
         for (seed, segments) in [(2, &[rest][..]), (3, &[third, third, rest])] {
             let bytes = pattern(length as usize, length ^ seed);
             // The data has no Read chunk of its own.
-            let shape = RequestedCallForm::Captured(CapturedCallForm {
+            let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
                 call: segments,
                 reads: &[&[]],
-                ..CapturedCallForm::default()
+                ..CapturedCallChunkLayout::default()
             });
             let written = self
                 .write(file, OutgoingPayloadSource::Copied(&bytes), shape)
                 .context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
             ensure!(sent == (MessageForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
-            let shape = RequestedCallForm::Captured(CapturedCallForm {
+            let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
                 reply: segments,
-                ..CapturedCallForm::default()
+                ..CapturedCallChunkLayout::default()
             });
             let (read, hash, form) = self.read(file, length, shape).context("READ with a Reply chunk")?;
             let offered = (read.write_segments, read.reply_segments as usize, read.changed);
@@ -621,7 +621,10 @@ impl Client {
         let form = self.read_directory(directory, 16_000, RequestedCallForm::Fitting)?;
         ensure!(form == MessageForm::Nomsg, "no Long Reply");
         let reply = &[4096, 1000, 3001, 9000];
-        let shape = RequestedCallForm::Captured(CapturedCallForm { reply, ..CapturedCallForm::default() });
+        let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
+            reply,
+            ..CapturedCallChunkLayout::default()
+        });
         let form = self.read_directory(directory, 16_000, shape)?;
         ensure!(form == MessageForm::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
-use nfsrdma_rpc::rpc_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcClient};
 use nfsrdma_rpc::verbs::VerbsTransport;
 use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
 

@@ -12,7 +12,7 @@ use super::{
     COMPLETE, CONTINUE_NEEDED, GssContext, GssError, GssInitReply, GssInitStep, GssMechanismError,
     GssReplyProtection, GssSecurityContextSide, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
-use crate::rpc_client::{RpcClient, decode_reply, no_verifier};
+use crate::synchronous_client::{RpcClient, decode_reply, no_verifier};
 use crate::{CallTag, TransportCall};
 
 /// A NULL Call that sets up or destroys a context.

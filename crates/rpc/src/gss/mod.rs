@@ -26,7 +26,7 @@ use nfsrdma_dissectors::rpc::{
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
-use crate::rpc_client::{RpcCallError, no_verifier};
+use crate::synchronous_client::{RpcCallError, no_verifier};
 
 pub use control::{GssContextSetup, GssControlCall, GssSetupStep};
 
@@ -143,7 +143,7 @@ pub struct GssContext {
 
 /// A Call to seal.
 #[derive(Clone, Copy, Debug)]
-pub struct GssUnprotectedCall<'a> {
+pub struct GssSealInput<'a> {
     /// The XID.
     pub xid: Xid,
     /// The program, its version, and the procedure.
@@ -197,7 +197,7 @@ impl GssContext {
     /// Returns an error if the context has expired.
     pub fn seal(
         &mut self,
-        call: &GssUnprotectedCall<'_>,
+        call: &GssSealInput<'_>,
         out: &mut Vec<u8>,
     ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
         let (mut encoder, seal) =
@@ -247,7 +247,7 @@ impl GssContext {
         self.mechanism.sign(header, &mut self.checksum)?;
         let mut encoder = Encoder::reusing(std::mem::take(out));
         encoder.raw(header);
-        let checksum = GssVerifierBody::Checksum(Opaque(&self.checksum));
+        let checksum = GssVerifierBody::GreChecksumAndOffset(Opaque(&self.checksum));
         Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
         Ok((encoder, seal))
     }
@@ -371,7 +371,9 @@ fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &
 /// Returns the checksum in a verifier, if there is one.
 fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
     match verifier {
-        Verifier::Gss(GssVerifier { checksum: GssVerifierBody::Checksum(checksum) }) => Some(checksum.0),
+        Verifier::Gss(GssVerifier { checksum: GssVerifierBody::GreChecksumAndOffset(checksum) }) => {
+            Some(checksum.0)
+        }
         _ => None,
     }
 }
@@ -418,12 +420,12 @@ mod tests {
     const NONE: RpcGssService = RpcGssService::rpc_gss_svc_none;
     const INTEGRITY: RpcGssService = RpcGssService::rpc_gss_svc_integrity;
 
-    fn unsealed(service: RpcGssService) -> GssUnprotectedCall<'static> {
-        GssUnprotectedCall { xid: Xid(7), procedure: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
+    fn unsealed(service: RpcGssService) -> GssSealInput<'static> {
+        GssSealInput { xid: Xid(7), procedure: (Program::NFS, 4, 1), service, arguments: b"argsargs" }
     }
 
     fn accepted(checksum: &[u8], results: &[u8]) -> Vec<u8> {
-        let checksum = GssVerifierBody::Checksum(Opaque(checksum));
+        let checksum = GssVerifierBody::GreChecksumAndOffset(Opaque(checksum));
         let verf = Verifier::Gss(GssVerifier { checksum });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
         let mut encoder = Encoder::new();

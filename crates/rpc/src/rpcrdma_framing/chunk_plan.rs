@@ -5,8 +5,8 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
 use crate::{
-    CapturedCallForm, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal, SubmittedCallForm,
-    TransportCall,
+    CapturedCallChunkLayout, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal,
+    SubmittedCallForm, TransportCall,
 };
 
 /// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
@@ -90,10 +90,10 @@ impl CallChunkPlan {
 }
 
 /// Returns the form in the capture; an empty form if there is none.
-pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallForm<'a> {
+pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallChunkLayout<'a> {
     match call.requested_form {
         RequestedCallForm::Captured(captured) => captured,
-        RequestedCallForm::Fitting => CapturedCallForm::default(),
+        RequestedCallForm::Fitting => CapturedCallChunkLayout::default(),
     }
 }
 
@@ -184,7 +184,7 @@ struct CallChunkPlanDraft {
 
 impl CallChunkPlanDraft {
     /// Returns the form in a capture.
-    fn from_capture(captured: &CapturedCallForm<'_>) -> Self {
+    fn from_capture(captured: &CapturedCallChunkLayout<'_>) -> Self {
         Self {
             is_long_call: !captured.call.is_empty(),
             reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
@@ -355,7 +355,8 @@ mod tests {
         let call = call(&message, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 0, 1));
-        let captured = CapturedCallForm { call: &[2000], reads: &[&[600]], ..CapturedCallForm::default() };
+        let captured =
+            CapturedCallChunkLayout { call: &[2000], reads: &[&[600]], ..CapturedCallChunkLayout::default() };
         let plan = CallChunkPlan::for_call(
             &TransportCall { requested_form: RequestedCallForm::Captured(captured), ..call },
             &terms(1024),
@@ -399,9 +400,9 @@ mod tests {
     fn rfc8267_section_6_4_1_an_empty_chunk_of_a_capture_keeps_its_place() {
         let writes: [&[u32]; 4] = [&[4096], &[], &[100], &[0]];
         let call = TransportCall {
-            requested_form: RequestedCallForm::Captured(CapturedCallForm {
+            requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout {
                 writes: &writes,
-                ..CapturedCallForm::default()
+                ..CapturedCallChunkLayout::default()
             }),
             ..call(&MESSAGE, &[], ReplySizeLimits { message: 100, payloads: &[4096, 1024, 100, 512] })
         };
@@ -419,8 +420,11 @@ mod tests {
     fn a_captured_form_is_kept_where_the_terms_allow_it() {
         let bytes = [1; 600];
         let payloads = [data(100, &bytes)];
-        let captured =
-            CapturedCallForm { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallForm::default() };
+        let captured = CapturedCallChunkLayout {
+            reads: &[&[512, 88]],
+            reply: &[4096],
+            ..CapturedCallChunkLayout::default()
+        };
         let call = TransportCall {
             requested_form: RequestedCallForm::Captured(captured),
             ..call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] })
@@ -429,7 +433,7 @@ mod tests {
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
         assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
         let call = TransportCall {
-            requested_form: RequestedCallForm::Captured(CapturedCallForm::default()),
+            requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout::default()),
             ..call
         };
         let plan = CallChunkPlan::for_call(&call, &terms(512)).unwrap();

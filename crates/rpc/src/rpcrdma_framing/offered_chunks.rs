@@ -209,7 +209,7 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, R
 mod tests {
     use super::*;
     use crate::{
-        CallTag, CapturedCallForm, DdpEligibleArgument, OutgoingPayloadSource, RdmaTransportParams,
+        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadSource, RdmaTransportParams,
         ReplySizeLimits, RequestedCallForm,
     };
     use nfsrdma_dissectors::field::NullFieldObserver;
@@ -225,10 +225,10 @@ mod tests {
     fn offer() -> (OfferedChunks, Vec<u8>) {
         let payloads =
             [DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(&[7; 3000]) }];
-        let captured = CapturedCallForm {
+        let captured = CapturedCallChunkLayout {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],
-            ..CapturedCallForm::default()
+            ..CapturedCallChunkLayout::default()
         };
         let call = TransportCall {
             xid: Xid(0),

@@ -21,10 +21,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::rpcrdma_framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
-    NonRpcProtocol, OutgoingPayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal,
-    SubmittedCallForm, TransportCall, TransportCredits, TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NonRpcServerProtocol,
+    OutgoingPayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
+    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCredits, TransportEvent,
+    TransportParams, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -51,7 +52,7 @@ struct TcpTransportConnection {
     /// The reason of the end, until it is reported.
     disconnect_reason: Option<DisconnectReason>,
     terms: TransportParams,
-    counts: LiveConnectionCounters,
+    counts: RpcClientConnectionCounters,
     flight: InFlightCalls<()>,
     pending_reverse_calls: Vec<Xid>,
     inbox: TcpRecordReader,
@@ -172,10 +173,11 @@ impl TcpTransportConnection {
                 TcpRecordStatus::Record => return Some(self.classify_record(index)),
                 TcpRecordStatus::More => {}
                 TcpRecordStatus::TooLong => {
-                    let foreign = NonRpcProtocol::detect(self.inbox.unread());
+                    let foreign = NonRpcServerProtocol::detect(self.inbox.unread());
                     let length = RecordMark::from_bytes(self.inbox.unread()).map_or(0, |mark| mark.length);
                     self.disconnect_reason = Some(
-                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcProtocol),
+                        foreign
+                            .map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcServerProtocol),
                     );
                 }
             }
@@ -251,7 +253,7 @@ impl RpcTransport for TcpTransport {
             stream: Some(stream),
             disconnect_reason: None,
             terms,
-            counts: LiveConnectionCounters::default(),
+            counts: RpcClientConnectionCounters::default(),
             flight: InFlightCalls::default(),
             pending_reverse_calls: Vec::new(),
             inbox: TcpRecordReader::default(),
@@ -268,7 +270,7 @@ impl RpcTransport for TcpTransport {
         None
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
+    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.link(connection).map(|link| &link.counts)
     }
 

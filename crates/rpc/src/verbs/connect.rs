@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::InFlightCalls;
 use super::super::{
-    ConnectTarget, ConnectionId, LiveConnectionCounters, RdmaTransportParams, RpcTransportErrorKind,
+    ConnectTarget, ConnectionId, RdmaTransportParams, RpcClientConnectionCounters, RpcTransportErrorKind,
     TransportCall, TransportCredits, TransportKind, TransportParams,
 };
 use super::buffer_pool::VerbsBufferPoolError;
@@ -19,7 +19,7 @@ use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
 use super::reverse_responder::VerbsReverseResponder;
-use super::shared_connection_resources::VerbsServerResources;
+use super::shared_connection_resources::PerServerVerbsResources;
 use super::transport::VerbsTransport;
 use super::work_queues::VerbsQueueDepths;
 
@@ -39,7 +39,7 @@ impl VerbsTransport {
     ) -> Result<usize, RpcTransportErrorKind> {
         let (server, wish) = (target.address.ip(), &target.options);
         let wanted = wish.remote_invalidation && wish.private_data;
-        let is_it = |shared: &VerbsServerResources| {
+        let is_it = |shared: &PerServerVerbsResources| {
             let windows = wanted && shared.context.limits.supports_windows;
             id.uses_device(&shared.context)
                 && shared.server == server
@@ -50,7 +50,7 @@ impl VerbsTransport {
         }
         let context = id.context()?;
         let windows = wanted && context.limits.supports_windows;
-        let mut shared = VerbsServerResources::new(context, server, windows)?;
+        let mut shared = PerServerVerbsResources::new(context, server, windows)?;
         self.stores.iter().try_for_each(|store| shared.share(store))?;
         self.devices.push(shared);
         Ok(self.devices.len() - 1)
@@ -136,7 +136,7 @@ impl VerbsTransport {
             credits: TransportCredits::new(credits),
             responder: VerbsReverseResponder::new(reverse),
             terms,
-            counts: LiveConnectionCounters::default(),
+            counts: RpcClientConnectionCounters::default(),
             free_receive_buffers: spare,
             disconnect_cause: None,
         });

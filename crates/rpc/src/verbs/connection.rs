@@ -3,11 +3,11 @@
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
-use super::super::{DisconnectReason, LiveConnectionCounters, TransportCredits, TransportParams};
+use super::super::{DisconnectReason, RpcClientConnectionCounters, TransportCredits, TransportParams};
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
 use super::queue_pair::{ConnectedQueuePairState, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
-use super::shared_connection_resources::VerbsServerResources;
+use super::shared_connection_resources::PerServerVerbsResources;
 use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
 
@@ -28,7 +28,7 @@ pub(super) struct VerbsInFlightCall {
 
 impl VerbsInFlightCall {
     /// Returns all buffers to the pools, after the end of the connection.
-    pub(super) fn into_pool(self, end: &QueuePairDestructionProof, shared: &mut VerbsServerResources) {
+    pub(super) fn into_pool(self, end: &QueuePairDestructionProof, shared: &mut PerServerVerbsResources) {
         let all =
             self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
         for buffer in all.filter_map(|exposed| exposed.take_after_end(end).ok()) {
@@ -57,7 +57,7 @@ pub(super) struct VerbsConnection {
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
     pub(super) terms: TransportParams,
-    pub(super) counts: LiveConnectionCounters,
+    pub(super) counts: RpcClientConnectionCounters,
     /// Receive buffers to post again.
     pub(super) free_receive_buffers: Vec<VerbsBuffer>,
     pub(super) disconnect_cause: Option<VerbsDisconnectCause>,

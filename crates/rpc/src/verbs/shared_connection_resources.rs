@@ -19,7 +19,7 @@ const MAX_POOL_BYTES: usize = 1 << 30;
 /// A device and the objects created on it for one server. A handle is valid for all queue pairs of a protection domain,
 /// and some servers guess handles; so each server has its own domain.
 #[derive(Debug)]
-pub(super) struct VerbsServerResources {
+pub(super) struct PerServerVerbsResources {
     /// The server's address.
     pub(super) server: IpAddr,
     pub(super) context: Arc<VerbsContext>,
@@ -36,7 +36,7 @@ pub(super) struct VerbsServerResources {
     stores: Vec<Option<VerbsSharedRegion>>,
 }
 
-impl VerbsServerResources {
+impl PerServerVerbsResources {
     /// Creates the resources on an open device. `windows`: the server accesses memory only through windows.
     pub(super) fn new(
         context: VerbsContext,

@@ -15,7 +15,7 @@ use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
 use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsMemoryAccess};
 use super::queue_pair::QueuePair;
-use super::shared_connection_resources::VerbsServerResources;
+use super::shared_connection_resources::PerServerVerbsResources;
 use super::transport::{CLOSED, VerbsTransport};
 
 impl VerbsTransport {
@@ -74,7 +74,7 @@ impl VerbsTransport {
 
         let (mut taken, mut windows) = (self.call_buffers.drain(..), self.windows.drain(..));
         let mut send = taken.next().ok_or(SubmitError::Busy(SubmitBusyReason::Memory))?;
-        let mut regions = VerbsCallChunks::default();
+        let mut regions = VerbsUnsentCallChunks::default();
         if plan.is_long_call
             && let Some(mut buffer) = taken.next()
         {
@@ -209,7 +209,7 @@ impl VerbsTransport {
 
 /// The chunks of a Call that is being built, without heap allocation.
 #[derive(Default)]
-struct VerbsCallChunks {
+struct VerbsUnsentCallChunks {
     call: Option<ChunkRegion>,
     reads: VerbsRegionList,
     writes: VerbsRegionList,
@@ -236,7 +236,7 @@ impl VerbsRegionList {
     }
 }
 
-impl VerbsCallChunks {
+impl VerbsUnsentCallChunks {
     fn as_regions(&self) -> ChunkRegions<'_> {
         ChunkRegions {
             call: self.call,
@@ -257,7 +257,7 @@ fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterato
 
 /// Takes all buffers of a Call, in the order of their use.
 fn take_memory(
-    shared: &mut VerbsServerResources,
+    shared: &mut PerServerVerbsResources,
     call: &TransportCall<'_>,
     plan: &CallChunkPlan,
     inline: u32,

@@ -14,8 +14,8 @@ use rustc_hash::FxHashMap;
 
 use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, LiveConnectionCounters, MessageForm,
-    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcTransport, RpcTransportError,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, ReceivedMessageDiscardReason,
+    ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
     RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
     TransportCredits, TransportEvent, TransportParams, TransportReply,
 };
@@ -23,7 +23,7 @@ use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
 use super::memory::{VerbsBuffer, VerbsServerWrittenData};
 use super::rdma_cm_events::RdmaCmEventKind;
-use super::shared_connection_resources::VerbsServerResources;
+use super::shared_connection_resources::PerServerVerbsResources;
 use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
@@ -37,7 +37,7 @@ const CM_INTERVAL: Duration = Duration::from_millis(1);
 
 /// NFS/RDMA over InfiniBand, RoCE and iWARP.
 pub struct VerbsTransport {
-    pub(super) devices: Vec<VerbsServerResources>,
+    pub(super) devices: Vec<PerServerVerbsResources>,
     pub(super) connections: Vec<VerbsConnection>,
     pub(super) by_queue: FxHashMap<u32, usize>,
     pub(super) stores: Vec<Arc<[u8]>>,
@@ -568,7 +568,7 @@ impl RpcTransport for VerbsTransport {
         connection.queue.is_some().then_some(connection.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&LiveConnectionCounters> {
+    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
@@ -578,7 +578,7 @@ impl RpcTransport for VerbsTransport {
             if let Err(kind) = shared.share(memory) {
                 let error = RpcTransportError::at(&shared.context.name, None, kind);
                 // Shared memory has the same number on all devices.
-                self.devices.iter_mut().take(at).for_each(VerbsServerResources::unshare);
+                self.devices.iter_mut().take(at).for_each(PerServerVerbsResources::unshare);
                 return Err(error);
             }
         }

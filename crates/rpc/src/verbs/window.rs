@@ -22,7 +22,7 @@ const KEY: u32 = 0xff;
 
 /// The state of the handle of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum VerbsWindowState {
+enum VerbsMemoryWindowState {
     /// Gives no access: it was not bound since the window was taken, or was invalidated.
     Closed,
     /// The bind Work Request waits for the doorbell: the server cannot have invalidated the handle.
@@ -36,7 +36,7 @@ enum VerbsWindowState {
 struct VerbsMemoryWindow {
     /// The handle of the last bind, or the one that the device assigned.
     handle: Handle,
-    state: VerbsWindowState,
+    state: VerbsMemoryWindowState,
 }
 
 /// The states of the windows of one queue pair.
@@ -99,7 +99,7 @@ impl QueuePairMemoryWindows {
 
     /// Records that the bind Work Request is staged.
     pub(super) fn bind(&mut self, bound: &VerbsBoundWindow) {
-        self.table.set(bound.index, bound.handle, VerbsWindowState::Staged);
+        self.table.set(bound.index, bound.handle, VerbsMemoryWindowState::Staged);
     }
 
     /// Returns the window for a bind Work Request; valid while `self` is unchanged. Null if the index is unknown.
@@ -114,7 +114,7 @@ impl QueuePairMemoryWindows {
             // SAFETY: the window is valid until `drop`, and this is its only user.
             unsafe { window.as_mut().rkey = handle.0 };
         }
-        self.table.set(at, handle, VerbsWindowState::Open);
+        self.table.set(at, handle, VerbsMemoryWindowState::Open);
     }
 
     /// Records that a received Send invalidated `handle`. Returns `true` if that closed a window.
@@ -147,7 +147,7 @@ impl Drop for QueuePairMemoryWindows {
 impl VerbsWindowTable {
     fn add(&mut self, handle: Handle) {
         self.free.push(self.windows.len());
-        self.windows.push(VerbsMemoryWindow { handle, state: VerbsWindowState::Closed });
+        self.windows.push(VerbsMemoryWindow { handle, state: VerbsMemoryWindowState::Closed });
     }
 
     /// Takes at most `count` of the free windows.
@@ -160,28 +160,28 @@ impl VerbsWindowTable {
     }
 
     /// Sets the state of a window, if `handle` is still its handle.
-    fn set(&mut self, at: usize, handle: Handle, state: VerbsWindowState) {
+    fn set(&mut self, at: usize, handle: Handle, state: VerbsMemoryWindowState) {
         if let Some(window) = self.windows.get_mut(at).filter(|window| window.handle == handle) {
             window.state = state;
         }
     }
 
     fn record_invalidation(&mut self, handle: Handle) -> bool {
-        let mut open = self.windows.iter_mut().filter(|window| window.state == VerbsWindowState::Open);
+        let mut open = self.windows.iter_mut().filter(|window| window.state == VerbsMemoryWindowState::Open);
         let Some(window) = open.find(|window| window.handle == handle) else { return false };
-        window.state = VerbsWindowState::Closed;
+        window.state = VerbsMemoryWindowState::Closed;
         true
     }
 
     fn is_open(&self, bound: &VerbsBoundWindow) -> bool {
-        self.windows.get(bound.index).is_none_or(|window| window.state != VerbsWindowState::Closed)
+        self.windows.get(bound.index).is_none_or(|window| window.state != VerbsMemoryWindowState::Closed)
     }
 
     fn release(&mut self, bound: VerbsBoundWindow) -> Option<Handle> {
         let window = self.windows.get_mut(bound.index)?;
         self.free.push(bound.index);
-        let was = std::mem::replace(&mut window.state, VerbsWindowState::Closed);
-        (was != VerbsWindowState::Closed).then_some(bound.handle)
+        let was = std::mem::replace(&mut window.state, VerbsMemoryWindowState::Closed);
+        (was != VerbsMemoryWindowState::Closed).then_some(bound.handle)
     }
 }
 
@@ -215,8 +215,8 @@ mod tests {
         let mut taken = Vec::new();
         table.take(1, &mut taken);
         let bound = taken.pop().unwrap();
-        table.set(bound.index, bound.handle, VerbsWindowState::Staged);
-        table.set(bound.index, bound.handle, VerbsWindowState::Open);
+        table.set(bound.index, bound.handle, VerbsMemoryWindowState::Staged);
+        table.set(bound.index, bound.handle, VerbsMemoryWindowState::Open);
         (table, bound)
     }
 
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_server_cannot_end_what_was_not_posted() {
         let (mut table, bound) = one_open();
-        table.set(bound.index, bound.handle, VerbsWindowState::Staged);
+        table.set(bound.index, bound.handle, VerbsMemoryWindowState::Staged);
         assert!(!table.record_invalidation(bound.handle), "the handle was guessed");
         assert!(table.is_open(&bound));
         let handle = bound.handle;
@@ -261,9 +261,9 @@ mod tests {
         let again = taken.iter().find(|bound| bound.index == at).unwrap();
         assert_ne!(again.handle, last);
         assert!(!table.is_open(again), "not before it is bound");
-        table.set(at, again.handle, VerbsWindowState::Open);
+        table.set(at, again.handle, VerbsMemoryWindowState::Open);
         assert!(!table.record_invalidation(last));
-        table.set(at, last, VerbsWindowState::Closed);
+        table.set(at, last, VerbsMemoryWindowState::Closed);
         assert!(table.is_open(again));
     }
 

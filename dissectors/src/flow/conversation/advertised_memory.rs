@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
 use crate::flow::reliable_connection::UncapturedRdmaReadRange;
 use crate::flow::transaction_table::{
-    ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey, TransactionTable,
+    PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey, TransactionTable,
 };
 use crate::infiniband::Reth;
 use crate::rdma::{ConnectionSide, Handle, RdmaAttribution};
@@ -25,7 +25,7 @@ impl RpcConversation {
         &self,
         ledger: &TransactionTable,
         requester: ConnectionSide,
-        answered: TransactionKey,
+        answered: TransactionSlabKey,
     ) -> Vec<UncapturedRdmaReadRange> {
         const MAX_SEGMENTS: usize = 4096;
         let mut ranges = Vec::new();
@@ -74,8 +74,14 @@ impl RpcConversation {
         side: ConnectionSide,
         reth: &Reth,
     ) -> bool {
-        TransactionKey::from_attribution(self.find_segment(ledger, side, reth.r_key, reth.va, reth.dmalen))
-            .is_some()
+        TransactionSlabKey::from_attribution(self.find_segment(
+            ledger,
+            side,
+            reth.r_key,
+            reth.va,
+            reth.dmalen,
+        ))
+        .is_some()
     }
 
     /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other
@@ -116,11 +122,11 @@ impl RpcConversation {
     pub(super) fn advertise(
         &mut self,
         ledger: &TransactionTable,
-        key: TransactionKey,
-        is_new: impl Fn(ChunkSegmentIndex) -> bool,
+        key: TransactionSlabKey,
+        is_new: impl Fn(PackedChunkSegmentOrdinal) -> bool,
     ) {
         let Some(entry) = ledger.get(key) else { return };
-        let is_open = |other: TransactionKey| {
+        let is_open = |other: TransactionSlabKey| {
             other == key || ledger.get(other).is_some_and(TrackedFlowTransaction::is_open)
         };
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
@@ -132,7 +138,11 @@ impl RpcConversation {
         }
     }
 
-    pub(super) fn remove_advertised_memory(&mut self, key: TransactionKey, entry: &TrackedFlowTransaction) {
+    pub(super) fn remove_advertised_memory(
+        &mut self,
+        key: TransactionSlabKey,
+        entry: &TrackedFlowTransaction,
+    ) {
         for (at, segment) in entry.segments() {
             if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
                 && uses.get_mut().remove(key, segment.offset)
@@ -150,7 +160,7 @@ impl RpcConversation {
         side: ConnectionSide,
         handle: Handle,
         (offset, length): (u64, u32),
-        (key, at): (TransactionKey, ChunkSegmentIndex),
+        (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
     ) -> bool {
         let Some((entry, end)) = ledger.get(key).zip(offset.checked_add(u64::from(length))) else {
             return false;
@@ -179,8 +189,8 @@ impl RpcConversation {
         side: ConnectionSide,
         handle: Handle,
         offset: u64,
-        (key, at): (TransactionKey, ChunkSegmentIndex),
-    ) -> Option<ChunkSegmentIndex> {
+        (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
+    ) -> Option<PackedChunkSegmentOrdinal> {
         let entry = ledger.get(key)?;
         let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
         candidates

@@ -4,12 +4,12 @@ use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
-use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault};
 use crate::rdma::{ConnectionSide, RdmaAttribution, RdmaPacketPayload};
 
 use super::advertised_memory::MAX_ADJACENT;
-use super::{ConversationContext, RpcConversation};
+use super::{BorrowedFlowState, RpcConversation};
 
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +35,13 @@ impl RpcConversation {
     #[cold]
     pub(super) fn record_rest(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         packet: ChunkDataPacket<'_>,
         owner: &mut RdmaAttribution,
         (mut rest, first): (u32, FrameContentKind),
     ) -> FrameContentKind {
         let ChunkDataPacket { sender, is_read, offset, data } = packet;
-        let Some((key, at)) = TransactionKey::from_attribution(*owner) else { return first };
+        let Some((key, at)) = TransactionSlabKey::from_attribution(*owner) else { return first };
         let segment = context.transaction_table.get(key).and_then(|entry| entry.segment_at(at));
         let Some(handle) = segment.map(|segment| segment.handle) else { return first };
         let side = if is_read { sender } else { sender.peer() };
@@ -88,13 +88,13 @@ pub(super) fn unknown_memory(is_read: bool) -> UndecodedReason {
 /// too.
 #[inline]
 pub(super) fn record_payload(
-    context: &mut ConversationContext<'_>,
+    context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
     offset: u64,
     data: &RdmaPacketPayload<'_>,
     unknown: UndecodedReason,
 ) -> (FrameContentKind, u32) {
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
         let is_empty = data.length == 0;
         return (
             if is_empty { FrameContentKind::EmptyOperation } else { context.count_undecoded(unknown) },
@@ -154,12 +154,12 @@ pub(super) fn record_payload(
 }
 
 pub(super) fn record_read_request(
-    context: &mut ConversationContext<'_>,
+    context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
     length: u32,
     unknown: UndecodedReason,
 ) -> FrameContentKind {
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else {
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
         return match length {
             0 => FrameContentKind::EmptyOperation,
             _ => context.count_undecoded(unknown),
@@ -198,9 +198,9 @@ pub(super) fn record_read_request(
 /// Records a stall of chunk data that was lost and retransmitted.
 #[cold]
 pub(super) fn record_chunk_stall(
-    context: &mut ConversationContext<'_>,
-    key: TransactionKey,
-    at: ChunkSegmentIndex,
+    context: &mut BorrowedFlowState<'_>,
+    key: TransactionSlabKey,
+    at: PackedChunkSegmentOrdinal,
     stall: RetransmissionStall,
 ) {
     let Some(entry) = context.transaction_table.get_mut(key) else { return };

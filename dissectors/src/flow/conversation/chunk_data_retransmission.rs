@@ -1,21 +1,23 @@
 //! Data of RDMA Writes and Read Responses that TCP retransmits.
 
 use crate::flow::frame_role::FrameRole;
-use crate::flow::transaction_table::TransactionKey;
+use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{FrameContentKind, RetransmissionStall};
 use crate::rdma::RdmaAttribution;
 
-use super::ConversationContext;
+use super::BorrowedFlowState;
 
 /// Attributes a frame to the chunk whose data it repeats, and records the wait for it if the receiver lacked the data. No
 /// bytes of the chunk move again.
 #[cold]
 pub(super) fn record_retransmitted_data(
-    context: &mut ConversationContext<'_>,
+    context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
 ) -> FrameContentKind {
     let packet_meta = context.packet_meta;
-    let Some((key, at)) = TransactionKey::from_attribution(owner) else { return FrameContentKind::Unrelated };
+    let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
+        return FrameContentKind::Unrelated;
+    };
     let Some(entry) = context.transaction_table.get_mut(key) else { return FrameContentKind::Unrelated };
     let transaction = &mut entry.transaction;
     let chunks =

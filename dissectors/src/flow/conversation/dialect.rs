@@ -3,7 +3,7 @@
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
 use crate::flow::transport_header::TransportHeaderSummary;
-use crate::rdma::RdmaMessage;
+use crate::rdma::RdmaSendMessage;
 use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};
 use crate::xdr::Cursor;
 
@@ -17,10 +17,10 @@ impl RpcConversation {
     /// Returns an error if nothing has identified the connection as RPC-over-RDMA.
     pub(super) fn detect_dialect(
         &mut self,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         asked: Option<Dialect>,
     ) -> Result<Dialect, UndecodedReason> {
-        let RdmaMessage { bytes, length, .. } = *message;
+        let RdmaSendMessage { bytes, length, .. } = *message;
         if self.dialect.is_none() {
             let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, asked);
             // A dialect that the user names implies RPC-over-RDMA.

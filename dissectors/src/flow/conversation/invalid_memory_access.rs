@@ -5,14 +5,14 @@
 //! set-up of the connection, only some time after the first captured packet.
 
 use crate::flow::chunk::ChunkKind;
-use crate::flow::transaction_table::{ChunkSegmentIndex, TrackedFlowTransaction, TransactionKey};
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
 use crate::flow::transport_event::{
     CapturedTransportEventKind, MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault,
 };
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
-use super::{ConversationContext, RpcConversation};
+use super::{BorrowedFlowState, RpcConversation};
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;
@@ -26,14 +26,14 @@ struct SuspectedAccess {
     sender: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
-    transaction: Option<TransactionKey>,
+    transaction: Option<TransactionSlabKey>,
     access: MemoryAccess,
     fault: MemoryAccessFault,
     losses: u64,
 }
 
 impl SuspectedAccess {
-    fn record(&self, context: &mut ConversationContext<'_>, is_certain: bool) {
+    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
         context.transaction_table.transport_events.record_at(
             (context.connection, self.sender),
             (self.frame, self.time),
@@ -70,7 +70,7 @@ impl RpcConversation {
     /// Checks the first packet of an RDMA Read or Write of `sender`, whose memory is `owner`.
     pub(super) fn check_access(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         owner: RdmaAttribution,
         access: MemoryAccess,
@@ -78,7 +78,7 @@ impl RpcConversation {
         if access.length == 0 {
             return;
         }
-        let found = TransactionKey::from_attribution(owner);
+        let found = TransactionSlabKey::from_attribution(owner);
         let (fault, key) = match found {
             Some((key, at)) => {
                 let fault = fault_of_known_memory(context.transaction_table.get(key), at, access.is_read);
@@ -97,10 +97,10 @@ impl RpcConversation {
     #[cold]
     pub(super) fn suspect_access(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         access: MemoryAccess,
-        (fault, transaction): (MemoryAccessFault, Option<TransactionKey>),
+        (fault, transaction): (MemoryAccessFault, Option<TransactionSlabKey>),
     ) {
         let now = context.packet_meta.time;
         match transaction.and_then(|key| context.transaction_table.get_mut(key)) {
@@ -138,13 +138,13 @@ impl RpcConversation {
     /// Returns the violation of an access to memory that no Call offers, and the Call that it may have been meant for.
     fn fault_of_unknown_memory(
         &self,
-        context: &ConversationContext<'_>,
+        context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
         access: &MemoryAccess,
-    ) -> (MemoryAccessFault, Option<TransactionKey>) {
+    ) -> (MemoryAccessFault, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(sender.peer(), access.handle));
-        let is_open = |key: TransactionKey| {
+        let is_open = |key: TransactionSlabKey| {
             context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
         };
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
@@ -162,7 +162,7 @@ impl RpcConversation {
     #[inline]
     pub(in crate::flow) fn confirm_accesses(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         owner: ConnectionSide,
         is_refusal: bool,
     ) {
@@ -174,7 +174,7 @@ impl RpcConversation {
     #[cold]
     fn decide_accesses(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         owner: ConnectionSide,
         is_refusal: bool,
     ) {
@@ -203,7 +203,7 @@ impl RpcConversation {
     }
 
     /// Records the suspected accesses as uncertain: the connection or the capture ends.
-    pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut ConversationContext<'_>) {
+    pub(in crate::flow) fn drop_suspected_accesses(&mut self, context: &mut BorrowedFlowState<'_>) {
         for suspect in std::mem::take(&mut self.suspects.suspects) {
             suspect.record(context, false);
         }
@@ -213,7 +213,7 @@ impl RpcConversation {
 /// Returns the violation of an access to a segment that contains its range.
 fn fault_of_known_memory(
     entry: Option<&TrackedFlowTransaction>,
-    at: ChunkSegmentIndex,
+    at: PackedChunkSegmentOrdinal,
     is_read: bool,
 ) -> Option<MemoryAccessFault> {
     let entry = entry?;

@@ -3,18 +3,18 @@
 use crate::flow::FrameContentKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
-use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
-use super::{CallXidState, ConversationContext, RpcConversation, empty_transaction, rpc_type};
+use super::{BorrowedFlowState, CallXidState, RpcConversation, empty_transaction, rpc_type};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
     pub(in crate::flow) fn handle_plain_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         message: CapturedMessage,
     ) -> (FrameContentKind, RdmaAttribution) {
@@ -34,10 +34,10 @@ impl RpcConversation {
         };
         let (key, at) = match which {
             RpcMessageKind::Call => {
-                (self.add_plain_call(context, sender, xid, message), ChunkSegmentIndex::CALL)
+                (self.add_plain_call(context, sender, xid, message), PackedChunkSegmentOrdinal::CALL)
             }
             RpcMessageKind::Reply => {
-                (self.add_reply(context, sender, xid, message, None), ChunkSegmentIndex::REPLY)
+                (self.add_reply(context, sender, xid, message, None), PackedChunkSegmentOrdinal::REPLY)
             }
         };
         (FrameContentKind::Message { key, which }, key.to_attribution(at))
@@ -45,11 +45,11 @@ impl RpcConversation {
 
     fn add_plain_call(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         call: CapturedMessage,
-    ) -> TransactionKey {
+    ) -> TransactionSlabKey {
         let answered = match self.match_call_xid(context, sender, xid, &call) {
             CallXidState::Copy(key) => return key,
             CallXidState::Reply(key) => Some(key),

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::flow::connection_setup::NegotiatedParameters;
-use crate::flow::transaction_table::TransactionKey;
+use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::rdma::{ConnectionSide, RdmaAttribution};
 
-use super::{ConversationContext, MAX_REPLY_SKEW_NS};
+use super::{BorrowedFlowState, MAX_REPLY_SKEW_NS};
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
 const UNSPECIFIED_DEPTH: u16 = 0x3fff;
@@ -30,7 +30,7 @@ struct RdmaReadInFlight {
 struct SuspectedReadDepthExcess {
     frame: FrameNumber,
     time: Timestamp,
-    transaction: Option<TransactionKey>,
+    transaction: Option<TransactionSlabKey>,
     count: u32,
 }
 
@@ -45,9 +45,9 @@ struct OutboundRdmaReads {
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
 #[derive(Debug, Default)]
-pub(super) struct ReadDepths([OutboundRdmaReads; 2]);
+pub(super) struct RdmaReadDepthTracker([OutboundRdmaReads; 2]);
 
-impl ReadDepths {
+impl RdmaReadDepthTracker {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
     pub(super) fn set_limits(&mut self, client: ConnectionSide, parameters: &NegotiatedParameters) {
         let limit = |owner: Option<crate::flow::RdmaReadResources>| {
@@ -81,7 +81,7 @@ impl ReadDepths {
     /// Counts an RDMA Read request.
     pub(super) fn count_request(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         reader: ConnectionSide,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),
@@ -96,7 +96,7 @@ impl ReadDepths {
         }
         side.in_flight.push_back(RdmaReadInFlight { owner, offset, length });
         let count = side.in_flight.len() as u32;
-        let transaction = TransactionKey::from_attribution(owner).map(|(key, _)| key);
+        let transaction = TransactionSlabKey::from_attribution(owner).map(|(key, _)| key);
         let (frame, time) = (context.packet_meta.last_frame(), context.packet_meta.time);
         if count > u32::from(limit) {
             side.suspect.get_or_insert(SuspectedReadDepthExcess { frame, time, transaction, count });
@@ -115,7 +115,7 @@ impl ReadDepths {
     /// Counts bytes of a response to an RDMA Read of `reader`. Responses arrive in the order of their requests.
     pub(super) fn count_response(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         reader: ConnectionSide,
         owner: RdmaAttribution,
         (offset, length): (u64, u32),

@@ -6,16 +6,18 @@
 use crate::field::NullFieldObserver;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
-use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionKey};
-use crate::flow::transport_event::{CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedMessageReason};
+use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
+use crate::flow::transport_event::{
+    CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedCapturedMessageReason,
+};
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaMessage};
+use crate::rdma::{ConnectionSide, RdmaSendMessage};
 use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
 use super::invalid_memory_access::MIN_LOSSLESS_NS;
-use super::{ConversationContext, RpcConversation};
+use super::{BorrowedFlowState, RpcConversation};
 
 /// Maximum number of suspected messages per connection.
 const MAX_SUSPECTS: usize = 64;
@@ -29,7 +31,7 @@ struct SuspectedUnexpectedMessage {
     sender: ConnectionSide,
     frame: FrameNumber,
     time: Timestamp,
-    transaction: Option<TransactionKey>,
+    transaction: Option<TransactionSlabKey>,
     kind: CapturedTransportEventKind,
     /// `true` if the Transaction had no Call.
     is_without_call: bool,
@@ -38,7 +40,7 @@ struct SuspectedUnexpectedMessage {
 }
 
 impl SuspectedUnexpectedMessage {
-    fn record(&self, context: &mut ConversationContext<'_>, is_certain: bool) {
+    fn record(&self, context: &mut BorrowedFlowState<'_>, is_certain: bool) {
         context.transaction_table.transport_events.record_at(
             (context.connection, self.sender),
             (self.frame, self.time),
@@ -50,7 +52,7 @@ impl SuspectedUnexpectedMessage {
 
 /// Messages of one connection that look invalid.
 #[derive(Debug, Default)]
-pub(super) struct SuspectedMessages {
+pub(super) struct SuspectedInvalidMessages {
     suspects: Vec<SuspectedUnexpectedMessage>,
     /// `true` if a Reply had Read chunks (RFC 5666).
     has_reply_read_list: bool,
@@ -58,7 +60,7 @@ pub(super) struct SuspectedMessages {
     has_forgotten_calls: bool,
 }
 
-impl SuspectedMessages {
+impl SuspectedInvalidMessages {
     /// Adopts the facts about another part of the same connection. Its suspected messages are dropped.
     pub(super) fn merge(&mut self, other: &Self) {
         self.has_reply_read_list |= other.has_reply_read_list;
@@ -83,9 +85,9 @@ impl RpcConversation {
     #[cold]
     pub(super) fn record_undecoded(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         reason: UndecodedReason,
     ) {
         let is_version1 = self.dialect.is_none_or(rpcrdma::Dialect::is_version1);
@@ -104,9 +106,9 @@ impl RpcConversation {
     /// identified.
     fn record_version1(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        transaction: Option<TransactionKey>,
+        transaction: Option<TransactionSlabKey>,
         kind: CapturedTransportEventKind,
     ) {
         let events = &mut context.transaction_table.transport_events;
@@ -129,7 +131,7 @@ impl RpcConversation {
     #[inline]
     pub(super) fn record_empty_write(
         &self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         length: u32,
     ) {
@@ -148,9 +150,9 @@ impl RpcConversation {
     /// Records RDMA_DONE for a Transaction, if it is known.
     pub(super) fn record_done(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        done: Option<TransactionKey>,
+        done: Option<TransactionSlabKey>,
     ) {
         if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
             return;
@@ -170,11 +172,11 @@ impl RpcConversation {
     /// has another XID is judged like any other message.
     fn fault_of_lone_reply(
         &self,
-        context: &ConversationContext<'_>,
+        context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<UnexpectedMessageReason> {
+    ) -> Option<UnexpectedCapturedMessageReason> {
         let may_lack_call =
             self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
         if may_lack_call || !self.may_suspect(context) {
@@ -184,31 +186,31 @@ impl RpcConversation {
             let own =
                 self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
             return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
-                true => UnexpectedMessageReason::ErrorByRequester,
-                false => UnexpectedMessageReason::ErrorWithoutCall,
+                true => UnexpectedCapturedMessageReason::ErrorByRequester,
+                false => UnexpectedCapturedMessageReason::ErrorWithoutCall,
             });
         }
         if reply.is_nomsg() {
             let has_called = self.credits_of(sender.peer()).call_count > 0;
             return Some(match has_called {
-                true => UnexpectedMessageReason::LongReplyWithoutCall,
-                false => UnexpectedMessageReason::LongCallWithoutChunk,
+                true => UnexpectedCapturedMessageReason::LongReplyWithoutCall,
+                false => UnexpectedCapturedMessageReason::LongCallWithoutChunk,
             });
         }
         // The kind of a message without its RPC message is a guess.
         let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();
-        is_certain.then_some(UnexpectedMessageReason::ReplyWithoutCall)
+        is_certain.then_some(UnexpectedCapturedMessageReason::ReplyWithoutCall)
     }
 
     /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
     #[cold]
     pub(super) fn fault_of_unknown_reply(
         &self,
-        context: &ConversationContext<'_>,
+        context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<UnexpectedMessageReason> {
+    ) -> Option<UnexpectedCapturedMessageReason> {
         let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
         (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
     }
@@ -217,9 +219,9 @@ impl RpcConversation {
     #[cold]
     pub(super) fn check_second_reply(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        key: TransactionKey,
+        key: TransactionSlabKey,
         reply: &CapturedMessage,
     ) {
         let Some(entry) = context.transaction_table.get(key) else { return };
@@ -232,11 +234,9 @@ impl RpcConversation {
             let has_rpc =
                 RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
             if has_rpc {
-                let kind =
-                    CapturedTransportEventKind::UnexpectedMessage(UnexpectedMessageReason::XidMismatch {
-                        outer,
-                        inner,
-                    });
+                let kind = CapturedTransportEventKind::UnexpectedMessage(
+                    UnexpectedCapturedMessageReason::XidMismatch { outer, inner },
+                );
                 self.record_version1(context, sender, Some(key), kind);
             }
             return;
@@ -249,7 +249,7 @@ impl RpcConversation {
         }
     }
 
-    fn may_suspect(&self, context: &ConversationContext<'_>) -> bool {
+    fn may_suspect(&self, context: &BorrowedFlowState<'_>) -> bool {
         let has_lost_recently =
             self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
         context.transaction_table.transport_events.is_enabled()
@@ -261,8 +261,8 @@ impl RpcConversation {
     /// Returns `true` if a Call has the XID of the Call in `used`, but asks for something else.
     pub(super) fn is_other_call(
         &self,
-        context: &ConversationContext<'_>,
-        used: TransactionKey,
+        context: &BorrowedFlowState<'_>,
+        used: TransactionSlabKey,
         call: &CapturedMessage,
     ) -> bool {
         let before = context.transaction_table.get(used).and_then(|entry| entry.transaction.call.as_ref());
@@ -272,10 +272,10 @@ impl RpcConversation {
     /// Reports a message once its receiver has sent a further message without loss.
     pub(super) fn suspect_message(
         &mut self,
-        context: &ConversationContext<'_>,
+        context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        transaction: TransactionKey,
-        fault: UnexpectedMessageReason,
+        transaction: TransactionSlabKey,
+        fault: UnexpectedCapturedMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
@@ -291,18 +291,14 @@ impl RpcConversation {
 
     /// Decides the suspected messages that `receiver` received: it has sent a message without loss.
     #[inline]
-    pub(super) fn confirm_messages(
-        &mut self,
-        context: &mut ConversationContext<'_>,
-        receiver: ConnectionSide,
-    ) {
+    pub(super) fn confirm_messages(&mut self, context: &mut BorrowedFlowState<'_>, receiver: ConnectionSide) {
         if !self.suspected_messages.suspects.is_empty() {
             self.decide_messages(context, receiver);
         }
     }
 
     #[cold]
-    fn decide_messages(&mut self, context: &mut ConversationContext<'_>, receiver: ConnectionSide) {
+    fn decide_messages(&mut self, context: &mut BorrowedFlowState<'_>, receiver: ConnectionSide) {
         let mut waiting = Vec::new();
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedUnexpectedMessage { sender, frame, transaction, is_without_call, losses, .. } =
@@ -324,7 +320,7 @@ impl RpcConversation {
     }
 
     /// Records the suspected messages as uncertain: the connection or the capture ends.
-    pub(in crate::flow) fn drop_suspected_messages(&mut self, context: &mut ConversationContext<'_>) {
+    pub(in crate::flow) fn drop_suspected_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
         let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             if is_version1 {
@@ -335,7 +331,7 @@ impl RpcConversation {
 }
 
 /// Returns the fault of the header of a message that was captured completely.
-fn header_fault(message: &RdmaMessage<'_>) -> Option<RpcRdmaHeaderFault> {
+fn header_fault(message: &RdmaSendMessage<'_>) -> Option<RpcRdmaHeaderFault> {
     let mut words = Cursor::new(message.bytes).with_length(message.length);
     let mut word = || words.word().ok();
     let (_xid, version, _credits) = (word(), word(), word());
@@ -376,7 +372,7 @@ fn inline_xid(message: &CapturedMessage) -> Option<Xid> {
 
 /// Returns `true` if a Reply with this XID may answer a Call of another connection, or a Call of `requester` that has
 /// the XID only in its RPC message.
-fn may_answer_other_call(context: &ConversationContext<'_>, requester: ConnectionSide, xid: Xid) -> bool {
+fn may_answer_other_call(context: &BorrowedFlowState<'_>, requester: ConnectionSide, xid: Xid) -> bool {
     let table = &*context.transaction_table;
     if table.open_count() > MAX_COMPARED_CALLS {
         return true;

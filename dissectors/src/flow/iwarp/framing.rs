@@ -14,10 +14,10 @@ use crate::iwarp::mpa::{
 };
 use crate::rdma::RdmaPacketPayload;
 
-use super::fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::fpdu_payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimeRange};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
 use super::markers::MpaMarkerPositions;
+use super::partial_fpdu::{FpduCrcCheck, MAX_HEADER_BYTES, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;

@@ -18,7 +18,7 @@ use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma::{Handle, RdmaAttribution, RdmaMessage, RdmaOperation};
+use crate::rdma::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
 use super::fpdu_payload::FpduPayload;
@@ -374,7 +374,7 @@ impl IwarpMessages {
                     .event(packet_meta, IwarpEvent::Control(Some(CapturedTransportEventKind::EmptySend)));
             }
             let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
-            let message = RdmaMessage {
+            let message = RdmaSendMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
                 gaps: &[],
@@ -431,7 +431,7 @@ impl IwarpMessages {
         if *length == 0 {
             return taker.event(packet_meta, IwarpEvent::Control(None));
         }
-        let message = RdmaMessage {
+        let message = RdmaSendMessage {
             bytes,
             length: usize::try_from(*length).unwrap_or(usize::MAX),
             gaps,

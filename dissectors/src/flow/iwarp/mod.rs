@@ -2,7 +2,7 @@
 //!
 //! - [`framing`]: bytes become FPDUs, with [`markers`] and CRCs; [`fpdu_search`] finds them after a gap and
 //!   in mid-stream;
-//! - [`fpdu_payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`fpdu`]);
+//! - [`fpdu_payload`]: FPDU payload, passed on or buffered until it is known to be valid ([`partial_fpdu`]);
 //! - [`messages`]: FPDUs become operations: Sends are reassembled, Read responses are matched with their
 //!   requests;
 //! - [`segment_faults`], [`startup_faults`]: deviations from the specifications;
@@ -17,13 +17,13 @@
 //! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
-mod fpdu;
 mod fpdu_payload;
 mod fpdu_search;
 mod framing;
 mod isolated_tcp_segment;
 mod markers;
 mod messages;
+mod partial_fpdu;
 mod segment_faults;
 mod startup_faults;
 mod stream_byte_cursor;

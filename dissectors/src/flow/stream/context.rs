@@ -1,6 +1,6 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
-use crate::flow::conversation::{ConversationContext, RpcConversation};
+use crate::flow::conversation::{BorrowedFlowState, RpcConversation};
 use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
 use crate::flow::statistics::{FlowDecodingStatistics, UndecodedReason};
 use crate::flow::transaction_table::TransactionTable;
@@ -26,8 +26,8 @@ impl StreamContext<'_> {
     pub(in crate::flow) fn rpc_context<'a>(
         &'a mut self,
         packet_meta: &'a PacketMeta<'a>,
-    ) -> (&'a mut RpcConversation, ConversationContext<'a>) {
-        let context = ConversationContext {
+    ) -> (&'a mut RpcConversation, BorrowedFlowState<'a>) {
+        let context = BorrowedFlowState {
             connection: self.connection,
             transaction_table: self.transaction_table,
             stats: self.stats,

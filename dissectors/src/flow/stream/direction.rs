@@ -10,13 +10,13 @@ use std::ops::Range;
 
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::transaction::RpcMessageKind;
-use crate::flow::transaction_table::TransactionKey;
+use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma::RdmaPacketPayload;
 
-use super::receiver_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
+use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use super::{StreamBytes, StreamPosition, TcpDirectionReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
@@ -91,7 +91,7 @@ const MAX_BYTES_AHEAD: u64 = 1 << 20;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
-struct PreviousIncarnationSequenceRange {
+struct PreviousTcpIncarnationRange {
     syn: Option<TcpSequence>,
     from: TcpSequence,
     last: TcpSequence,
@@ -102,7 +102,7 @@ struct PreviousIncarnationSequenceRange {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousStreamIncarnation {
     /// Ranges of both directions.
-    directions: [Option<PreviousIncarnationSequenceRange>; 2],
+    directions: [Option<PreviousTcpIncarnationRange>; 2],
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
@@ -184,7 +184,7 @@ pub(in crate::flow) struct TcpStreamDirection {
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// End and key of each delivered message that was not acknowledged.
-    unacknowledged_messages: VecDeque<(StreamPosition, TransactionKey, RpcMessageKind)>,
+    unacknowledged_messages: VecDeque<(StreamPosition, TransactionSlabKey, RpcMessageKind)>,
 }
 
 /// Maximum number of messages that wait for their acknowledgement.
@@ -288,10 +288,10 @@ impl TcpStreamDirection {
     }
 
     /// Returns the range of its segments, from the SYN to the number after the FIN.
-    fn to_previous(&self) -> Option<PreviousIncarnationSequenceRange> {
+    fn to_previous(&self) -> Option<PreviousTcpIncarnationRange> {
         let last = self.next_position?.max(self.end.unwrap_or(0)) + 1;
         let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
-        Some(PreviousIncarnationSequenceRange {
+        Some(PreviousTcpIncarnationRange {
             syn: self.first_sequence.map(|first| first.add(u32::MAX)),
             from: TcpSequence(from as u32),
             last: TcpSequence(last as u32),
@@ -565,7 +565,7 @@ impl TcpStreamDirection {
     /// its end before, if that changed.
     pub(in crate::flow) fn delay_messages(
         &mut self,
-        mut delay: impl FnMut(TransactionKey, RpcMessageKind, Timestamp) -> Option<Timestamp>,
+        mut delay: impl FnMut(TransactionSlabKey, RpcMessageKind, Timestamp) -> Option<Timestamp>,
     ) {
         let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
         let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
@@ -632,7 +632,7 @@ impl TcpStreamDirection {
                 self.reports.get_or_insert_default().record_missing_before(next);
             }
         }
-        let blocks = receiver_reports::sack_blocks(segment.options);
+        let blocks = tcp_receiver_loss_reports::sack_blocks(segment.options);
         match self.reports.is_some() || !blocks.is_empty() {
             true => self.apply_reports(position, blocks, now),
             false => Vec::new(),
@@ -648,7 +648,7 @@ impl TcpStreamDirection {
         now: Timestamp,
     ) -> Vec<RetransmissionDelayedMessage> {
         let range = |block: &[[u8; 4]; 2]| {
-            let [left, right] = receiver_reports::block_edges(*block);
+            let [left, right] = tcp_receiver_loss_reports::block_edges(*block);
             self.position_of(left)..self.position_of(right)
         };
         let blocks: Vec<_> = blocks.iter().map(range).collect();
@@ -675,7 +675,11 @@ impl TcpStreamDirection {
     }
 
     /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
-    pub(in crate::flow) fn record_message_end(&mut self, key: TransactionKey, which: RpcMessageKind) -> bool {
+    pub(in crate::flow) fn record_message_end(
+        &mut self,
+        key: TransactionSlabKey,
+        which: RpcMessageKind,
+    ) -> bool {
         let Some(next) = self.next_position.filter(|next| *next > self.acknowledged) else { return true };
         if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
             self.unacknowledged_messages.pop_front();
@@ -685,7 +689,9 @@ impl TcpStreamDirection {
     }
 
     /// Returns the next message acknowledged since the last call.
-    pub(in crate::flow) fn next_acknowledged_message(&mut self) -> Option<(TransactionKey, RpcMessageKind)> {
+    pub(in crate::flow) fn next_acknowledged_message(
+        &mut self,
+    ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
         self.unacknowledged_messages.front().filter(|(end, ..)| *end <= self.acknowledged)?;
         self.unacknowledged_messages.pop_front().map(|(_, key, which)| (key, which))
     }
@@ -695,7 +701,7 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn next_message_acknowledged_by(
         &mut self,
         acknowledgment: TcpSequence,
-    ) -> Option<(TransactionKey, RpcMessageKind)> {
+    ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
         let (end, ..) = *self.unacknowledged_messages.front()?;
         let position = self.position_of(acknowledgment);
         let is_near = self.next_position.is_some_and(|next| position <= next + MAX_DISTANCE);

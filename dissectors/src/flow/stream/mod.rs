@@ -5,7 +5,7 @@
 //! than its length; so loss, snap lengths and captures that begin in mid-stream are one case.
 //!
 //! - [`direction`]: reassembly of one direction;
-//! - [`receiver_reports`]: bytes that the receiver lacks, and the messages that wait for them;
+//! - [`tcp_receiver_loss_reports`]: bytes that the receiver lacks, and the messages that wait for them;
 //! - [`protocol`]: the protocol of a stream, detected by its first bytes or, in mid-stream, by structure;
 //! - [`context`]: the context that a parser passes messages and RDMA operations to;
 //! - [`table`]: all streams, by addresses and ports.
@@ -13,8 +13,8 @@
 pub(super) mod context;
 pub(super) mod direction;
 pub(super) mod protocol;
-mod receiver_reports;
 pub(super) mod table;
+mod tcp_receiver_loss_reports;
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::rdma::RdmaPacketPayload;
 
 use super::PacketMeta;
 
-pub(super) use receiver_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
+pub(super) use tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.

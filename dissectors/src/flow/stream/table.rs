@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port};
 use crate::flow::bounded_slab_growth;
-use crate::flow::connection::{ConnectionKey, PortPair, ordered_addresses};
+use crate::flow::connection::{ConnectionKey, EndpointPair, ordered_addresses};
 use crate::flow::rpc_records::RpcRecordReader;
 use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};
@@ -20,7 +20,7 @@ use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
 #[derive(Debug)]
 pub(in crate::flow) struct TcpConversation {
     /// Endpoints; side A sent the first captured segment.
-    pub(in crate::flow) ports: PortPair,
+    pub(in crate::flow) ports: EndpointPair,
     pub(in crate::flow) a: TcpStreamDirection,
     pub(in crate::flow) b: TcpStreamDirection,
     pub(in crate::flow) protocol: StreamProtocol,
@@ -64,7 +64,7 @@ pub struct TcpSegmentNumbers {
 }
 
 impl TcpConversation {
-    fn new(ports: PortPair, number: u64) -> Self {
+    fn new(ports: EndpointPair, number: u64) -> Self {
         Self {
             ports,
             number,
@@ -251,7 +251,7 @@ impl TcpConversation {
 }
 
 /// Bytes counted for a stream itself and its places in tables.
-const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(PortPair, usize)>();
+const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(EndpointPair, usize)>();
 
 /// Maximum number of streams with gaps that [`TcpConversationTable::has_undetermined_between`] examines.
 const MAX_EXAMINED_GAPS: usize = 64;
@@ -260,8 +260,8 @@ const MAX_EXAMINED_GAPS: usize = 64;
 #[derive(Debug)]
 pub(in crate::flow) struct TcpConversationTable {
     slots: slab::Slab<TcpConversation>,
-    by_ports: FxHashMap<PortPair, usize>,
-    last: Option<(PortPair, usize)>,
+    by_ports: FxHashMap<EndpointPair, usize>,
+    last: Option<(EndpointPair, usize)>,
     /// Number of streams so far.
     count: u64,
     /// Deadlines of the gaps of streams, sorted.
@@ -285,7 +285,7 @@ impl TcpConversationTable {
     }
 
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
-    pub(in crate::flow) fn find(&mut self, ports: PortPair) -> (usize, ConnectionSide) {
+    pub(in crate::flow) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSide) {
         let at = match self.last {
             Some((last, at)) if last == ports || last.reversed() == ports => at,
             _ => {
@@ -323,7 +323,7 @@ impl TcpConversationTable {
     }
 
     /// Replaces a stream by its next incarnation between the same ports.
-    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: PortPair) {
+    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: EndpointPair) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));

@@ -271,7 +271,7 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
 }
 
 /// Key of the only Transaction that is not emitted yet.
-fn key(flow: &Flow) -> TransactionKey {
+fn key(flow: &Flow) -> TransactionSlabKey {
     flow.transaction_table.open_keys_by_first_frame()[0]
 }
 

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use crate::address::{Lid, Port};
 use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
-use crate::infiniband::mad::{AttributeId, MadHeader, MadManagementClass, MadMethod, TransactionId};
+use crate::infiniband::mad::{MadAttributeId, MadHeader, MadManagementClass, MadMethod, TransactionId};
 use crate::infiniband::{
-    Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, Msn, NakCode, PartitionKey, Psn, Qpn, QueueKey,
-    RdmaEncapsulation, Reth, Syndrome,
+    Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, InfinibandQKey, Msn, NakCode, PartitionKey, Psn,
+    Qpn, RdmaEncapsulation, Reth, Syndrome,
 };
 use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
 use crate::rdma::Handle;
@@ -254,7 +254,7 @@ impl Link {
         let reply = cm::Reply {
             local_comm_id: CommunicationId(name),
             remote_comm_id: CommunicationId(name),
-            local_q_key: QueueKey(0),
+            local_q_key: InfinibandQKey(0),
             local_qpn: Qpn(server.qpn),
             local_eecn: 0,
             // Each side chooses the first PSN of its peer.
@@ -301,12 +301,12 @@ impl Link {
             status: 0,
             classspecific: 0,
             transactionid: TransactionId(1),
-            attributeid: AttributeId(attribute.0),
+            attributeid: MadAttributeId(attribute.0),
             attributemodifier: 0,
         };
         let mut payload = [&mad.encode()[..], message].concat();
         payload.resize(256, 0);
-        let deth = Deth { q_key: QueueKey(0x8001_0000), srcqp: Qpn::GENERAL_SERVICES }.encode();
+        let deth = Deth { q_key: InfinibandQKey(0x8001_0000), srcqp: Qpn::GENERAL_SERVICES }.encode();
         let (from, to) = match who {
             Client => (self.client, self.server),
             Server => (self.server, self.client),
@@ -322,7 +322,7 @@ fn request(client: Node, starting_psn: Psn, name: u32) -> [u8; cm::Request::LENG
         local_comm_id: CommunicationId(name),
         service_id: ServiceId(0x1234),
         local_ca_guid: Guid(2),
-        local_q_key: QueueKey(0),
+        local_q_key: InfinibandQKey(0),
         local_qpn: Qpn(client.qpn),
         responder_resources: 16,
         local_eecn: 0,

@@ -19,7 +19,7 @@ fn packet(attribute: u16, message: &[u8]) -> Vec<u8> {
         status: 0,
         classspecific: 0,
         transactionid: TransactionId(0x2_3dd4_aece),
-        attributeid: AttributeId(attribute),
+        attributeid: MadAttributeId(attribute),
         attributemodifier: 0,
     };
     bytes.extend(header.encode());
@@ -155,7 +155,7 @@ fn every_other_message_has_its_fields_and_232_bytes() {
     let Some(CmMessage::ServiceReply(sidr, information, private)) = read(&bytes) else { panic!() };
     assert_eq!(
         (sidr.status, sidr.qpn, sidr.q_key),
-        (ServiceIdResolutionStatus::REJECTED, Qpn(0x11), QueueKey(7))
+        (SidrReplyStatus::REJECTED, Qpn(0x11), InfinibandQKey(7))
     );
     assert_eq!((information.length, private.length), (72, 136));
 

@@ -127,8 +127,8 @@ pub(in crate::nfs) mod version_3 {
 pub(in crate::nfs) mod version_4 {
     use super::*;
     use crate::nfs::rpcbind::v4::{
-        RpcbEntry, RpcbEntryList, RpcbStat, RpcbStatByvers, RpcbsAddrlist, RpcbsRmtcalllist,
-        TransportSemantics,
+        NetconfigSemantics, RpcbEntry, RpcbEntryList, RpcbStat, RpcbStatByvers, RpcbsAddrlist,
+        RpcbsRmtcalllist,
     };
 
     fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
@@ -170,7 +170,7 @@ pub(in crate::nfs) mod version_4 {
         let entry = RpcbEntry {
             r_maddr: UniversalAddress(Text(b"192.0.2.1.78.81")),
             r_nc_netid: Text(b"rdma"),
-            r_nc_semantics: TransportSemantics::NC_TPI_COTS,
+            r_nc_semantics: NetconfigSemantics::NC_TPI_COTS,
             r_nc_protofmly: Text(b"inet"),
             r_nc_proto: Text(b"-"),
         };

@@ -9,13 +9,13 @@ use super::types::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindSetRes,
 
 crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.
-    enum TransportSemantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
+    enum NetconfigSemantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
 
     /// rpcb_entry: an address of a program, and its transport. RFC 1833 section 2.1.
     struct RpcbEntry<'a> {
         r_maddr: UniversalAddress<'a> => "portmap.rpcb.addr",
         r_nc_netid: Text<'a> => "portmap.rpcb.netid",
-        r_nc_semantics: TransportSemantics,
+        r_nc_semantics: NetconfigSemantics,
         r_nc_protofmly: Text<'a>,
         r_nc_proto: Text<'a>,
     }

@@ -15,7 +15,7 @@ pub use flex_files::*;
 pub use objects::*;
 pub use scsi::*;
 
-use crate::xdr::{EnclosedStructure, List, Opaque};
+use crate::xdr::{List, Opaque, StructuredOpaque};
 
 use super::bitmap::Bitmap4;
 use super::callback::DeviceNotifications;
@@ -31,11 +31,11 @@ crate::xdr! { "nfs";
 
     /// layout_content4. RFC 8881 section 3.3.16.
     union LayoutContent4<'a> switch (loc_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayout4<'a>>) as loc_body => "nfs.loc_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayout4<'a>>) as loc_body => "nfs.loc_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
-        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
+        LAYOUT4_NFSV4_1_FILES => Files(StructuredOpaque<'a, Nfsv41FileLayout4<'a>>) as loc_body => "nfs.loc_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(StructuredOpaque<'a, PnfsOsdLayout4<'a>>) as loc_body => "nfs.loc_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(StructuredOpaque<'a, PnfsBlockLayout4<'a>>) as loc_body => "nfs.loc_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(StructuredOpaque<'a, FfLayout4<'a>>) as loc_body => "nfs.loc_body.flex_files",
+        LAYOUT4_SCSI => Scsi(StructuredOpaque<'a, PnfsScsiLayout4<'a>>) as loc_body => "nfs.loc_body.scsi",
         default => Other(Opaque<'a>) as loc_body => "nfs.layout",
     }
 
@@ -49,34 +49,34 @@ crate::xdr! { "nfs";
 
     /// device_addr4. RFC 8881 section 3.3.15.
     union DeviceAddr4<'a> switch (da_layout_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayoutDsAddr4<'a>>)
+        LAYOUT4_NFSV4_1_FILES => Files(StructuredOpaque<'a, Nfsv41FileLayoutDsAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockDeviceaddr4<'a>>)
+        LAYOUT4_OSD2_OBJECTS => Objects(StructuredOpaque<'a, PnfsOsdDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(StructuredOpaque<'a, PnfsBlockDeviceaddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfDeviceAddr4<'a>>)
+        LAYOUT4_FLEX_FILES => FlexFiles(StructuredOpaque<'a, FfDeviceAddr4<'a>>)
             as da_addr_body => "nfs.da_addr_body.flex_files",
-        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.scsi",
+        LAYOUT4_SCSI => Scsi(StructuredOpaque<'a, PnfsScsiDeviceaddr4<'a>>) as da_addr_body => "nfs.da_addr_body.scsi",
         default => Other(Opaque<'a>) as da_addr_body => "nfs.devinfo",
     }
 
     /// layoutupdate4. The body is empty for files, and for flexible files except in LAYOUTSTATS. RFC 8881 section
     /// 3.3.18.
     union Layoutupdate4<'a> switch (lou_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
-        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
+        LAYOUT4_OSD2_OBJECTS => Objects(StructuredOpaque<'a, PnfsOsdLayoutupdate4>) as lou_body => "nfs.lou_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(StructuredOpaque<'a, PnfsBlockLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(StructuredOpaque<'a, FfLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.flex_files",
+        LAYOUT4_SCSI => Scsi(StructuredOpaque<'a, PnfsScsiLayoutupdate4<'a>>) as lou_body => "nfs.lou_body.scsi",
         default => Other(Opaque<'a>) as lou_body => "nfs.layoutupdate",
     }
 
     /// layouthint4. RFC 8881 section 3.3.19.
     union Layouthint4<'a> switch (loh_type: Layouttype4 => "nfs.layouttype") {
-        LAYOUT4_NFSV4_1_FILES => Files(EnclosedStructure<'a, Nfsv41FileLayouthint4>) as loh_body => "nfs.loh_body.files",
-        LAYOUT4_OSD2_OBJECTS => Objects(EnclosedStructure<'a, PnfsOsdLayouthint4>) as loh_body => "nfs.loh_body.osd",
-        LAYOUT4_BLOCK_VOLUME => Block(EnclosedStructure<'a, PnfsBlockLayouthint4>) as loh_body => "nfs.loh_body.block",
-        LAYOUT4_FLEX_FILES => FlexFiles(EnclosedStructure<'a, FfLayouthint4>) as loh_body => "nfs.loh_body.flex_files",
-        LAYOUT4_SCSI => Scsi(EnclosedStructure<'a, PnfsScsiLayouthint4>) as loh_body => "nfs.loh_body.scsi",
+        LAYOUT4_NFSV4_1_FILES => Files(StructuredOpaque<'a, Nfsv41FileLayouthint4>) as loh_body => "nfs.loh_body.files",
+        LAYOUT4_OSD2_OBJECTS => Objects(StructuredOpaque<'a, PnfsOsdLayouthint4>) as loh_body => "nfs.loh_body.osd",
+        LAYOUT4_BLOCK_VOLUME => Block(StructuredOpaque<'a, PnfsBlockLayouthint4>) as loh_body => "nfs.loh_body.block",
+        LAYOUT4_FLEX_FILES => FlexFiles(StructuredOpaque<'a, FfLayouthint4>) as loh_body => "nfs.loh_body.flex_files",
+        LAYOUT4_SCSI => Scsi(StructuredOpaque<'a, PnfsScsiLayouthint4>) as loh_body => "nfs.loh_body.scsi",
         default => Other(Opaque<'a>) as loh_body,
     }
 
@@ -180,7 +180,7 @@ crate::xdr! { "nfs";
         lrf_offset: Offset4 => "nfs.offset4",
         lrf_length: Length4 => "nfs.length4",
         lrf_stateid: Stateid4 => "nfs.stateid",
-        lrf_body: EnclosedStructure<'a, FfLayoutreturn4<'a>> => "nfs.lrf_body.flex_files",
+        lrf_body: StructuredOpaque<'a, FfLayoutreturn4<'a>> => "nfs.lrf_body.flex_files",
     }
 
     /// layoutreturn_file4 of object storage. RFC 8881 section 18.44.1, RFC 5664 section 8.
@@ -188,7 +188,7 @@ crate::xdr! { "nfs";
         lrf_offset: Offset4 => "nfs.offset4",
         lrf_length: Length4 => "nfs.length4",
         lrf_stateid: Stateid4 => "nfs.stateid",
-        lrf_body: EnclosedStructure<'a, PnfsOsdLayoutreturn4<'a>> => "nfs.lrf_body.osd",
+        lrf_body: StructuredOpaque<'a, PnfsOsdLayoutreturn4<'a>> => "nfs.lrf_body.osd",
     }
 
     /// lora_iomode and layoutreturn4. RFC 8881 section 18.44.1.

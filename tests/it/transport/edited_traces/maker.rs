@@ -92,10 +92,15 @@ impl Maker<'_> {
             Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
         // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
-            self.tell(&mut draft, &captured(variable), (MessageSlotKind::FILEHANDLE, variable as u32), true);
+            self.tell(
+                &mut draft,
+                &captured(variable),
+                (TraceSlotValueKind::FILEHANDLE, variable as u32),
+                true,
+            );
         }
-        self.tell(&mut draft, &SESSION_ID, (MessageSlotKind::SESSION, SESSION), false);
-        self.tell(&mut draft, &CLIENT.to_be_bytes(), (MessageSlotKind::CLIENTID, CLIENTID), false);
+        self.tell(&mut draft, &SESSION_ID, (TraceSlotValueKind::SESSION, SESSION), false);
+        self.tell(&mut draft, &CLIENT.to_be_bytes(), (TraceSlotValueKind::CLIENTID, CLIENTID), false);
         draft.slots.sort_by_key(|slot| slot.at);
         draft
     }
@@ -104,7 +109,7 @@ impl Maker<'_> {
         &mut self,
         draft: &mut Draft,
         value: &[u8],
-        (holds, variable): (MessageSlotKind, u32),
+        (holds, variable): (TraceSlotValueKind, u32),
         is_counted: bool,
     ) {
         let places: Vec<usize> = draft
@@ -122,11 +127,11 @@ impl Maker<'_> {
                 at: (at - length) as u32,
                 length: (length + value.len().next_multiple_of(4)) as u32,
                 holds,
-                part: VariableUse::USED,
+                part: VariableUseKind::USED,
                 is_counted,
                 operation: 0,
                 variable,
-                definition: u64::from(holds == MessageSlotKind::FILEHANDLE),
+                definition: u64::from(holds == TraceSlotValueKind::FILEHANDLE),
                 place: 0,
             });
         }
@@ -364,12 +369,12 @@ impl Maker<'_> {
             }
             (4, Some(slot)) => {
                 slot.holds = *self.random.of(&[
-                    MessageSlotKind::COOKIE,
-                    MessageSlotKind::CHANGE,
-                    MessageSlotKind::OWNER,
-                    MessageSlotKind::HOST,
-                    MessageSlotKind::SEQUENCE_ID,
-                    MessageSlotKind::CLIENT_OWNER,
+                    TraceSlotValueKind::COOKIE,
+                    TraceSlotValueKind::CHANGE,
+                    TraceSlotValueKind::OWNER,
+                    TraceSlotValueKind::HOST,
+                    TraceSlotValueKind::SEQUENCE_ID,
+                    TraceSlotValueKind::CLIENT_OWNER,
                 ]);
             }
             (5, Some(slot)) => slot.variable = self.random.below(14) as u32,
@@ -421,12 +426,12 @@ impl Maker<'_> {
             at: *self.random.of(&[24, 28, 32, 120]),
             length: *self.random.of(&[16, 20, 32]),
             holds: *self.random.of(&[
-                MessageSlotKind::FILEHANDLE,
-                MessageSlotKind::FILEHANDLE,
-                MessageSlotKind::SESSION,
-                MessageSlotKind::CLIENTID,
+                TraceSlotValueKind::FILEHANDLE,
+                TraceSlotValueKind::FILEHANDLE,
+                TraceSlotValueKind::SESSION,
+                TraceSlotValueKind::CLIENTID,
             ]),
-            part: VariableUse::DEFINED,
+            part: VariableUseKind::DEFINED,
             is_counted: self.random.once_in(2),
             operation: self.random.below(3) as u32,
             variable: 4 + self.random.below(3) as u32,
@@ -524,7 +529,7 @@ impl Maker<'_> {
         let mut tables = writer.begin_tables(&about).unwrap();
         if has_session {
             for (variable, holds) in
-                [(SESSION, MessageSlotKind::SESSION), (CLIENTID, MessageSlotKind::CLIENTID)]
+                [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
             {
                 let line = TraceUndefinedVariable {
                     variable,

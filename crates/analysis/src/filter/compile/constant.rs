@@ -3,8 +3,8 @@
 use super::operand_type::OperandType;
 use super::{FilterCompileResult, FilterCompiler};
 use crate::filter::catalog::{FilterFieldCatalogEntry, FilterFieldSource, nearest};
+use crate::filter::derived_fields::GeneratedField;
 use crate::filter::error::{FilterError, proposal};
-use crate::filter::generated_fields::GeneratedField;
 use crate::filter::syntax::FilterSpan;
 use crate::filter::value::FilterConstant;
 use crate::filter::{literal, possible_generated_values};

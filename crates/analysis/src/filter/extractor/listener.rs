@@ -8,8 +8,8 @@ use nfsrdma_dissectors::net::Sll2;
 
 use super::{FieldExtractor, FilterSlotSetIndex, is_header_length};
 use crate::filter::catalog::FilterFieldSource;
-use crate::filter::generated_fields::{AliasedValuePart, GeneratedField};
-use crate::filter::value::{FilterValue, ReferencedFieldIndex};
+use crate::filter::derived_fields::{AliasedFilterFieldPart, GeneratedField};
+use crate::filter::value::{FilterFieldOrdinal, FilterValue};
 use crate::names;
 
 /// Number of bytes of the UDP header before its length, and after it.
@@ -19,7 +19,7 @@ const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
 const ARP: (u64, usize) = (0x0806, 28);
 
 /// Observer of one decoder.
-pub(in crate::filter) struct ExtractorListener<'g, 'b> {
+pub(in crate::filter) struct FieldExtractionObserver<'g, 'b> {
     extractor: &'g mut FieldExtractor,
     bytes: &'b [u8],
     base: usize,
@@ -36,20 +36,20 @@ impl FieldExtractor {
         &'g mut self,
         bytes: &'b [u8],
         base: usize,
-    ) -> ExtractorListener<'g, 'b> {
+    ) -> FieldExtractionObserver<'g, 'b> {
         self.open.clear();
         self.searched_starts.clear();
-        ExtractorListener { extractor: self, bytes, base, depth: 0, only: None, header: None }
+        FieldExtractionObserver { extractor: self, bytes, base, depth: 0, only: None, header: None }
     }
 
     /// Creates a listener for these fields alone; returns `None` if the filter uses none of them.
     pub(in crate::filter) fn listen_for(
         &mut self,
         names: &'static [&'static str],
-    ) -> Option<ExtractorListener<'_, 'static>> {
+    ) -> Option<FieldExtractionObserver<'_, 'static>> {
         let is_named = self.fields.iter().any(|field| names.contains(&field.name));
         self.open.clear();
-        is_named.then_some(ExtractorListener {
+        is_named.then_some(FieldExtractionObserver {
             extractor: self,
             bytes: &[],
             base: 0,
@@ -60,7 +60,7 @@ impl FieldExtractor {
     }
 }
 
-impl ExtractorListener<'_, '_> {
+impl FieldExtractionObserver<'_, '_> {
     /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
     fn has_slot_for(&self, set: FilterSlotSetIndex) -> bool {
@@ -72,13 +72,13 @@ impl ExtractorListener<'_, '_> {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn extracts_slot(&self, slot: ReferencedFieldIndex) -> bool {
+    fn extracts_slot(&self, slot: FilterFieldOrdinal) -> bool {
         let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<ReferencedFieldIndex> {
+    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<FilterFieldOrdinal> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
@@ -89,7 +89,7 @@ impl ExtractorListener<'_, '_> {
         field: &'static Field,
         set: FilterSlotSetIndex,
         at: usize,
-    ) -> Vec<ReferencedFieldIndex> {
+    ) -> Vec<FilterFieldOrdinal> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -101,7 +101,7 @@ impl ExtractorListener<'_, '_> {
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(ReferencedFieldIndex, usize)| *known == slot;
+                let is_begun = |(known, _): &(FilterFieldOrdinal, usize)| *known == slot;
                 if !of.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
@@ -121,7 +121,7 @@ impl ExtractorListener<'_, '_> {
         own
     }
 
-    fn push_bytes(&mut self, slot: ReferencedFieldIndex, range: Range<usize>) {
+    fn push_bytes(&mut self, slot: FilterFieldOrdinal, range: Range<usize>) {
         if !self.extractor.traits(slot).uses_value {
             self.extractor.values.push(slot, FilterValue::Unknown);
             return;
@@ -132,7 +132,7 @@ impl ExtractorListener<'_, '_> {
     }
 }
 
-impl<'a> FieldObserver<'a> for ExtractorListener<'_, '_> {
+impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     #[inline(always)]
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe) || {
@@ -195,7 +195,7 @@ impl<'a> FieldObserver<'a> for ExtractorListener<'_, '_> {
     }
 }
 
-impl ExtractorListener<'_, '_> {
+impl FieldExtractionObserver<'_, '_> {
     /// Finishes decoding: groups left open by an error end with the bytes.
     pub(in crate::filter) fn finish(self) {
         self.finish_at(usize::MAX);
@@ -217,7 +217,7 @@ impl ExtractorListener<'_, '_> {
     fn use_following_bytes(
         &mut self,
         field: &'static Field,
-        slot: ReferencedFieldIndex,
+        slot: FilterFieldOrdinal,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
@@ -299,7 +299,7 @@ impl ExtractorListener<'_, '_> {
     fn add(
         &mut self,
         field: &'static Field,
-        slots: &[ReferencedFieldIndex],
+        slots: &[FilterFieldOrdinal],
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
@@ -335,7 +335,7 @@ impl ExtractorListener<'_, '_> {
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_unset_request(&self, slot: ReferencedFieldIndex, field: &'static Field, number: i128) -> bool {
+    fn is_unset_request(&self, slot: FilterFieldOrdinal, field: &'static Field, number: i128) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FilterFieldSource::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
@@ -347,7 +347,7 @@ impl ExtractorListener<'_, '_> {
     /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(
         &self,
-        slot: ReferencedFieldIndex,
+        slot: FilterFieldOrdinal,
         value: FilterValue<'_>,
         bytes: &Range<usize>,
     ) -> FilterValue<'static> {
@@ -359,15 +359,15 @@ impl ExtractorListener<'_, '_> {
                     _ => FilterValue::Unknown,
                 };
             }
-            _ => AliasedValuePart::Whole,
+            _ => AliasedFilterFieldPart::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (AliasedValuePart::Bits(shift, mask), FilterValue::Number(number)) => {
+            (AliasedFilterFieldPart::Bits(shift, mask), FilterValue::Number(number)) => {
                 number >> shift & i128::from(mask)
             }
-            (AliasedValuePart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (AliasedValuePart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
-            (AliasedValuePart::Crc16From(before), FilterValue::Bytes(_)) => {
+            (AliasedFilterFieldPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (AliasedFilterFieldPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (AliasedFilterFieldPart::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);
                 crc16(self.bytes.get(start..end).unwrap_or_default()).into()

@@ -18,12 +18,12 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
-use super::super::call_description::{CallDescription, ROOT};
+use super::super::call_operations_and_files::{CallDescription, ROOT};
 use super::super::options::{self, ReplayPace};
 use super::directory_entry_targets::{DirectoryEntryReferent, DirectoryEntryTargetTable};
 use super::effects::OperationEffect;
 use super::{DependencyResource, DependencyResourceKind, ResourceAccessMode, StepDependency};
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep, VariableUse};
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;
@@ -121,19 +121,19 @@ impl DependencyCollector {
         let has_seqids = step.asked.minor_version == 0;
         for slot in step.call.slots.iter() {
             match slot.holds {
-                MessageSlotKind::OPEN_SEQID if has_seqids => self.add_access(
+                TraceSlotValueKind::OPEN_SEQID if has_seqids => self.add_access(
                     DependencyResourceKind::Owner,
                     slot.variable,
                     0,
                     ResourceAccessMode::Exclusive,
                 ),
-                MessageSlotKind::LOCK_SEQID if has_seqids => self.add_access(
+                TraceSlotValueKind::LOCK_SEQID if has_seqids => self.add_access(
                     DependencyResourceKind::Owner,
                     slot.variable,
                     1,
                     ResourceAccessMode::Exclusive,
                 ),
-                MessageSlotKind::STATEID => {
+                TraceSlotValueKind::STATEID => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
                     let way = if parts.ends_state(&slot) {
                         ResourceAccessMode::Exclusive
@@ -142,7 +142,7 @@ impl DependencyCollector {
                     };
                     self.add_stateid(slot.variable, way);
                 }
-                MessageSlotKind::FILEHANDLE => {
+                TraceSlotValueKind::FILEHANDLE => {
                     self.dependencies.push(StepDependency::Need(slot.variable));
                     let object = self.names.object(slot.variable);
                     self.add_access(
@@ -160,8 +160,10 @@ impl DependencyCollector {
         }
         for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_assigned_by_server()) {
             match (slot.holds, slot.part) {
-                (_, VariableUse::DEFINED) => self.dependencies.push(StepDependency::Define(slot.variable)),
-                (MessageSlotKind::STATEID, _) => self.add_access(
+                (_, VariableUseKind::DEFINED) => {
+                    self.dependencies.push(StepDependency::Define(slot.variable))
+                }
+                (TraceSlotValueKind::STATEID, _) => self.add_access(
                     DependencyResourceKind::Stateid,
                     slot.variable,
                     0,
@@ -169,7 +171,7 @@ impl DependencyCollector {
                 ),
                 _ => {}
             }
-            if slot.holds == MessageSlotKind::FILEHANDLE {
+            if slot.holds == TraceSlotValueKind::FILEHANDLE {
                 let object = self.names.object(slot.variable);
                 self.add_access(DependencyResourceKind::Object, object, 0, ResourceAccessMode::SharedRead);
             }
@@ -184,7 +186,7 @@ impl DependencyCollector {
                 self.record_lock_open(step, at as u32);
             }
         }
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::STATEID) {
+        for slot in step.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::STATEID) {
             let operation = parts.operations.get(slot.operation as usize);
             let is_end = matches!(
                 operation,
@@ -205,7 +207,8 @@ impl DependencyCollector {
 
     /// Returns the object of the filehandle number `nth` of the Call.
     fn nth_handle_object(&self, step: &TraceStep<'_>, nth: usize) -> u32 {
-        let handle = step.call.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).nth(nth);
+        let handle =
+            step.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE).nth(nth);
         handle.map_or(NONE, |slot| self.names.object(slot.variable))
     }
 
@@ -244,9 +247,9 @@ impl DependencyCollector {
     /// granted the same one (RFC 8881 section 9.9).
     fn add_open_end(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
         let is_new = |slot: &SubstitutableMessageSlot| {
-            slot.holds == MessageSlotKind::STATEID
+            slot.holds == TraceSlotValueKind::STATEID
                 && slot.operation == at
-                && slot.part == VariableUse::DEFINED
+                && slot.part == VariableUseKind::DEFINED
         };
         let way = match operation {
             Some(Operation::CLOSE) => ResourceAccessMode::SharedRead,
@@ -262,8 +265,9 @@ impl DependencyCollector {
 
     /// Records the open that a lock was made with.
     fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
-        let find =
-            |slot: &SubstitutableMessageSlot| slot.holds == MessageSlotKind::STATEID && slot.operation == at;
+        let find = |slot: &SubstitutableMessageSlot| {
+            slot.holds == TraceSlotValueKind::STATEID && slot.operation == at
+        };
         let open = step.call.slots.iter().find(find);
         let lock = step.reply.slots.iter().find(find);
         if let (Some(open), Some(lock)) = (open, lock)
@@ -276,7 +280,7 @@ impl DependencyCollector {
     fn add_v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
         let Some(act) = parts.effects.first().copied() else { return };
         let (first, second) = (self.nth_handle_object(step, 0), self.nth_handle_object(step, 1));
-        let given = step.reply.slots.iter().find(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+        let given = step.reply.slots.iter().find(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
         let given = given.map_or(NONE, |slot| self.names.object(slot.variable));
         match act {
             OperationEffect::Lookup(_) | OperationEffect::Create(_) => {
@@ -336,7 +340,7 @@ impl DependencyCollector {
             OperationEffect::ReadDirectory => {
                 self.add_access(DependencyResourceKind::Names, file, 0, ResourceAccessMode::SharedRead);
                 let entries =
-                    step.reply.slots.iter().filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE);
+                    step.reply.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
                 for slot in entries.take(MAX_LISTING_ENTRIES) {
                     let entry = self.names.object(slot.variable);
                     self.add_size_read(entry, is_directory);

@@ -9,7 +9,7 @@ use crate::trace::file_format::TraceObjectOrigin;
 use crate::trace::{NONE, TraceError, TraceReader};
 use nfsrdma_analysis::comparison::record::hash;
 
-use super::super::call_description::ROOT;
+use super::super::call_operations_and_files::ROOT;
 
 /// Maximum number of names that are remembered; the targets of others are unknown.
 const MAX_NAMES: usize = 1 << 20;

@@ -2,7 +2,7 @@
 //!
 //! - [`effects`]: effects of operations; [`collector`]: dependencies of a step, from its Call and the recorded Reply;
 //! - [`directory_entry_targets`]: objects that directory entries refer to;
-//! - [`concurrent_access_groups`]: resources with shared or exclusive access;
+//! - [`resource_access_queues`]: resources with shared or exclusive access;
 //! - [`step_intervals`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte ranges
 //!   of a file.
 //!
@@ -10,14 +10,14 @@
 
 mod byte_ranges;
 pub(super) mod collector;
-mod concurrent_access_groups;
 pub(super) mod directory_entry_targets;
 pub(super) mod effects;
+mod resource_access_queues;
 mod step_intervals;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use concurrent_access_groups::ResourceAccessMode;
+pub(super) use resource_access_queues::ResourceAccessMode;
 
 /// Kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,7 +93,7 @@ struct DependencyNode {
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
-    access_groups: concurrent_access_groups::ConcurrentAccessGroups,
+    access_groups: resource_access_queues::ConcurrentAccessGroups,
     intervals: FxHashMap<DependencyResource, step_intervals::UnfinishedStepIntervals>,
     spare_intervals: Vec<step_intervals::UnfinishedStepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,

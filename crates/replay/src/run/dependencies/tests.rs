@@ -9,16 +9,16 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
 
-use super::super::call_description::{CallDescription, CallTitleCache};
+use super::super::call_operations_and_files::{CallDescription, CallTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
 use super::directory_entry_targets::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
-    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, MessageSlotKind, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceStep, TraceStepOrigin,
-    TraceWireForms, VariableUse,
+    ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
+    TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
+    VariableUseKind,
 };
 
 /// Step of a test: operations with their values, times, and client.
@@ -26,8 +26,8 @@ use crate::trace::{
 struct Made {
     operations: Vec<Args<'static>>,
     /// Operation, kind, use in the message, and variable, for the Call and the Reply.
-    call: Vec<(u32, MessageSlotKind, VariableUse, u32)>,
-    reply: Vec<(u32, MessageSlotKind, VariableUse, u32)>,
+    call: Vec<(u32, TraceSlotValueKind, VariableUseKind, u32)>,
+    reply: Vec<(u32, TraceSlotValueKind, VariableUseKind, u32)>,
     /// Number of bytes that it writes.
     length: u32,
     span: Option<(u64, u64)>,
@@ -44,13 +44,13 @@ impl Made {
         self
     }
 
-    fn with(mut self, holds: MessageSlotKind, variable: u32) -> Self {
+    fn with(mut self, holds: TraceSlotValueKind, variable: u32) -> Self {
         let at = self.operations.len() as u32 - 1;
-        self.call.push((at, holds, VariableUse::USED, variable));
+        self.call.push((at, holds, VariableUseKind::USED, variable));
         self
     }
 
-    fn gives(mut self, holds: MessageSlotKind, part: VariableUse, variable: u32) -> Self {
+    fn gives(mut self, holds: TraceSlotValueKind, part: VariableUseKind, variable: u32) -> Self {
         let at = self.operations.len() as u32 - 1;
         self.reply.push((at, holds, part, variable));
         self
@@ -69,7 +69,7 @@ impl Made {
 fn on(file: u32) -> Made {
     Made { minor: 1, ..Made::default() }
         .then(Args::PUTFH(ObjectFh4 { object: Opaque(b"file") }))
-        .with(MessageSlotKind::FILEHANDLE, file)
+        .with(TraceSlotValueKind::FILEHANDLE, file)
 }
 
 const STATEID: Stateid4 = Stateid4 { seqid: 0, other: [7; 12] };
@@ -100,8 +100,8 @@ fn setattr(file: u32) -> Made {
 fn lookup(directory: u32, name: &'static str, found: u32) -> Made {
     let objname = Text(name.as_bytes());
     on(directory).then(Args::LOOKUP(Lookup4Args { objname })).then(Args::GETFH(Void)).gives(
-        MessageSlotKind::FILEHANDLE,
-        VariableUse::AGAIN,
+        TraceSlotValueKind::FILEHANDLE,
+        VariableUseKind::AGAIN,
         found,
     )
 }
@@ -120,7 +120,7 @@ fn rename(from: (u32, &'static str), to: (u32, &'static str)) -> Made {
     on(from.0)
         .then(Args::SAVEFH(Void))
         .then(Args::PUTFH(ObjectFh4 { object: Opaque(b"to") }))
-        .with(MessageSlotKind::FILEHANDLE, to.0)
+        .with(TraceSlotValueKind::FILEHANDLE, to.0)
         .then(Args::RENAME(Rename4Args { oldname, newname }))
 }
 
@@ -128,7 +128,7 @@ fn link(file: u32, to: (u32, &'static str)) -> Made {
     on(file)
         .then(Args::SAVEFH(Void))
         .then(Args::PUTFH(ObjectFh4 { object: Opaque(b"to") }))
-        .with(MessageSlotKind::FILEHANDLE, to.0)
+        .with(TraceSlotValueKind::FILEHANDLE, to.0)
         .then(Args::LINK(Link4Args { newname: Text(to.1.as_bytes()) }))
 }
 
@@ -161,20 +161,20 @@ fn open(directory: u32, name: &'static str, creates: bool) -> Made {
 fn close(file: u32, stateid: u32) -> Made {
     on(file)
         .then(Args::CLOSE(Close4Args { seqid: 0, open_stateid: STATEID }))
-        .with(MessageSlotKind::STATEID, stateid)
+        .with(TraceSlotValueKind::STATEID, stateid)
 }
 
 fn free_stateid(stateid: u32) -> Made {
     Made { minor: 1, ..Made::default() }
         .then(Args::FREE_STATEID(FreeStateid4Args { fsa_stateid: STATEID }))
-        .with(MessageSlotKind::STATEID, stateid)
+        .with(TraceSlotValueKind::STATEID, stateid)
 }
 
 fn copy(from: u32, to: u32, ca_dst_offset: u64, ca_count: u64) -> Made {
     on(from)
         .then(Args::SAVEFH(Void))
         .then(Args::PUTFH(ObjectFh4 { object: Opaque(b"to") }))
-        .with(MessageSlotKind::FILEHANDLE, to)
+        .with(TraceSlotValueKind::FILEHANDLE, to)
         .then(Args::COPY(Copy4Args {
             ca_src_stateid: STATEID,
             ca_dst_stateid: STATEID,
@@ -211,7 +211,7 @@ impl Book {
         CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: made.minor }, &made.operations)
             .encode(&mut encoder);
         let (head, splices) = encoder.finish();
-        let slot = |(operation, holds, part, variable): &(u32, MessageSlotKind, VariableUse, u32)| {
+        let slot = |(operation, holds, part, variable): &(u32, TraceSlotValueKind, VariableUseKind, u32)| {
             SubstitutableMessageSlot {
                 at: 0,
                 length: 0,
@@ -343,7 +343,7 @@ fn waits(steps: &[Made]) -> bool {
 
 #[test]
 fn what_a_step_needs_is_given_before() {
-    let given = lookup(1, "a", 2).gives(MessageSlotKind::FILEHANDLE, VariableUse::DEFINED, 9);
+    let given = lookup(1, "a", 2).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::DEFINED, 9);
     assert!(waits(&[given.clone(), getattr(9)]));
     assert!(!waits(&[given, getattr(8)]));
 }
@@ -357,7 +357,7 @@ fn rfc8881_section_2_10_6_1_a_slot_has_one_call_at_a_time() {
 
 #[test]
 fn rfc7530_section_9_1_7_an_owner_has_one_call_at_a_time_in_minor_version_0() {
-    let of = |minor, owner| Made { minor, ..getattr(owner).with(MessageSlotKind::OPEN_SEQID, owner) };
+    let of = |minor, owner| Made { minor, ..getattr(owner).with(TraceSlotValueKind::OPEN_SEQID, owner) };
     assert!(waits(&[of(0, 5), of(0, 5)]));
     assert!(!waits(&[of(0, 5), of(0, 6)]));
     assert!(!waits(&[of(1, 5), of(1, 5)]), "seqids are not looked at: RFC 8881 section 8.2.2");
@@ -438,7 +438,7 @@ fn a_directory_is_listed_apart_from_changes_of_its_names() {
     assert!(waits(&[readdir(1), make(1, "a")]));
     assert!(!waits(&[readdir(1), lookup(1, "a", 2)]));
     assert!(!waits(&[readdir(1), make(2, "a")]));
-    let with_entry = readdir(1).gives(MessageSlotKind::FILEHANDLE, VariableUse::AGAIN, 5);
+    let with_entry = readdir(1).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, 5);
     assert!(waits(&[write(5, 0, 10), with_entry]), "the listing tells its size");
 }
 
@@ -460,11 +460,11 @@ fn an_object_is_removed_when_nobody_uses_it_any_more() {
 
 #[test]
 fn a_stateid_ends_after_its_uses() {
-    let uses = || read(1, 0, 1).with(MessageSlotKind::STATEID, 7).at(0, 100);
+    let uses = || read(1, 0, 1).with(TraceSlotValueKind::STATEID, 7).at(0, 100);
     let late = |made: Made| made.at(50, 150);
     let back = on(1)
         .then(Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: STATEID }))
-        .with(MessageSlotKind::STATEID, 7);
+        .with(TraceSlotValueKind::STATEID, 7);
     let unlock = on(1)
         .then(Args::LOCKU(Locku4Args {
             locktype: NfsLockType4::READ_LT,
@@ -473,13 +473,13 @@ fn a_stateid_ends_after_its_uses() {
             offset: 0,
             length: 1,
         }))
-        .with(MessageSlotKind::STATEID, 7);
+        .with(TraceSlotValueKind::STATEID, 7);
     for end in [close(1, 7), back, unlock, free_stateid(7)] {
         assert!(waits(&[uses(), late(end)]));
     }
     assert!(!waits(&[uses(), late(free_stateid(8))]));
     assert!(!waits(&[uses(), late(uses())]));
-    let upgraded = open(1, "a", false).gives(MessageSlotKind::STATEID, VariableUse::AGAIN, 7);
+    let upgraded = open(1, "a", false).gives(TraceSlotValueKind::STATEID, VariableUseKind::AGAIN, 7);
     assert!(waits(&[uses(), late(upgraded)]), "its count is another then");
 }
 
@@ -497,8 +497,8 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
             length: 1,
             locker,
         }))
-        .with(MessageSlotKind::STATEID, 7)
-        .gives(MessageSlotKind::STATEID, VariableUse::DEFINED, 8);
+        .with(TraceSlotValueKind::STATEID, 7)
+        .gives(TraceSlotValueKind::STATEID, VariableUseKind::DEFINED, 8);
     let orders = [ReplayOrder::Dependencies, ReplayOrder::Captured];
     let times = [[(10, 20), (30, 40)], [(10, 20), (15, 25)]];
     for (order, [freed, closed]) in orders.into_iter().flat_map(|order| times.map(|times| (order, times))) {
@@ -514,8 +514,8 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
 fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
     let opened = |file| {
         open(1, "a", false).then(Args::GETFH(Void)).gives(
-            MessageSlotKind::FILEHANDLE,
-            VariableUse::AGAIN,
+            TraceSlotValueKind::FILEHANDLE,
+            VariableUseKind::AGAIN,
             file,
         )
     };
@@ -527,21 +527,23 @@ fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
 #[test]
 fn rfc8881_section_9_9_an_open_with_a_stateid_of_its_own_came_after_the_close_that_it_overlapped() {
     let opened = |file, part| {
-        let open = open(1, "a", false).gives(MessageSlotKind::STATEID, part, 9);
-        open.then(Args::GETFH(Void)).gives(MessageSlotKind::FILEHANDLE, VariableUse::AGAIN, file).at(50, 150)
+        let open = open(1, "a", false).gives(TraceSlotValueKind::STATEID, part, 9);
+        open.then(Args::GETFH(Void))
+            .gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file)
+            .at(50, 150)
     };
     let close = || close(5, 7).at(0, 100);
-    assert!(waits(&[close(), opened(5, VariableUse::DEFINED)]));
-    assert!(!waits(&[close(), opened(5, VariableUse::AGAIN)]), "it has the stateid of another open");
-    assert!(!waits(&[close(), opened(6, VariableUse::DEFINED)]));
-    assert!(!waits(&[close().of(2), opened(5, VariableUse::DEFINED)]));
+    assert!(waits(&[close(), opened(5, VariableUseKind::DEFINED)]));
+    assert!(!waits(&[close(), opened(5, VariableUseKind::AGAIN)]), "it has the stateid of another open");
+    assert!(!waits(&[close(), opened(6, VariableUseKind::DEFINED)]));
+    assert!(!waits(&[close().of(2), opened(5, VariableUseKind::DEFINED)]));
 }
 
 #[test]
 fn locks_of_nlm_are_taken_in_the_order_of_the_capture() {
     let lock = |file, client| Made {
         nlm: Some((4, 2)),
-        call: vec![(0, MessageSlotKind::FILEHANDLE, VariableUse::USED, file)],
+        call: vec![(0, TraceSlotValueKind::FILEHANDLE, VariableUseKind::USED, file)],
         client,
         ..Made::default()
     };

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use rustc_hash::FxHashMap;
 
 use super::super::live_values::LiveVariableValues;
-use crate::trace::{MessageSlotKind, NONE, TraceMessage, TraceStep};
+use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of answers that are kept.
 const MAX_ANSWERS: usize = 1 << 14;
@@ -34,7 +34,7 @@ pub(super) struct CbGetattrAnswers {
     count: usize,
 }
 
-fn variable(message: &TraceMessage<'_>, holds: MessageSlotKind, operation: usize) -> u32 {
+fn variable(message: &TraceMessage<'_>, holds: TraceSlotValueKind, operation: usize) -> u32 {
     let mut slots = message.slots.iter();
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
@@ -56,11 +56,11 @@ impl CbGetattrAnswers {
             call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, both) in operations.enumerate() {
             let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = both else { continue };
-            let file = variable(&step.call, MessageSlotKind::FILEHANDLE, at);
+            let file = variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
             if file == NONE {
                 continue;
             }
-            let change_variable = variable(&step.reply, MessageSlotKind::CHANGE, at);
+            let change_variable = variable(&step.reply, TraceSlotValueKind::CHANGE, at);
             let mut getattr_answer = CbGetattrAnswer { change_variable, ..CbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {
                 match attribute {

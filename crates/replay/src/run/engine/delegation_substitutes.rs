@@ -31,10 +31,10 @@ use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
-use super::step_window::{SUBSTITUTE_INDEX, UnfinishedStep, call_tag};
+use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
-use crate::trace::{MessageSlotKind, SubstitutableMessageSlot, TraceStep};
+use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 use request::{SubstituteOpenReply, SubstituteOpenRequest, SubstituteOpenStage, UnconfirmedOpen};
 
 /// Substitutes of a run.
@@ -67,7 +67,7 @@ impl DelegationSubstitutes {
 struct DelegationSubstitute {
     /// Window index of the step that opened the file, and its buffers.
     window_index: u32,
-    window_step: Box<UnfinishedStep>,
+    window_step: Box<StepWindowEntry>,
     request: SubstituteOpenRequest,
     /// Stages to be done; the first is in flight or next.
     stages: VecDeque<SubstituteOpenStage>,
@@ -126,7 +126,7 @@ impl CallIssuer {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
-            slot.holds == MessageSlotKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+            slot.holds == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
         let of = |slot: SubstitutableMessageSlot| DelegationStateidSubstitution {
             operation: slot.operation as usize,
@@ -237,7 +237,7 @@ impl CallIssuer {
 
     /// Removes the substitute whose CLOSE, sent for a DELEGRETURN, was answered.
     pub(super) fn substitute_closed(&mut self, step: &TraceStep<'_>) {
-        for variable in step.call.variables(MessageSlotKind::STATEID) {
+        for variable in step.call.variables(TraceSlotValueKind::STATEID) {
             if !self.substitutes.active.remove(&variable) {
                 continue;
             }
@@ -251,7 +251,7 @@ impl CallIssuer {
     /// delegation is missing that cannot be replaced, so that the open in its place stays open.
     pub(super) fn record_substitute_request(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> bool {
@@ -267,7 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn release_after_substitute(
         &mut self,
         window_index: u32,
-        room: Box<UnfinishedStep>,
+        room: Box<StepWindowEntry>,
         connection: ConnectionId,
     ) {
         let Some(wanted) = self.issuer.substitutes.wanted.take() else {

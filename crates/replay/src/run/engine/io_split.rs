@@ -21,16 +21,16 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::call_description::CallDescription;
+use super::super::call_operations_and_files::CallDescription;
 use super::super::recovery;
-use super::super::reply_state_effects::ReplyOutcome;
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
-use super::step_window::UnfinishedStep;
+use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
-use crate::trace::value_substitution::PositionedTracePayload;
-use crate::trace::{GssProtection, TraceStep, VariableUse};
+use crate::trace::value_substitution::TracePayloadInMessage;
+use crate::trace::{GssProtection, TraceStep, VariableUseKind};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
 const PIECE_HEADROOM_BYTES: u32 = 512;
@@ -178,7 +178,7 @@ impl CallIssuer {
         length: u32,
     ) -> Option<()> {
         let data = || Ddp::Chunk { length, bytes: None };
-        let items = PositionedTracePayload::items(&self.placed);
+        let items = TracePayloadInMessage::items(&self.placed);
         let mut cursor = Cursor::new(&self.call_buffer).with_chunks(&items);
         rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         let mut encoder = Encoder::new();
@@ -243,7 +243,7 @@ impl CallIssuer {
     /// RFC 8881 sections 15.1.1.7, 15.1.3.4, 15.1.3.5 and 15.1.3.6.
     pub(super) fn session_limit_state(
         &self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         outcome: &ReplyOutcome,
         recorded: impl FnOnce() -> ReplyOutcome,
     ) -> Option<StepOutcome> {
@@ -264,7 +264,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// piece is to be sent.
     pub(super) fn handle_piece_reply<'j>(
         &mut self,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         reply: &TransportReply<'_>,
         joined: &'j mut Vec<u8>,
     ) -> Option<CombinedIoReply<'j>> {
@@ -279,7 +279,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     fn handle_step_piece<'j>(
         &mut self,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
@@ -315,7 +315,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Records the effects and values that are missing because a step was not sent or was refused.
-    pub(super) fn record_undone(&mut self, held: &UnfinishedStep, state: &StepOutcome) {
+    pub(super) fn record_undone(&mut self, held: &StepWindowEntry, state: &StepOutcome) {
         let StepOutcome::Unreplayable(why) = state else { return };
         let Some(step) = held.step.trace_step() else { return };
         self.verification.record_undone_effects(&step, &held.description);
@@ -328,7 +328,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(NOT_SEEDED_CODE) => UnboundVariableReason::Object,
             _ => return,
         };
-        for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUse::DEFINED) {
+        for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {
             if self.issuer.missing_values.len() < MAX_DIVERGENT_FILES {
                 self.issuer.missing_values.entry(slot.variable).or_insert(lack);
             }

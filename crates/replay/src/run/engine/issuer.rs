@@ -12,7 +12,7 @@ use super::rpcsec_gss::GssCallSigner;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
 use crate::trace::TraceStep;
-use crate::trace::value_substitution::{PositionedTracePayload, ReplayedRpcHeader, emit};
+use crate::trace::value_substitution::{ReplayedRpcHeader, TracePayloadInMessage, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(super) struct CallIssuer {
     pub(super) auxiliary: Option<AuxiliaryRpcConnections>,
     /// Call that is being built, without payloads, and the payloads with their positions.
     pub(super) call_buffer: Vec<u8>,
-    pub(super) placed: Vec<PositionedTracePayload>,
+    pub(super) placed: Vec<TracePayloadInMessage>,
     /// Contents of its payloads.
     pub(super) buffers: Vec<Vec<u8>>,
     /// Number of values dropped because of a limit.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 
 use super::super::options::ReplayPace;
-use super::step_window::UnfinishedStep;
+use super::step_window::StepWindowEntry;
 use super::think_time::ThinkTimeHistory;
 
 /// Determines when steps are due. It reads the clock only for the first step.
@@ -28,7 +28,7 @@ impl StepPacer {
     }
 
     /// Returns the time when a step is due whose dependencies are satisfied, or `None` if it is due at once.
-    pub(super) fn due_time(&mut self, held: &UnfinishedStep) -> Option<Instant> {
+    pub(super) fn due_time(&mut self, held: &StepWindowEntry) -> Option<Instant> {
         match self.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
             ReplayPace::CapturedTimes(times) => {
@@ -47,7 +47,7 @@ impl StepPacer {
     }
 
     /// Records the completion of a step.
-    pub(super) fn record_completion(&mut self, held: &UnfinishedStep, now: Instant) {
+    pub(super) fn record_completion(&mut self, held: &StepWindowEntry, now: Instant) {
         if self.pace == ReplayPace::ThinkTime {
             let client = self.clients.entry(held.captured.client).or_default();
             client.record_completion(held.captured.reply_time_ns, now);
@@ -69,7 +69,7 @@ mod tests {
         let due_after = |pace, sent| {
             let mut pacer = StepPacer::new(pace, 1_000);
             (pacer.started, pacer.sent) = (Some(now), sent);
-            let mut held = UnfinishedStep::default();
+            let mut held = StepWindowEntry::default();
             (held.captured.call_time_ns, held.captured.reply_time_ns) = (5_000, 6_000);
             let due = pacer.due_time(&held).map(|due| due - now);
             pacer.record_completion(&held, now);

@@ -22,14 +22,14 @@ use super::super::recovery::recoverable_client_state::{
 };
 use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
-use super::super::reply_state_effects::ReplyOutcome;
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
 use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
-use super::step_window::{RECOVERY_INDEX, UnfinishedStep, call_tag};
+use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
 use crate::containment::ContainedTransport;
-use crate::trace::{MessageSlotKind, NONE, TraceStep};
+use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
 /// A client whose state is being reclaimed.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ impl CallIssuer {
     /// Returns the state of a step that needs state which could not be reclaimed.
     pub(super) fn not_reclaimed_state(
         &self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
     ) -> Option<StepOutcome> {
         if self.unrecovered.is_empty() {
@@ -134,7 +134,7 @@ impl CallIssuer {
         let is_lost = step.call.slots.iter().any(|slot| {
             matches!(
                 slot.holds,
-                MessageSlotKind::SESSION | MessageSlotKind::CLIENTID | MessageSlotKind::STATEID
+                TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
             ) && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });
@@ -151,7 +151,7 @@ impl CallIssuer {
     /// Records the state at the server that a Call and its Reply create or release.
     pub(super) fn record_state(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) {
@@ -368,7 +368,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// recovered since, so that the Call is sent again.
     pub(super) fn needs_recovery(
         &mut self,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         connection: ConnectionId,
         outcome: &ReplyOutcome,

@@ -16,7 +16,7 @@ use super::super::step_outcome::StepOutcome;
 use super::connections::LiveConnection;
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
-use super::step_window::{BIND_INDEX, UnfinishedStep, call_tag, unreadable_state};
+use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
 use super::{
     OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, UnsentStepReason,
 };
@@ -215,13 +215,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn resend(
         &mut self,
         window_index: u32,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), UnsentStepReason> {
         let mut nobody = None;
         let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
-        let UnfinishedStep { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
+        let StepWindowEntry { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;
         let (sent, placed) = (&mut call.message, &mut call.placed);
         let (Some(step), Some(xid)) = (kept.trace_step(), recovery::xid(sent)) else {
             return Err(unreadable_state().into());
@@ -246,7 +246,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// executed it.
     pub(super) fn unanswered_state(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         what: &str,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;
@@ -262,7 +262,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
     pub(super) fn unknown_reply_state(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
     ) -> Result<StepOutcome, ReplayRunError> {
         self.check_all()?;

@@ -13,22 +13,22 @@ use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery;
-use super::super::reply_state_effects::{GrantedForeChannel, ReplyOutcome};
+use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
 use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
-use super::reply_check_queue::{LiveReply, ReplyDisposition, ReplyPrecheckResult};
-use super::step_window::{UnfinishedStep, unreadable_state};
+use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, ReplyDisposition};
+use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
 };
 use crate::containment::ReplyIdentifiers;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
-use crate::trace::value_substitution::{PositionedTracePayload, captured_value};
+use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, MessageSlotKind, SubstitutableMessageSlot, TraceStep,
-    VariableUse, live_reply_binding,
+    GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep,
+    VariableUseKind, live_reply_binding,
 };
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
@@ -37,7 +37,7 @@ use nfsrdma_analysis::comparison::difference::{
 /// A step that was in flight.
 pub(super) struct CompletedStep {
     pub(super) window_index: u32,
-    pub(super) window_step: Box<UnfinishedStep>,
+    pub(super) window_step: Box<StepWindowEntry>,
     /// Send time of the Call.
     pub(super) sent: Instant,
     /// Arrival time of the Reply.
@@ -49,11 +49,11 @@ const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
 impl CallIssuer {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
-    pub(super) fn register_identifiers(&mut self, held: &UnfinishedStep, reply: LiveReply<'_>) {
+    pub(super) fn register_identifiers(&mut self, held: &StepWindowEntry, reply: LiveReply<'_>) {
         if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
             return;
         }
-        let items = PositionedTracePayload::items(&held.call.placed);
+        let items = TracePayloadInMessage::items(&held.call.placed);
         self.containment
             .record_decoded_reply(Cursor::new(&held.call.message).with_chunks(&items), reply.cursor());
     }
@@ -66,7 +66,7 @@ impl CallIssuer {
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
         has_same_layout: impl FnOnce() -> bool,
-    ) -> Option<MessageSlotKind> {
+    ) -> Option<TraceSlotValueKind> {
         if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
             return None;
         }
@@ -81,29 +81,29 @@ impl CallIssuer {
             return None;
         }
         let (visitor, _) = live_reply_binding::visit_reply(&step.asked, reply.cursor());
-        let last = visitor.slot_fields.iter().rev().find(|field| field.holds == MessageSlotKind::COOKIE);
+        let last = visitor.slot_fields.iter().rev().find(|field| field.holds == TraceSlotValueKind::COOKIE);
         let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
         let opened = visitor
             .slot_fields
             .iter()
-            .find(|field| field.holds == MessageSlotKind::STATEID && !field.is_constant);
+            .find(|field| field.holds == TraceSlotValueKind::STATEID && !field.is_constant);
         let opened = opened.and_then(|field| {
             Some((field.operation, live_reply_binding::field_value(reply.message, field)?))
         });
         let (values, borrowed, mut forgotten) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
-        let is_listing = step.reply.variable(MessageSlotKind::COOKIE).is_some();
+        let is_listing = step.reply.variable(TraceSlotValueKind::COOKIE).is_some();
         let mut missing = None;
         live_reply_binding::bind_slots(step, &visitor, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
-            let value = if slot.holds == MessageSlotKind::COOKIE { value.or(last) } else { value };
+            let value = if slot.holds == TraceSlotValueKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.
             let stands_in = opened.filter(|(operation, _)| {
-                slot.holds == MessageSlotKind::STATEID && value.is_none() && *operation == slot.operation
+                slot.holds == TraceSlotValueKind::STATEID && value.is_none() && *operation == slot.operation
             });
             // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
-            let is_established = slot.holds == MessageSlotKind::CREATE_SEQUENCE
+            let is_established = slot.holds == TraceSlotValueKind::CREATE_SEQUENCE
                 && outcome.has_confirmed_client
                 && values.has_create_sequence(slot.variable);
             let value = match stands_in {
@@ -134,11 +134,11 @@ impl CallIssuer {
         granted: GrantedForeChannel,
         captured: GrantedForeChannel,
     ) {
-        if let Some(variable) = step.reply.variable(MessageSlotKind::SESSION) {
+        if let Some(variable) = step.reply.variable(TraceSlotValueKind::SESSION) {
             let session = LiveServerSession::new(granted.slots).with_limits(granted.limits, captured.limits);
             self.values.open_session(variable, session);
         }
-        if let Some(variable) = step.call.variable(MessageSlotKind::CREATE_SEQUENCE) {
+        if let Some(variable) = step.call.variable(TraceSlotValueKind::CREATE_SEQUENCE) {
             self.values.increment_create_sequence(variable);
         }
     }
@@ -263,7 +263,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Extracts from a Reply everything that later steps need.
     pub(super) fn process_reply(
         &mut self,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> Result<ReplyDisposition, ReplayRunError> {
@@ -347,7 +347,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(granted) = outcome.fore_channel {
             let captured = self::recorded_outcome(step, &message).fore_channel.unwrap_or(granted);
             self.issuer.begin_session(step, granted, captured);
-            let session = step.reply.variable(MessageSlotKind::SESSION).filter(|_| outcome.has_backchannel);
+            let session =
+                step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
                 let session = (session, step.asked.minor_version);
                 let is_recorded = self.connections.record_backchannel(reply.connection, session);
@@ -367,7 +368,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verification.leaves_open |= self.issuer.record_substitute_request(held, step, reply);
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
-            let sessions = step.call.variables(MessageSlotKind::SESSION);
+            let sessions = step.call.variables(TraceSlotValueKind::SESSION);
             sessions.for_each(|session| self.connections.remove_backchannels(session));
         }
         let is_of_server = is_done_twice || held.resend.renewals > 0;
@@ -386,7 +387,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.protocol.add_own(error);
         }
         let is_unbound = waits;
-        Ok(ReplyDisposition::Check(ReplyPrecheckResult {
+        Ok(ReplyDisposition::Check(PreliminaryReplyFindings {
             outcome,
             recorded,
             is_echo,
@@ -400,7 +401,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Reports once that the export is read-only, full, or over quota.
-    fn report_export_status(&mut self, held: &UnfinishedStep, status: Nfsstat4) {
+    fn report_export_status(&mut self, held: &StepWindowEntry, status: Nfsstat4) {
         let Some(meaning) = advice_for_status(status) else { return };
         if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
             self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
@@ -408,7 +409,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Returns `true` if a step is to be retried as the server asked.
-    fn may_retry_delayed(&mut self, held: &UnfinishedStep) -> bool {
+    fn may_retry_delayed(&mut self, held: &StepWindowEntry) -> bool {
         let since = *self.connections.delayed_since.get_or_insert_with(Instant::now);
         if since.elapsed() > self.context.options.delay_timeout {
             let seconds = since.elapsed().as_secs();
@@ -456,7 +457,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         outcome: &ReplyOutcome,
-    ) -> Option<MessageSlotKind> {
+    ) -> Option<TraceSlotValueKind> {
         let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
         self.issuer.bind_values(step, reply, outcome, || {
             checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
@@ -464,7 +465,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Puts off binding until the Reply is checked or a Call needs the values.
-    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<MessageSlotKind> {
+    fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<TraceSlotValueKind> {
         let heard = step.reply.slots.iter().filter(is_used);
         self.verification.pending_variables.extend(heard.map(|slot| slot.variable));
         None
@@ -519,7 +520,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 }
 
 /// Returns the difference of a step whose recorded Reply has `what` in its place.
-pub(super) fn missing_reply_difference(held: &UnfinishedStep, what: &str) -> Difference {
+pub(super) fn missing_reply_difference(held: &StepWindowEntry, what: &str) -> Difference {
     let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::frame::FrameNumber(number));
     let [call, reply] = held.id.frames.map(frame);
     let place = Some(TransactionCaptureLocation { index: held.id.step, call, reply });
@@ -580,8 +581,8 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
 /// that SEQUENCE repeats, give nothing new.
 fn is_used(slot: &SubstitutableMessageSlot) -> bool {
     match slot.holds {
-        MessageSlotKind::STATEID_SEQID | MessageSlotKind::CREATE_SEQUENCE => true,
-        MessageSlotKind::SESSION => slot.part == VariableUse::DEFINED,
+        TraceSlotValueKind::STATEID_SEQID | TraceSlotValueKind::CREATE_SEQUENCE => true,
+        TraceSlotValueKind::SESSION => slot.part == VariableUseKind::DEFINED,
         holds => !holds.is_count(),
     }
 }
@@ -590,7 +591,7 @@ fn is_used(slot: &SubstitutableMessageSlot) -> bool {
 fn may_bind_later(slot: &SubstitutableMessageSlot) -> bool {
     matches!(
         slot.holds,
-        MessageSlotKind::FILEHANDLE | MessageSlotKind::CHANGE | MessageSlotKind::WRITE_VERIFIER
+        TraceSlotValueKind::FILEHANDLE | TraceSlotValueKind::CHANGE | TraceSlotValueKind::WRITE_VERIFIER
     ) || !is_used(slot)
 }
 
@@ -599,9 +600,9 @@ fn may_bind_later(slot: &SubstitutableMessageSlot) -> bool {
 fn is_required(slot: &SubstitutableMessageSlot) -> bool {
     let is_name = matches!(
         slot.holds,
-        MessageSlotKind::FILEHANDLE | MessageSlotKind::CLIENTID | MessageSlotKind::SESSION
+        TraceSlotValueKind::FILEHANDLE | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::SESSION
     );
-    is_name && slot.part == VariableUse::DEFINED
+    is_name && slot.part == VariableUseKind::DEFINED
 }
 
 /// Returns the outcome of the recorded Reply.

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::reply_state_effects::ReplyOutcome;
+use super::super::reply_outcome::ReplyOutcome;
 use super::super::step_outcome::StepOutcome;
-use super::step_window::{UnfinishedStep, unreadable_state};
+use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
-use crate::trace::{MessageSlotKind, TraceError, TraceStep};
+use crate::trace::{TraceError, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
 const MAX_QUEUED_BYTES: usize = 8 << 20;
@@ -29,12 +29,12 @@ pub(super) enum ReplyDisposition {
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
     /// The Reply is to be checked.
-    Check(ReplyPrecheckResult),
+    Check(PreliminaryReplyFindings),
 }
 
 /// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
-pub(super) struct ReplyPrecheckResult {
+pub(super) struct PreliminaryReplyFindings {
     pub(super) outcome: ReplyOutcome,
     /// Outcome of the recorded Reply, where it matters.
     pub(super) recorded: ReplyOutcome,
@@ -43,7 +43,7 @@ pub(super) struct ReplyPrecheckResult {
     /// `true` if its values are not bound yet.
     pub(super) is_unbound: bool,
     /// Kind of the required value that it lacks.
-    pub(super) missing: Option<MessageSlotKind>,
+    pub(super) missing: Option<TraceSlotValueKind>,
     /// `true` if it gives another stateid for locks that already have one.
     pub(super) is_other_lock: bool,
     /// `true` if it reports the effect of the same Call, sent before the connection was lost.
@@ -77,8 +77,8 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 /// A queued Reply with its step and findings. Its buffers are reused.
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
-    window_step: Box<UnfinishedStep>,
-    findings: ReplyPrecheckResult,
+    window_step: Box<StepWindowEntry>,
+    findings: PreliminaryReplyFindings,
     latency: Duration,
     reply: OwnedLiveReply,
 }
@@ -150,11 +150,11 @@ impl ReplyCheckQueue {
     /// Adds a Reply to be checked. Returns buffers for another step.
     fn push(
         &mut self,
-        held: Box<UnfinishedStep>,
-        findings: ReplyPrecheckResult,
+        held: Box<StepWindowEntry>,
+        findings: PreliminaryReplyFindings,
         latency: Duration,
         reply: &TransportReply<'_>,
-    ) -> Box<UnfinishedStep> {
+    ) -> Box<StepWindowEntry> {
         let mut kept = self.free_buffers.pop().unwrap_or_default();
         self.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
@@ -176,7 +176,7 @@ impl ReplyCheckQueue {
     fn recycle(&mut self, mut kept: QueuedReplyCheck) {
         let free = self.free_bytes + kept.reply.bytes.capacity();
         if free <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
-            kept.findings = ReplyPrecheckResult::default();
+            kept.findings = PreliminaryReplyFindings::default();
             self.free_bytes = free;
             self.free_buffers.push(kept);
         }
@@ -187,11 +187,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Queues a Reply to be checked. Returns buffers for another step.
     pub(super) fn queue_check(
         &mut self,
-        held: Box<UnfinishedStep>,
-        findings: ReplyPrecheckResult,
+        held: Box<StepWindowEntry>,
+        findings: PreliminaryReplyFindings,
         latency: Duration,
         reply: &TransportReply<'_>,
-    ) -> Result<Box<UnfinishedStep>, ReplayRunError> {
+    ) -> Result<Box<StepWindowEntry>, ReplayRunError> {
         let room = self.verification.unchecked_replies.push(held, findings, latency, reply);
         while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
@@ -227,10 +227,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Binds the values of a queued Reply, if that is not done yet.
     fn bind_deferred(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &mut ReplyPrecheckResult,
+        answer: &mut PreliminaryReplyFindings,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
             self.issuer.register_identifiers(held, live);
@@ -273,10 +273,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the outcome of a step from its Reply, and records its latency.
     pub(super) fn checked_outcome(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &ReplyPrecheckResult,
+        answer: &PreliminaryReplyFindings,
         latency: Duration,
     ) -> Result<StepOutcome, TraceError> {
         let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use nfsrdma_rpc::gss::{
-    self, GssContext, GssError, GssIntegrityError, GssMechanismError, GssReplyProtection,
-    GssSecurityContextSide, GssUnprotectedCall,
+    self, GssContext, GssError, GssIntegrityError, GssMechanismError, GssReplyProtection, GssSealInput,
+    GssSecurityContextSide,
 };
-use nfsrdma_rpc::rpc_client::RpcClient;
+use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
 use rustc_hash::FxHashMap;
 
@@ -22,8 +22,8 @@ use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
-use crate::trace::value_substitution::PositionedTracePayload;
-use crate::trace::{GssProtection, MessageSlotKind, TraceReader, TraceStep};
+use crate::trace::value_substitution::TracePayloadInMessage;
+use crate::trace::{GssProtection, TraceReader, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
@@ -44,7 +44,7 @@ pub(super) struct GssCallSigner {
     pub(super) mechanism: GssSecurityContextFactory,
     /// The signed Call, and the payloads to be inserted into it.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<PositionedTracePayload>,
+    pub(super) placed: Vec<TracePayloadInMessage>,
     /// Signature of the last Call.
     pub(super) last_signature: Option<GssReplyVerificationData>,
     /// Signatures of Calls in flight that are no steps.
@@ -143,7 +143,7 @@ impl GssCallSigner {
         &mut self,
         step: &TraceStep<'_>,
         xid: Xid,
-        (message, placed, contents): (&[u8], &[PositionedTracePayload], &[Vec<u8>]),
+        (message, placed, contents): (&[u8], &[TracePayloadInMessage], &[Vec<u8>]),
     ) -> Result<(), GssMechanismError> {
         let mut cursor = Cursor::new(message);
         let body = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_or(0, |_| cursor.position());
@@ -156,8 +156,7 @@ impl GssCallSigner {
             _ => (RpcGssService::rpc_gss_svc_none, message.get(body..)),
         };
         let asked = (Program(step.asked.program), step.asked.version, step.asked.procedure);
-        let call =
-            GssUnprotectedCall { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
+        let call = GssSealInput { xid, procedure: asked, service, arguments: arguments.unwrap_or_default() };
         let context = self.context_index(step);
         let Some(with) = self.contexts.get_mut(context) else { return Ok(()) };
         let (at, seal) = with.context.seal(&call, &mut self.message)?;
@@ -197,8 +196,7 @@ impl GssCallSigner {
         let Some(with) = self.contexts.get_mut(context) else { return Ok(None) };
         with.is_ready()?;
         let arguments = message.get(cursor.position()..).unwrap_or_default();
-        let call =
-            GssUnprotectedCall { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
+        let call = GssSealInput { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = with.context.seal(&call, &mut self.message);
         let (_, seal) = sealed.map_err(|error| UnsignedCallReason::Never(error.to_string()))?;
         self.own_signatures
@@ -226,7 +224,7 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
         _ => RpcGssService::rpc_gss_svc_none,
     };
     // Only their Replies give a client ID, so other Calls are not decoded.
-    step.reply.variable(MessageSlotKind::CLIENTID)?;
+    step.reply.variable(TraceSlotValueKind::CLIENTID)?;
     let arguments = step.call.head.0.get(step.call.body as usize..step.call.end as usize)?;
     let call = v4::CompoundCall::decode(&mut Cursor::new(arguments), &mut NullFieldObserver).ok()?;
     let operation = call.operations().next()?.ok()?;
@@ -248,7 +246,7 @@ fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
 }
 
 /// Inserts the payloads into a message.
-fn whole(message: &[u8], placed: &[PositionedTracePayload], contents: &[Vec<u8>], out: &mut Vec<u8>) {
+fn whole(message: &[u8], placed: &[TracePayloadInMessage], contents: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     let mut from = 0;
     for (placed, content) in placed.iter().zip(contents) {

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_rpc::CallTag;
 use rustc_hash::FxHashMap;
 
-use super::super::call_description::CallTitleCache;
+use super::super::call_operations_and_files::CallTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
@@ -17,7 +17,7 @@ use super::overlapping_changes::{CapturedStepOverlaps, LiveStepOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
-use super::step_window::{CapturedStepContext, StepWindow, UnfinishedStep};
+use super::step_window::{CapturedStepContext, StepWindow, StepWindowEntry};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
 use crate::trace::{NONE, TraceError, TraceReader, TraceStep};
@@ -101,7 +101,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         &mut self,
         most: usize,
         is_directory: impl Fn(u32) -> bool,
-        mut notice: impl FnMut(&TraceStep<'_>, &UnfinishedStep),
+        mut notice: impl FnMut(&TraceStep<'_>, &StepWindowEntry),
     ) -> Result<(), TraceError> {
         while !self.is_exhausted && self.window.count() < most {
             let Some((step, bytes)) = self.steps.next_step_with_bytes()? else {
@@ -150,7 +150,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
 
     /// Records the steps that a new step overlapped in the capture. A Reply that overlapped a change may show the state
     /// before or after it.
-    fn record_captured_overlap(&mut self, window_index: u32, held: &mut UnfinishedStep) {
+    fn record_captured_overlap(&mut self, window_index: u32, held: &mut StepWindowEntry) {
         let span @ (start, end) = (held.captured.call_time_ns, held.captured.reply_time_ns);
         let (is_change, window) = (held.may_change_size_or_links(), &mut self.window);
         held.captured.overlaps_change = self.captured_concurrency.admit(
@@ -180,13 +180,13 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Puts back a step that cannot be sent now, to be sent as soon as possible or at this time.
-    pub(super) fn put_back(&mut self, window_index: u32, held: Box<UnfinishedStep>, due: Option<Instant>) {
+    pub(super) fn put_back(&mut self, window_index: u32, held: Box<StepWindowEntry>, due: Option<Instant>) {
         self.queue.push(held.turn, window_index, due);
         self.window.put(window_index, held);
     }
 
     /// Queues a step to be retried as the server asked; the delay increases with each try.
-    pub(super) fn delay(&mut self, window_index: u32, mut held: Box<UnfinishedStep>, now: Instant) {
+    pub(super) fn delay(&mut self, window_index: u32, mut held: Box<StepWindowEntry>, now: Instant) {
         held.delay_retries += 1;
         held.due = Some(now + RETRY_DELAY * held.delay_retries.min(10));
         let due = held.due;
@@ -194,7 +194,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Records that a step is in flight: its Call has this tag and was sent at this time.
-    pub(super) fn begin_flight(&mut self, tag: CallTag, now: Instant, held: &mut UnfinishedStep) {
+    pub(super) fn begin_flight(&mut self, tag: CallTag, now: Instant, held: &mut StepWindowEntry) {
         self.pacer.started.get_or_insert(now);
         let (window, mut crowded) = (&self.window, Vec::new());
         let is_flying = |tag| window.find(tag).is_some();
@@ -216,7 +216,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Releases the window entry of a step, keeps its buffers for reuse, and queues the steps that waited for it.
-    pub(super) fn release(&mut self, window_index: u32, held: Box<UnfinishedStep>) {
+    pub(super) fn release(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
         self.window.release(window_index, held);
         self.graph.finish(window_index, &mut self.ready);
         while let Some(window_index) = self.ready.pop() {
@@ -225,7 +225,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Puts back a step that waits for capacity on a connection.
-    pub(super) fn park(&mut self, connection: usize, window_index: u32, held: Box<UnfinishedStep>) {
+    pub(super) fn park(&mut self, connection: usize, window_index: u32, held: Box<StepWindowEntry>) {
         self.window.put(window_index, held);
         if self.parked.len() <= connection {
             self.parked.resize_with(connection + 1, VecDeque::new);
@@ -253,7 +253,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     }
 
     /// Puts back a step that waits for a slot of a live session.
-    pub(super) fn wait_for_slot(&mut self, slot: (u32, u32), window_index: u32, held: Box<UnfinishedStep>) {
+    pub(super) fn wait_for_slot(&mut self, slot: (u32, u32), window_index: u32, held: Box<StepWindowEntry>) {
         self.window.put(window_index, held);
         self.slots.entry(slot).or_default().push_back(window_index);
     }

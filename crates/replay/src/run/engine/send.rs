@@ -9,11 +9,11 @@ use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls}
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallForm, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits,
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits,
     RequestedCallForm, SubmitError, SubmitRefusal, TransportCall,
 };
 
-use super::super::call_description::CallDescription;
+use super::super::call_operations_and_files::CallDescription;
 use super::super::captured_opens::CapturedOpens;
 use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
@@ -22,7 +22,7 @@ use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::ReplaySentCall;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::issuer::CallIssuer;
-use super::step_window::{UnfinishedStep, call_tag, unreadable_state};
+use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
     record_divergence,
@@ -30,8 +30,8 @@ use super::{
 use crate::containment::{ContainedTransport, ReplyIdentifiers};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{
-    ChunkSegmentLengths, GssProtection, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
-    TraceReader, TraceStep, generated_file_data,
+    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
+    TraceSlotValueKind, TraceStep, generated_file_data,
 };
 
 /// Filler for the unused entries of a Call's payload array.
@@ -50,7 +50,7 @@ impl CallIssuer {
         {
             return None;
         }
-        let mut given = step.reply.variables(MessageSlotKind::FILEHANDLE);
+        let mut given = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
         let lack = given.find_map(|file| self.missing_values.get(&file).copied());
         lack.filter(|lack| *lack == UnboundVariableReason::Object).map(UnboundVariableReason::text)
     }
@@ -110,11 +110,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn send(
         &mut self,
         window_index: u32,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), UnsentStepReason> {
-        let UnfinishedStep { step: kept, description: parts, .. } = &*held;
+        let StepWindowEntry { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
         };
@@ -141,7 +141,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let borrowed = self.issuer.substituted_stateids(&step);
         let gives_back = parts.operations.contains(&Operation::DELEGRETURN);
         if gives_back {
-            let mut stateids = step.call.variables(MessageSlotKind::STATEID);
+            let mut stateids = step.call.variables(TraceSlotValueKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
                 return Err(UnsentStepReason::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
@@ -250,7 +250,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let message = &step.call;
         // A captured client without a callback address was granted no delegation.
         let listened = message.slots.iter().any(|slot| {
-            let is_told = slot.holds == MessageSlotKind::HOST && slot.at >= message.body;
+            let is_told = slot.holds == TraceSlotValueKind::HOST && slot.at >= message.body;
             let text = captured_value(message.head.0, &slot).filter(|_| is_told);
             let address = text.and_then(universal_address::parse);
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
@@ -363,7 +363,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
         gives: ReplyIdentifiers,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
     ) {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else { return };
         std::mem::swap(&mut self.issuer.call_buffer, &mut held.call.message);
@@ -461,7 +461,7 @@ impl SendChunkLengths {
         [&self.reads, &self.writes].map(|chunks| chunks.iter().map(Vec::as_slice).collect())
     }
 
-    fn shape<'c>(&'c self, [reads, writes]: &'c [Vec<&'c [u32]>; 2]) -> CapturedCallForm<'c> {
-        CapturedCallForm { call: &self.call, reads, writes, reply: &self.reply }
+    fn shape<'c>(&'c self, [reads, writes]: &'c [Vec<&'c [u32]>; 2]) -> CapturedCallChunkLayout<'c> {
+        CapturedCallChunkLayout { call: &self.call, reads, writes, reply: &self.reply }
     }
 }

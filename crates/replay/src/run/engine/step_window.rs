@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, ConnectionId};
 
-use super::super::call_description::CallDescription;
+use super::super::call_operations_and_files::CallDescription;
 use super::super::live_values::CallSequenceIds;
 use super::super::report::StepId;
 use super::super::step_outcome::StepOutcome;
@@ -14,7 +14,7 @@ use super::io_split::SplitIoPiece;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifiers;
 use crate::run_plan::reason::PlanReason;
-use crate::trace::value_substitution::PositionedTracePayload;
+use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{
     ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage, TraceReplySizeLimits,
     TraceStep, TraceWireForms,
@@ -22,7 +22,7 @@ use crate::trace::{
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
-pub(super) struct UnfinishedStep {
+pub(super) struct StepWindowEntry {
     pub(super) step: OwnedTraceStep,
     pub(super) id: StepId,
     pub(super) description: CallDescription,
@@ -38,11 +38,11 @@ pub(super) struct UnfinishedStep {
     pub(super) rewrites: StepRewrites,
     /// Data that the pieces of a READ have read.
     pub(super) read_data: Vec<u8>,
-    pub(super) call: StepCall,
+    pub(super) call: LastSentStepCall,
     pub(super) resend: StepResends,
 }
 
-impl UnfinishedStep {
+impl StepWindowEntry {
     /// Returns `true` if the step may change the size or the number of links of a file.
     pub(super) fn may_change_size_or_links(&self) -> bool {
         self.description.effects.iter().any(|act| act.may_change_size_or_links())
@@ -79,10 +79,10 @@ pub(super) struct StepRewrites {
 
 /// The last Call of a step.
 #[derive(Debug, Default)]
-pub(super) struct StepCall {
+pub(super) struct LastSentStepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
-    pub(super) placed: Vec<PositionedTracePayload>,
+    pub(super) placed: Vec<TracePayloadInMessage>,
     /// Its sequence IDs and seqids.
     pub(super) counts: CallSequenceIds,
     /// Identifiers that its Reply may give.
@@ -238,13 +238,13 @@ pub(super) fn unreadable_state() -> StepOutcome {
 #[derive(Debug, Default)]
 pub(super) struct StepWindow {
     /// Boxed, as steps are taken out and put back several times.
-    held: Vec<Option<Box<UnfinishedStep>>>,
+    held: Vec<Option<Box<StepWindowEntry>>>,
     free: Vec<u32>,
 }
 
 impl StepWindow {
     /// Returns the index of a free entry, with the buffers of the step that released it.
-    pub(super) fn take_free(&mut self) -> (u32, Box<UnfinishedStep>) {
+    pub(super) fn take_free(&mut self) -> (u32, Box<StepWindowEntry>) {
         if let Some(window_index) = self.free.pop() {
             return (window_index, self.take(window_index));
         }
@@ -253,33 +253,33 @@ impl StepWindow {
     }
 
     /// Takes a step out of its entry, to be put back.
-    pub(super) fn take(&mut self, window_index: u32) -> Box<UnfinishedStep> {
+    pub(super) fn take(&mut self, window_index: u32) -> Box<StepWindowEntry> {
         self.held.get_mut(window_index as usize).and_then(Option::take).unwrap_or_default()
     }
 
     /// Puts a step into its entry.
-    pub(super) fn put(&mut self, window_index: u32, held: Box<UnfinishedStep>) {
+    pub(super) fn put(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
         if let Some(place) = self.held.get_mut(window_index as usize) {
             *place = Some(held);
         }
     }
 
     /// Releases the entry of a step and keeps its buffers.
-    pub(super) fn release(&mut self, window_index: u32, held: Box<UnfinishedStep>) {
+    pub(super) fn release(&mut self, window_index: u32, held: Box<StepWindowEntry>) {
         self.put(window_index, held);
         self.free.push(window_index);
     }
 
-    pub(super) fn get(&self, window_index: u32) -> Option<&UnfinishedStep> {
+    pub(super) fn get(&self, window_index: u32) -> Option<&StepWindowEntry> {
         self.held.get(window_index as usize)?.as_deref()
     }
 
-    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut UnfinishedStep> {
+    pub(super) fn get_mut(&mut self, window_index: u32) -> Option<&mut StepWindowEntry> {
         self.held.get_mut(window_index as usize)?.as_deref_mut()
     }
 
     /// Returns the steps that are to be sent again unchanged.
-    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut UnfinishedStep> {
+    pub(super) fn resend_steps_mut(&mut self) -> impl Iterator<Item = &mut StepWindowEntry> {
         self.held.iter_mut().filter_map(Option::as_deref_mut).filter(|held| held.resend.is_pending)
     }
 
@@ -289,14 +289,14 @@ impl StepWindow {
     }
 
     /// Returns the steps in the window, in trace order.
-    pub(super) fn steps_in_order(&self) -> Vec<&UnfinishedStep> {
+    pub(super) fn steps_in_order(&self) -> Vec<&StepWindowEntry> {
         let is_free: rustc_hash::FxHashSet<u32> = self.free.iter().copied().collect();
         let window_steps = self
             .held
             .iter()
             .enumerate()
             .filter(|(window_index, _)| !is_free.contains(&(*window_index as u32)));
-        let mut waiting: Vec<&UnfinishedStep> =
+        let mut waiting: Vec<&StepWindowEntry> =
             window_steps.filter_map(|(_, held)| held.as_deref()).collect();
         waiting.sort_by_key(|held| held.turn);
         waiting
@@ -312,7 +312,7 @@ impl StepWindow {
 
     /// Returns the indices of the steps in flight.
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {
-        let is_flying = |held: &Option<Box<UnfinishedStep>>| {
+        let is_flying = |held: &Option<Box<StepWindowEntry>>| {
             held.as_ref().is_some_and(|held| held.call.in_flight.is_some())
         };
         let flying = self.held.iter().enumerate().filter(|(_, held)| is_flying(held));

@@ -8,27 +8,27 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::call_description::{CallDescription, ROOT};
+use super::super::call_operations_and_files::{CallDescription, ROOT};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
-use super::super::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair, StepExecution};
+use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
 use super::super::step_outcome::StepOutcome;
-use super::super::tree_check::{ExpectedFinalTree, StepFidelity};
+use super::super::tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::{recovery, tolerance_rules};
-use super::lock_stateids::LiveLockStateids;
+use super::changes_by_uncaptured_clients::is_data_unchanged_except;
+use super::lock_stateid_consistency::LockStateidChangeDetector;
 use super::reply::{recorded_items, unprotected_reply};
-use super::reply_check_queue::{LiveReply, ReplyCheckQueue, ReplyPrecheckResult};
-use super::step_window::UnfinishedStep;
-use super::uncaptured_client_changes::is_data_unchanged_except;
+use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, ReplyCheckQueue};
+use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::ObjectOwner;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
-    MessageCaptureCompleteness, MessageSlotKind, NONE, PayloadContentState, TraceError, TracePayload,
-    TraceReader, TraceStep, generated_file_data,
+    MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
+    TraceSlotValueKind, TraceStep, generated_file_data,
 };
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::record::hash;
@@ -51,7 +51,7 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) pending_variables: FxHashSet<u32>,
     /// Expected file tree after the run.
     pub(super) expected_tree: Option<ExpectedFinalTree>,
-    pub(super) locks: LiveLockStateids,
+    pub(super) locks: LockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
     /// Variables of directories in which a create, remove or rename was not sent.
@@ -80,7 +80,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
-            locks: LiveLockStateids::default(),
+            locks: LockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
             leaves_open: false,
@@ -92,7 +92,7 @@ impl<'r> LiveReplyVerificationState<'r> {
     }
 
     /// Records that a step that the filter does not select does not change its files.
-    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &UnfinishedStep) {
+    pub(super) fn record_filtered(&mut self, step: &TraceStep<'_>, held: &StepWindowEntry) {
         if held.description.effects.is_empty() || held.may_change_size_or_links() {
             for file in step.filehandles() {
                 record_divergence(&mut self.divergent_files, file, &FileDivergence::everything());
@@ -107,7 +107,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|act| act.changes_names()) {
             let room = MAX_DIVERGENT_FILES - self.unmodified_directories.len();
-            let directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            let directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             self.unmodified_directories.extend(directories.take(room));
         }
         self.leaves_open |= parts.operations.iter().any(|operation| {
@@ -118,15 +118,17 @@ impl<'r> LiveReplyVerificationState<'r> {
     /// Returns the outcome of a step from its Reply.
     pub(super) fn check<R: Read + Seek>(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (answer, latency): (&ReplyPrecheckResult, Duration),
+        (answer, latency): (&PreliminaryReplyFindings, Duration),
         contents: &mut TraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
         let (mut state, went) = match answer.is_echo {
             true => self.compare_reply(held, step, live, (answer, latency), contents)?,
-            false => (StepOutcome::Mismatched(vec![slot_difference(held)]), StepFidelity::Differently),
+            false => {
+                (StepOutcome::Mismatched(vec![slot_difference(held)]), StepExecutionFidelity::Differently)
+            }
         };
         let given = match answer.missing {
             Some(what) => {
@@ -182,7 +184,7 @@ impl<'r> LiveReplyVerificationState<'r> {
     /// Marks the objects of a step as uncertain, if the step may have changed them or its Reply did not match.
     pub(super) fn mark_objects_uncertain(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         state: &StepOutcome,
     ) {
@@ -197,23 +199,29 @@ impl<'r> LiveReplyVerificationState<'r> {
     /// Compares the Reply with the recorded one.
     fn compare_reply<R: Read + Seek>(
         &mut self,
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (ReplyPrecheckResult { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
-            &ReplyPrecheckResult,
+        (PreliminaryReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
+            &PreliminaryReplyFindings,
             Duration,
         ),
         contents: &mut TraceReader<R>,
-    ) -> Result<(StepOutcome, StepFidelity), TraceError> {
+    ) -> Result<(StepOutcome, StepExecutionFidelity), TraceError> {
         let message = unprotected_reply(step);
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {
-            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), StepFidelity::AsRecorded));
+            return Ok((
+                StepOutcome::Substituted(PlanReason::ReplyLost.code()),
+                StepExecutionFidelity::AsRecorded,
+            ));
         }
         // The client's next Call shows what the captured server decided.
         let is_decided = outcome.is_success() || outcome.is_refused();
         if recorded.is_delayed() && is_decided && !self.options.strict {
-            return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), StepFidelity::Differently));
+            return Ok((
+                StepOutcome::Tolerated(tolerance_rules::DELAYED),
+                StepExecutionFidelity::Differently,
+            ));
         }
         let key = contents.summary().key;
         let is_text = held.description.reads_link(step.asked.find_description());
@@ -260,7 +268,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             directories: &self.is_directory,
             creates_exclusively: parts.creates_exclusively,
             files: &parts.files,
-            execution: sent.map(|sent| StepExecution {
+            execution: sent.map(|sent| ReplyCheckStepContext {
                 operations: &parts.operations,
                 acts: &parts.effects,
                 slots: [step.call.slots, step.reply.slots],
@@ -287,7 +295,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let mut touched = FileDivergence::default();
         files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|of| touched.merge(of));
         if !self.unmodified_directories.is_empty() {
-            let mut directories = step.call.variables(MessageSlotKind::FILEHANDLE);
+            let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
                 touched.merge(&FileDivergence::from_operation(
                     Some(Operation::REMOVE),
@@ -316,7 +324,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside));
             touched.merge(&outside);
         }
-        let mut went = StepFidelity::AsRecorded;
+        let mut went = StepExecutionFidelity::AsRecorded;
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
                 if (self.checker.is_enabled(tolerance_rules::AFTER)
@@ -330,15 +338,15 @@ impl<'r> LiveReplyVerificationState<'r> {
                     )
                 };
                 went = match differences.iter().any(is_other_way) {
-                    true => StepFidelity::Differently,
-                    false => StepFidelity::WithOtherAttributes,
+                    true => StepExecutionFidelity::Differently,
+                    false => StepExecutionFidelity::WithOtherAttributes,
                 };
                 let reads = differences.iter().any(|one| one.kind == DifferenceKind::Data);
                 !reads || is_data_unchanged_except(step, live, &touched, contents)?
             }
             _ => false,
         };
-        if is_after && went == StepFidelity::Differently && !touched.is_outside() {
+        if is_after && went == StepExecutionFidelity::Differently && !touched.is_outside() {
             // Later steps see the effects that are missing or new here.
             self.record_undone_effects(step, parts);
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
@@ -347,7 +355,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Mismatched(_)
                 if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
             {
-                went = StepFidelity::Differently;
+                went = StepExecutionFidelity::Differently;
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
@@ -395,10 +403,10 @@ impl<'r> LiveReplyVerificationState<'r> {
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
-fn has_recorded_effects(state: &StepOutcome, went: StepFidelity) -> bool {
+fn has_recorded_effects(state: &StepOutcome, went: StepExecutionFidelity) -> bool {
     match state {
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
-        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == StepFidelity::AsRecorded,
+        StepOutcome::Tolerated(tolerance_rules::DELAYED) => went == StepExecutionFidelity::AsRecorded,
         StepOutcome::Tolerated(rule) => {
             ![tolerance_rules::ROOM, tolerance_rules::AFTER, tolerance_rules::CREDENTIALS].contains(rule)
         }
@@ -441,7 +449,7 @@ fn written_bytes(step: &TraceStep<'_>, operation: usize) -> u64 {
 }
 
 /// Returns the difference of a Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
-fn slot_difference(held: &UnfinishedStep) -> Difference {
+fn slot_difference(held: &StepWindowEntry) -> Difference {
     let half =
         |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) };
     Difference {
@@ -456,7 +464,7 @@ fn slot_difference(held: &UnfinishedStep) -> Difference {
 }
 
 /// Returns the difference of a Reply that lacks a required value or replaces a value given before.
-fn identifier_difference(held: &UnfinishedStep, values: [String; 2]) -> Difference {
+fn identifier_difference(held: &StepWindowEntry, values: [String; 2]) -> Difference {
     let [a, b] = values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value) });
     Difference {
         kind: DifferenceKind::Identity,
@@ -474,11 +482,11 @@ fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u3
     if !parts.lists(step.asked.find_description()) {
         return None;
     }
-    let is_first = step.call.variable(MessageSlotKind::COOKIE).is_none();
+    let is_first = step.call.variable(TraceSlotValueKind::COOKIE).is_none();
     let at = parts.operations.iter().position(|operation| *operation == Operation::READDIR);
     let directory = match at {
         Some(at) => parts.files.get(at).copied(),
-        None => step.call.variable(MessageSlotKind::FILEHANDLE),
+        None => step.call.variable(TraceSlotValueKind::FILEHANDLE),
     };
     Some((directory.unwrap_or(NONE), is_first))
 }

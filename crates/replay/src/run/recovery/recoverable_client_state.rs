@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 
 use crate::run::captured_opens::CapturedOpens;
 use crate::run::live_values::LiveVariableValues;
-use crate::trace::value_substitution::PositionedTracePayload;
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep};
+use crate::trace::value_substitution::TracePayloadInMessage;
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of clients, and of sessions.
 const MAX_CLIENTS: usize = 4096;
@@ -143,7 +143,7 @@ pub(in crate::run) struct CallReplyPair<'a> {
     pub(in crate::run) step: &'a TraceStep<'a>,
     /// Call without its payloads, and the payloads with their positions.
     pub(in crate::run) sent: &'a [u8],
-    pub(in crate::run) placed: &'a [PositionedTracePayload],
+    pub(in crate::run) placed: &'a [TracePayloadInMessage],
     pub(in crate::run) reply: Cursor<'a>,
 }
 
@@ -187,7 +187,7 @@ impl RecoverableState {
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
         let CallReplyPair { step, sent, placed, mut reply } = *spoken;
-        let items = PositionedTracePayload::items(placed);
+        let items = TracePayloadInMessage::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
         let is_message =
             |cursor: &mut Cursor<'_>| rpc::RpcMsg::decode(cursor, &mut NullFieldObserver).is_ok();
@@ -259,7 +259,7 @@ impl RecoverableState {
                         header: header.into(),
                         seqid_variable: slot_variable(
                             step.call.slots.iter(),
-                            MessageSlotKind::OPEN_SEQID,
+                            TraceSlotValueKind::OPEN_SEQID,
                             at,
                         ),
                         variables,
@@ -285,13 +285,13 @@ impl RecoverableState {
     ) {
         match both {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
-                let of = slot_variable(step.reply.slots.iter(), MessageSlotKind::CLIENTID, at);
+                let of = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::CLIENTID, at);
                 let client = (ok.eir_clientid, args.eia_clientowner.co_ownerid.0);
                 self.add_client(client, minor, step.caller.client, [of, NONE], ok.eir_sequenceid, sent);
                 self.update_sequence(ok);
             }
             (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
-                let of = [MessageSlotKind::CLIENTID, MessageSlotKind::CONFIRM_VERIFIER]
+                let of = [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER]
                     .map(|holds| slot_variable(step.reply.slots.iter(), holds, at));
                 self.add_client((ok.clientid, args.client.id.0), 0, step.caller.client, of, 0, sent);
             }
@@ -311,7 +311,7 @@ impl RecoverableState {
                     self.dropped += 1;
                     return;
                 }
-                let variable = slot_variable(step.reply.slots.iter(), MessageSlotKind::SESSION, at);
+                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::SESSION, at);
                 let session =
                     RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
                 self.sessions.insert(ok.csr_sessionid, session);
@@ -341,7 +341,7 @@ impl RecoverableState {
                         open,
                         owner: owner.into(),
                         header: header.into(),
-                        seqid_of: slot_variable(step.call.slots.iter(), MessageSlotKind::LOCK_SEQID, at),
+                        seqid_of: slot_variable(step.call.slots.iter(), TraceSlotValueKind::LOCK_SEQID, at),
                         variables: stateid_variables(step, at),
                         ranges: Vec::new(),
                     };
@@ -364,7 +364,7 @@ impl RecoverableState {
                 }
             }
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
-                let variable = slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at);
+                let variable = slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at);
                 if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
                     (&**ok, place.client, place.current)
                     && variable != NONE
@@ -536,11 +536,11 @@ impl RecoverableState {
         step.call.slots.iter().find_map(|slot| {
             let value = values.get(slot.variable)?;
             match slot.holds {
-                MessageSlotKind::SESSION => {
+                TraceSlotValueKind::SESSION => {
                     self.sessions.get(value.first_chunk::<16>()?).map(|session| session.client)
                 }
-                MessageSlotKind::CLIENTID => value.first_chunk().map(|id| Clientid4::from_be_bytes(*id)),
-                MessageSlotKind::STATEID => {
+                TraceSlotValueKind::CLIENTID => value.first_chunk().map(|id| Clientid4::from_be_bytes(*id)),
+                TraceSlotValueKind::STATEID => {
                     let other = value.first_chunk::<12>()?;
                     let open = self.locks.get(other).map_or(other, |lock| &lock.open);
                     self.opens.get(open).map(|open| open.client)
@@ -637,7 +637,7 @@ impl RecoverableState {
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
 fn slot_variable(
     mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
-    holds: MessageSlotKind,
+    holds: TraceSlotValueKind,
     at: usize,
 ) -> u32 {
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
@@ -647,7 +647,7 @@ fn slot_variable(
 /// Returns the variables of the stateids that an operation gave.
 fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
-    let of = slots.filter(|slot| slot.holds == MessageSlotKind::STATEID && slot.operation as usize == at);
+    let of = slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
     of.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
 }
 

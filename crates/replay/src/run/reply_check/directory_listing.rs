@@ -6,7 +6,9 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, ToleranceRule};
-use nfsrdma_analysis::comparison::record::{ComparableValue, ComparedField, ComparedMessageSection, hash};
+use nfsrdma_analysis::comparison::record::{
+    ComparableValue, ComparedMessageSection, ComparisonRecordField, hash,
+};
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -193,7 +195,7 @@ fn is_end(section: &ComparedMessageSection) -> bool {
 }
 
 /// Name and fields of a directory entry.
-type ReplayListingEntry = (Box<[u8]>, Vec<ComparedField>);
+type ReplayListingEntry = (Box<[u8]>, Vec<ComparisonRecordField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
@@ -202,7 +204,7 @@ fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReplayListin
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
     }
-    let is_below = |entry: &ComparedField| entry.path.text.contains("entries.");
+    let is_below = |entry: &ComparisonRecordField| entry.path.text.contains("entries.");
     let (below, other): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other;

@@ -4,7 +4,7 @@
 //! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
 //! the rule that was needed; directory entries are sorted, because servers list them in any order.
 //!
-//! - [`reply_pattern_cache`]: cached results for pairs of the same pattern;
+//! - [`reply_check_result_cache`]: cached results for pairs of the same pattern;
 //! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
 //! - [`mandatory_server_operations`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
@@ -13,7 +13,7 @@
 mod attribute_relations;
 mod directory_listing;
 mod mandatory_server_operations;
-mod reply_pattern_cache;
+mod reply_check_result_cache;
 mod tolerance;
 mod write_chunks;
 
@@ -27,11 +27,11 @@ use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
-pub use attribute_relations::StepExecution;
+pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
 use directory_listing::ReplayListingChecks;
 use mandatory_server_operations::{lacks_required, missing_required_attributes};
-use reply_pattern_cache::{ReplyPattern, ReplyPatternCache};
+use reply_check_result_cache::{CachedReplyPairPattern, ReplyPatternCache};
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
@@ -45,10 +45,11 @@ use nfsrdma_analysis::comparison::difference::{
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessage, ComparableValue, ComparedField, ComparedMessageSection, ComparisonRecord, FieldPath,
+    ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecord, ComparisonRecordField,
+    FieldPath,
 };
 use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, RecordComparer};
-use nfsrdma_analysis::comparison::recorder::{ComparisonRecorder, LocatedField};
+use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
 
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;
@@ -78,7 +79,7 @@ pub struct ReplyPair<'a> {
     /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::trace::NONE).
     pub files: &'a [u32],
     /// Execution of the step; `None` if its values are not compared with earlier ones.
-    pub execution: Option<StepExecution<'a>>,
+    pub execution: Option<ReplyCheckStepContext<'a>>,
     /// `true` if it overlapped in the capture with a step that changes files.
     pub is_racing: bool,
     /// Variable of the listed directory, and `true` if the listing begins with this Call.
@@ -113,7 +114,7 @@ pub enum ReplyCheckResult {
 /// Compares live Replies with recorded ones.
 #[derive(Debug)]
 pub struct ReplyChecker {
-    recorder: ComparisonRecorder,
+    recorder: ComparableTransactionRecorder,
     selection: ComparisonOptions,
     identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
@@ -150,7 +151,7 @@ impl ReplyChecker {
         selection: ComparisonOptions,
     ) -> Self {
         Self {
-            recorder: ComparisonRecorder::default(),
+            recorder: ComparableTransactionRecorder::default(),
             selection,
             identities: CrossCaptureIdentityMap::default(),
             compared: ComparisonCoverageCounts::default(),
@@ -236,8 +237,13 @@ impl ReplyChecker {
         let mut lacking = missing_required_attributes(places);
         if is_learnt && lacking.is_empty() {
             let compared = (&verdict, compared);
-            let pattern =
-                ReplyPattern::of(replies, places, compared, (related, sections), self.may_have_restarted);
+            let pattern = CachedReplyPairPattern::of(
+                replies,
+                places,
+                compared,
+                (related, sections),
+                self.may_have_restarted,
+            );
             self.patterns.insert(length, pattern);
         }
         broken.append(&mut lacking);
@@ -543,7 +549,7 @@ fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
     }
 }
 
-fn is_status(entry: &ComparedField) -> bool {
+fn is_status(entry: &ComparisonRecordField) -> bool {
     entry.path.class == CompareClass::Equal(DifferenceKind::Status)
 }
 

@@ -11,7 +11,7 @@ use super::ReplyChecker;
 use crate::run::tolerance_rules::{self, ToleranceRule};
 use nfsrdma_analysis::comparison::compare_class::CompareClass;
 use nfsrdma_analysis::comparison::record::{
-    ComparableValue, ComparedField, ComparedMessageSection, FieldPath,
+    ComparableValue, ComparedMessageSection, ComparisonRecordField, FieldPath,
 };
 
 impl ReplyChecker {
@@ -46,7 +46,7 @@ impl ReplyChecker {
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
-        let mut taken: [Vec<(ToleranceRule, ComparedField)>; 2] = [Vec::new(), Vec::new()];
+        let mut taken: [Vec<(ToleranceRule, ComparisonRecordField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
             let mut kinds = DirectoryAttributePaths::default();
             section.entries.retain(|entry| {
@@ -70,9 +70,10 @@ impl ReplyChecker {
             });
         }
         let [of_a, of_b] = &taken;
-        let is_same = |(a, b): (&(ToleranceRule, ComparedField), &(ToleranceRule, ComparedField))| {
-            a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
-        };
+        let is_same =
+            |(a, b): (&(ToleranceRule, ComparisonRecordField), &(ToleranceRule, ComparisonRecordField))| {
+                a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
+            };
         if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
             let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
             let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
@@ -97,7 +98,7 @@ impl ReplyChecker {
                 .map(|entry| entry.path.text.clone())
                 .collect()
         };
-        let is_one = |(a, b): (&ComparedField, &ComparedField)| Rc::ptr_eq(&a.path, &b.path);
+        let is_one = |(a, b): (&ComparisonRecordField, &ComparisonRecordField)| Rc::ptr_eq(&a.path, &b.path);
         if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
@@ -133,7 +134,7 @@ pub(super) fn tolerate_mode(
     b: &mut ComparedMessageSection,
     needed: &mut Vec<ToleranceRule>,
 ) {
-    let is_mode = |entry: &&ComparedField| entry.path.leaf() == "mode";
+    let is_mode = |entry: &&ComparisonRecordField| entry.path.leaf() == "mode";
     let mode = |section: &ComparedMessageSection| {
         section.entries.iter().find(is_mode).map(|entry| entry.datum.clone())
     };
@@ -178,7 +179,7 @@ fn needs_no_rule(
     b: &ComparedMessageSection,
     mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
 ) -> bool {
-    let mut is_plain = |(a, b): (&ComparedField, &ComparedField)| {
+    let mut is_plain = |(a, b): (&ComparisonRecordField, &ComparisonRecordField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // The rules for these depend on more than the path.
         let is_special =
@@ -216,7 +217,7 @@ struct DirectoryAttributePaths {
 
 impl DirectoryAttributePaths {
     /// Processes the next field of an operation.
-    fn process_field(&mut self, entry: &ComparedField) {
+    fn process_field(&mut self, entry: &ComparisonRecordField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
@@ -267,7 +268,7 @@ fn tolerate_committed(
         section.entries.iter().position(|entry| entry.path.leaf() == "committed")
     };
     let (Some(at), Some(other)) = (find(a), find(b)) else { return };
-    let rank = |datum: Option<&ComparedField>| match datum.map(|entry| &entry.datum) {
+    let rank = |datum: Option<&ComparisonRecordField>| match datum.map(|entry| &entry.datum) {
         Some(ComparableValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
         Some(ComparableValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
         Some(ComparableValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
@@ -288,7 +289,7 @@ fn tolerate_squashed_owner(
     squashed: [u32; 2],
     needed: &mut Vec<ToleranceRule>,
 ) {
-    let owner = |entry: &ComparedField| match entry.path.field {
+    let owner = |entry: &ComparisonRecordField| match entry.path.field {
         field_name::NFS_FATTR3_UID => Some(squashed[0]),
         field_name::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
@@ -343,8 +344,8 @@ mod tests {
     use super::*;
     use nfsrdma_analysis::comparison::difference::DifferenceKind;
 
-    fn entry(text: &str, datum: ComparableValue) -> ComparedField {
-        ComparedField {
+    fn entry(text: &str, datum: ComparableValue) -> ComparisonRecordField {
+        ComparisonRecordField {
             path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
             datum,
         }

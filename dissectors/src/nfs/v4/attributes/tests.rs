@@ -6,7 +6,7 @@ use super::super::locations::*;
 use super::super::types::*;
 use super::*;
 use crate::field::{Field, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, EnclosedStructure, Encoder, Opaque, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Xdr, XdrError};
 
 static FIELD: Field = Field::group("nfs.obj_attributes", "obj_attributes", "");
 
@@ -134,7 +134,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         ),
         (Attribute::FS_LAYOUT_TYPES(List::from(&layouts[..])), "00000002 00000001 00000005"),
         (
-            Attribute::LAYOUT_HINT(Layouthint4::Files(EnclosedStructure::Known(Nfsv41FileLayouthint4 {
+            Attribute::LAYOUT_HINT(Layouthint4::Files(StructuredOpaque::Known(Nfsv41FileLayouthint4 {
                 nflh_care: FilelayoutHintCare4::NFLH4_CARE_STRIPE_COUNT,
                 nflh_util: NflUtil4(0),
                 nflh_stripe_count: 4,

@@ -13,10 +13,10 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 
 use super::super::reply_check_queue::LiveReply;
-use super::super::step_window::UnfinishedStep;
+use super::super::step_window::StepWindowEntry;
 use crate::run::captured_opens::CapturedOpens;
-use crate::trace::value_substitution::PositionedTracePayload;
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceStep};
+use crate::trace::value_substitution::TracePayloadInMessage;
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;
@@ -103,7 +103,7 @@ impl SubstituteOpenReply {
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
 pub(super) fn slot_variable(
     mut slots: impl Iterator<Item = SubstitutableMessageSlot>,
-    holds: MessageSlotKind,
+    holds: TraceSlotValueKind,
     at: usize,
 ) -> u32 {
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == at);
@@ -141,13 +141,13 @@ impl SubstituteOpenRequest {
     /// Returns the request that the OPEN or GET_DIR_DELEGATION of a step makes necessary. `missing` is the delegation
     /// that the live Reply lacks: its variable and operation.
     pub(super) fn of(
-        held: &UnfinishedStep,
+        held: &StepWindowEntry,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
         let opens = CapturedOpens::recorded(step);
-        let items = PositionedTracePayload::items(&held.call.placed);
+        let items = TracePayloadInMessage::items(&held.call.placed);
         let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
         let mut answered = reply.cursor();
         rpc::RpcMsg::decode(&mut sent, &mut NullFieldObserver).ok()?;
@@ -169,7 +169,8 @@ impl SubstituteOpenRequest {
                 }
                 (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
                     if wanted.is_none()
-                        && slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at) == NONE =>
+                        && slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at)
+                            == NONE =>
                 {
                     if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
                         wanted = Some(Self {
@@ -205,8 +206,8 @@ impl SubstituteOpenRequest {
                             unconfirmed: must_confirm.then(|| UnconfirmedOpen {
                                 stateid: ok.stateid.clone(),
                                 variables: [
-                                    slot_variable(step.reply.slots.iter(), MessageSlotKind::STATEID, at),
-                                    slot_variable(step.call.slots.iter(), MessageSlotKind::OPEN_SEQID, at),
+                                    slot_variable(step.reply.slots.iter(), TraceSlotValueKind::STATEID, at),
+                                    slot_variable(step.call.slots.iter(), TraceSlotValueKind::OPEN_SEQID, at),
                                 ],
                             }),
                             unwanted: unwanted.cloned(),
@@ -215,7 +216,7 @@ impl SubstituteOpenRequest {
                                 .call
                                 .slots
                                 .iter()
-                                .find(|slot| slot.holds == MessageSlotKind::CLIENTID)
+                                .find(|slot| slot.holds == TraceSlotValueKind::CLIENTID)
                                 .map(|slot| slot.variable),
                             file: file.into(),
                             name,

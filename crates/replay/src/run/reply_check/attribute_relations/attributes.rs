@@ -12,7 +12,7 @@ use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in super::super) enum ObjectAttributeKind {
+pub(in super::super) enum ReplyAttributeKind {
     /// Change attribute: `change`, or `before` and `after` of change_info4.
     Change,
     /// Modification time of the content: `time_modify`, `mtime`.
@@ -59,7 +59,7 @@ pub(in super::super) struct AttributeOccurrence {
     pub(in super::super) section: usize,
     pub(super) operation: Rc<str>,
     pub(super) subject: AttributeSubject,
-    pub(super) aspect: ObjectAttributeKind,
+    pub(super) aspect: ReplyAttributeKind,
     /// `true` if it is the value before the operation.
     pub(super) is_before: bool,
     /// Path of its first field.
@@ -81,7 +81,7 @@ impl AttributeOccurrence {
 
 /// An attribute that both Replies have, with its position in each.
 #[derive(Clone, Debug)]
-pub(in super::super) struct AttributePair {
+pub(in super::super) struct MatchedReplyAttribute {
     pub(super) recorded: AttributeOccurrence,
     pub(super) live: Range<usize>,
 }
@@ -90,13 +90,13 @@ pub(in super::super) struct AttributePair {
 pub(in super::super) fn paired_attributes(
     recorded: &[LocatedField<'_>],
     live: &[LocatedField<'_>],
-) -> Vec<AttributePair> {
+) -> Vec<MatchedReplyAttribute> {
     let mut rest: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
     let pair = |fact: AttributeOccurrence| {
         let other = rest
             .iter_mut()
             .find(|other| other.as_ref().is_some_and(|other| other.is_same_attribute(&fact)))?;
-        other.take().map(|other| AttributePair { recorded: fact, live: other.bytes })
+        other.take().map(|other| MatchedReplyAttribute { recorded: fact, live: other.bytes })
     };
     reply_attributes(recorded).into_iter().filter_map(pair).collect()
 }
@@ -140,7 +140,7 @@ fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>)
 }
 
 /// Returns the kind of a field, and `true` if its value begins there.
-fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
+fn attribute_kind(path: &FieldPath) -> Option<(ReplyAttributeKind, bool)> {
     let is_first = match path.leaf() {
         "seconds" | "major" => true,
         "nseconds" | "minor" => false,
@@ -150,16 +150,16 @@ fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
                     ("change" | "before" | "after", field)
                         if field.starts_with(field_name::NFS_CHANGEID4) =>
                     {
-                        ObjectAttributeKind::Change
+                        ReplyAttributeKind::Change
                     }
-                    ("owner", field_name::NFS_FATTR4_OWNER) => ObjectAttributeKind::Owner,
-                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => ObjectAttributeKind::Group,
-                    ("fileid", _) => ObjectAttributeKind::Fileid,
-                    ("mounted_on_fileid", _) => ObjectAttributeKind::MountedOn,
-                    ("fsid", _) => ObjectAttributeKind::FileSystem,
-                    ("change_attr_type", _) => ObjectAttributeKind::ChangeType,
-                    ("size", _) => ObjectAttributeKind::Size,
-                    ("type", _) => ObjectAttributeKind::FileType,
+                    ("owner", field_name::NFS_FATTR4_OWNER) => ReplyAttributeKind::Owner,
+                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => ReplyAttributeKind::Group,
+                    ("fileid", _) => ReplyAttributeKind::Fileid,
+                    ("mounted_on_fileid", _) => ReplyAttributeKind::MountedOn,
+                    ("fsid", _) => ReplyAttributeKind::FileSystem,
+                    ("change_attr_type", _) => ReplyAttributeKind::ChangeType,
+                    ("size", _) => ReplyAttributeKind::Size,
+                    ("type", _) => ReplyAttributeKind::FileType,
                     _ => return None,
                 },
                 true,
@@ -169,9 +169,9 @@ fn attribute_kind(path: &FieldPath) -> Option<(ObjectAttributeKind, bool)> {
     let above = path.parent_path().strip_suffix('.')?;
     Some((
         match above.rsplit('.').next()? {
-            "mtime" | "time_modify" => ObjectAttributeKind::Modified,
-            "ctime" | "time_metadata" => ObjectAttributeKind::Metadata,
-            "fsid" => ObjectAttributeKind::FileSystem,
+            "mtime" | "time_modify" => ReplyAttributeKind::Modified,
+            "ctime" | "time_metadata" => ReplyAttributeKind::Metadata,
+            "fsid" => ReplyAttributeKind::FileSystem,
             _ => return None,
         },
         is_first,

@@ -13,18 +13,18 @@
 //!
 //! Only relations that the recording proves are checked: steps that overlapped a change, there or here, prove no order,
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
-//! ([`server_clock`]).
+//! ([`server_clock_granularity`]).
 //!
 //! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated
 //!   relations;
 //! - [`overlapped_sizes`]: sizes in Replies that overlapped with a change;
-//! - [`server_clock`]: properties of the server's times and change attributes.
+//! - [`server_clock_granularity`]: properties of the server's times and change attributes.
 
 pub(super) mod attributes;
-mod file_systems;
+mod captured_live_fsid_pairs;
 mod operation_filehandles;
 mod overlapped_sizes;
-mod server_clock;
+mod server_clock_granularity;
 mod violations;
 
 use std::time::Instant;
@@ -33,19 +33,19 @@ use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
-use self::attributes::{AttributePair, AttributeSubject, ObjectAttributeKind};
-use self::file_systems::FileSystemPairs;
+use self::attributes::{AttributeSubject, MatchedReplyAttribute, ReplyAttributeKind};
+use self::captured_live_fsid_pairs::FileSystemPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
-use self::server_clock::ServerClockTraits;
+use self::server_clock_granularity::ServerClockTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
-use crate::run::call_description::ROOT;
+use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes, is_root_name};
 use crate::trace::step::MAX_LIST_LENGTH;
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot};
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
@@ -59,7 +59,7 @@ const ORDERED_ATTRIBUTES: usize = 5;
 
 /// Execution of a step and the objects that it names.
 #[derive(Clone, Debug)]
-pub struct StepExecution<'a> {
+pub struct ReplyCheckStepContext<'a> {
     /// Operations of a COMPOUND.
     pub(in crate::run) operations: &'a [Operation],
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
@@ -140,7 +140,7 @@ pub(super) struct ReplyLocation {
 }
 
 /// Kind, `true` for objects from before the run, and captured owner or group.
-type OwnerMappingKey = (ObjectAttributeKind, bool, Box<[u8]>);
+type FileOwnerMappingKey = (ReplyAttributeKind, bool, Box<[u8]>);
 
 /// Attributes observed so far.
 #[derive(Debug, Default)]
@@ -149,7 +149,7 @@ pub(super) struct AttributeRelations {
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FileSystemPairs,
-    owners: FxHashMap<OwnerMappingKey, Box<[u8]>>,
+    owners: FxHashMap<FileOwnerMappingKey, Box<[u8]>>,
     clock: ServerClockTraits,
     sizes: OverlappedFileSizes<ReplyLocation>,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
@@ -193,7 +193,7 @@ impl AttributeRelations {
     }
 
     /// Returns `true` if an object was created in the run.
-    fn was_created_in_run(&self, done: &StepExecution<'_>, object: u32) -> bool {
+    fn was_created_in_run(&self, done: &ReplyCheckStepContext<'_>, object: u32) -> bool {
         object < ROOT && !self.roots.contains(&object) && !done.seeded.contains_key(&object)
     }
 
@@ -201,7 +201,7 @@ impl AttributeRelations {
     pub(super) fn check_attributes(
         &mut self,
         replies: &ReplyPair<'_>,
-        facts: &[AttributePair],
+        facts: &[MatchedReplyAttribute],
         sections: usize,
         sides: [&[u8]; 2],
     ) -> Vec<AttributeRelationViolation> {
@@ -221,7 +221,7 @@ impl AttributeRelations {
                         && (has_parent || both.recorded.subject != AttributeSubject::Parent)
                 })
             };
-            let observation = |both: &'_ AttributePair, name| {
+            let observation = |both: &'_ MatchedReplyAttribute, name| {
                 let [recorded, live] = sides;
                 Some((
                     names.subject(both.recorded.subject, index),
@@ -254,10 +254,10 @@ impl AttributeRelations {
                 self.check_value(done, &observation, &mut broken);
                 self.check_size(replies, &observation);
                 match both.recorded.aspect {
-                    ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                        times.extend(server_clock::decode_time(bytes[1]))
+                    ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata => {
+                        times.extend(server_clock_granularity::decode_time(bytes[1]))
                     }
-                    ObjectAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
+                    ReplyAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
                         change = Some(observation.number()[1] as u64);
                     }
                     _ => {}
@@ -271,13 +271,17 @@ impl AttributeRelations {
     }
 
     /// Records filehandles that GETFH returns for the root.
-    fn record_root_handles(&mut self, done: &StepExecution<'_>, names: &OperationFilehandleVariables<'_>) {
+    fn record_root_handles(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        names: &OperationFilehandleVariables<'_>,
+    ) {
         for (index, operation) in done.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
             }
             let is_given = |slot: &SubstitutableMessageSlot| {
-                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == index
+                slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == index
             };
             let root = done.slots[1].iter().find(is_given).map(|slot| slot.variable);
             let is_new = |root: &u32| self.roots.len() < MAX_ROOT_HANDLES && !self.roots.contains(root);
@@ -303,7 +307,9 @@ impl AttributeRelations {
                 entry.handle.as_ref().and_then(|handle| {
                     let is_there = |slot: &SubstitutableMessageSlot| {
                         let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
-                        slot.holds == MessageSlotKind::FILEHANDLE && at <= handle.start && handle.end <= end
+                        slot.holds == TraceSlotValueKind::FILEHANDLE
+                            && at <= handle.start
+                            && handle.end <= end
                     };
                     done.slots[1].iter().find(is_there).map(|slot| slot.variable)
                 })
@@ -334,7 +340,7 @@ impl AttributeRelations {
     ) -> Vec<(&'static str, [String; 2])> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
-        let of = |aspect: ObjectAttributeKind| {
+        let of = |aspect: ReplyAttributeKind| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
             (known.likelihood == ChangeLikelihood::None && known.names == self.changed_names)
                 .then_some(known.values[1])
@@ -342,9 +348,9 @@ impl AttributeRelations {
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
         let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
-            ("change (stays)", of(ObjectAttributeKind::Change), marks.change, &number),
-            ("time_modify (stays)", of(ObjectAttributeKind::Modified), marks.modified, &time),
-            ("time_metadata (stays)", of(ObjectAttributeKind::Metadata), marks.metadata, &time),
+            ("change (stays)", of(ReplyAttributeKind::Change), marks.change, &number),
+            ("time_modify (stays)", of(ReplyAttributeKind::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(ReplyAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
         ];
         let differing = shown.into_iter().filter_map(|(what, last, found, shown)| {
@@ -362,30 +368,30 @@ impl AttributeRelations {
     /// Checks a value against earlier ones.
     fn check_value(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
         broken: &mut Vec<AttributeRelationViolation>,
     ) {
         match observation.fact.aspect {
-            ObjectAttributeKind::ChangeType => {
+            ReplyAttributeKind::ChangeType => {
                 self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            ObjectAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
-            ObjectAttributeKind::Fileid | ObjectAttributeKind::MountedOn => {
+            ReplyAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
+            ReplyAttributeKind::Fileid | ReplyAttributeKind::MountedOn => {
                 broken.extend(self.check_fileid(done, observation))
             }
-            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => {
+            ReplyAttributeKind::Owner | ReplyAttributeKind::Group => {
                 broken.extend(self.check_owner(done, observation));
                 broken.extend(self.check_ordered(done, observation));
             }
-            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
-                server_clock::decode_time(observation.bytes[1])
+            ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata => {
+                server_clock_granularity::decode_time(observation.bytes[1])
                     .into_iter()
                     .for_each(|time| self.clock.record_time(time));
                 broken.extend(self.check_ordered(done, observation));
             }
-            ObjectAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
-            ObjectAttributeKind::Size | ObjectAttributeKind::FileType => {}
+            ReplyAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
+            ReplyAttributeKind::Size | ReplyAttributeKind::FileType => {}
         }
     }
 
@@ -393,7 +399,7 @@ impl AttributeRelations {
     fn record_possible_sizes(
         &mut self,
         replies: &ReplyPair<'_>,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
     ) {
@@ -451,11 +457,11 @@ impl AttributeRelations {
         }
         let [recorded, live] = observation.number().map(|value| value as u64);
         match observation.fact.aspect {
-            ObjectAttributeKind::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
+            ReplyAttributeKind::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
                 self.sizes.set_unlimited(file);
             }
-            ObjectAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
-            ObjectAttributeKind::Size => {
+            ReplyAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
+            ReplyAttributeKind::Size => {
                 self.sizes.add(file, recorded);
                 self.sizes.check(file, live, || {
                     let place =
@@ -483,11 +489,11 @@ impl AttributeRelations {
 
     fn check_fileid(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         let now = observation.number();
-        let is_own = observation.fact.aspect == ObjectAttributeKind::Fileid;
+        let is_own = observation.fact.aspect == ReplyAttributeKind::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
         if observation.object < ROOT {
@@ -518,7 +524,7 @@ impl AttributeRelations {
     /// An owner has one name on the live server. Seeded objects may have another owner until it is set.
     fn check_owner(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if observation.object == NONE {
@@ -546,22 +552,22 @@ impl AttributeRelations {
 
     fn check_ordered(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         if observation.object == NONE {
             return None;
         }
         let aspect = observation.fact.aspect;
-        let is_time = matches!(aspect, ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata);
+        let is_time = matches!(aspect, ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata);
         // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
         // objects.
         if is_time {
             let is_of_run = self.was_created_in_run(done, observation.object);
             let object = self.object_state(observation.object, done.step_turn);
             let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
-            let may_be_set = aspect == ObjectAttributeKind::Modified
-                && (object.is_set || has_recorded_second(observation));
+            let may_be_set =
+                aspect == ReplyAttributeKind::Modified && (object.is_set || has_recorded_second(observation));
             if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, observation) {
                 return Some(observation.violation_after("of now", observation.number()));
             }
@@ -569,7 +575,7 @@ impl AttributeRelations {
         if !done.has_no_overlap {
             return None;
         }
-        if aspect == ObjectAttributeKind::Change
+        if aspect == ReplyAttributeKind::Change
             && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
             && self.clock.is_below_run(done.step_turn, observation.number().map(|value| value as u64))
         {
@@ -599,17 +605,19 @@ impl AttributeRelations {
         if !recorded && known.likelihood == ChangeLikelihood::None && is_same_names {
             return if live { then("stays") } else { None };
         }
-        if matches!(aspect, ObjectAttributeKind::Owner | ObjectAttributeKind::Group) || !recorded {
+        if matches!(aspect, ReplyAttributeKind::Owner | ReplyAttributeKind::Group) || !recorded {
             return None;
         }
         if known.likelihood == ChangeLikelihood::Certain {
-            let apart =
-                server_clock::elapsed_between(known.received, known.changed.unwrap_or(known.received));
+            let apart = server_clock_granularity::elapsed_between(
+                known.received,
+                known.changed.unwrap_or(known.received),
+            );
             let must_move = match aspect {
-                ObjectAttributeKind::Change => {
+                ReplyAttributeKind::Change => {
                     let between = known
                         .previous_change
-                        .map(|before| server_clock::elapsed_between(before, done.times[1]));
+                        .map(|before| server_clock_granularity::elapsed_between(before, done.times[1]));
                     if live && self.clock.is_below_run(done.step_turn, now.map(|value| value as u64)) {
                         return then("of now");
                     }
@@ -625,11 +633,11 @@ impl AttributeRelations {
             }
         }
         let falls = match aspect {
-            ObjectAttributeKind::Change => {
+            ReplyAttributeKind::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
                 self.clock.is_forbidden_decrease(before, now) && known.values[0] < observation.number()[0]
             }
-            ObjectAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            ReplyAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
             _ => false,
         };
         if falls { then("rises") } else { None }
@@ -652,7 +660,7 @@ impl AttributeRelations {
     /// Records the effects of an operation on its objects.
     fn apply_effect(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
         is_unchanged: bool,
@@ -737,7 +745,7 @@ impl AttributeRelations {
     }
 
     /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
-    fn remove_name(&mut self, done: &StepExecution<'_>, name: (u32, u64), how: usize) {
+    fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
                 self.record_change(done, object, [ChangeLikelihood::Possible; 3])
@@ -752,7 +760,7 @@ impl AttributeRelations {
     }
 
     /// Records that the content or the names of an object were written, or its attributes set.
-    fn record_write(&mut self, done: &StepExecution<'_>, object: u32, is_written: bool) {
+    fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
         if object != NONE {
             self.object_state(object, done.step_turn).written = is_written.then_some(done.step_turn);
         }
@@ -760,7 +768,7 @@ impl AttributeRelations {
 
     /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
     /// changed.
-    fn record_change(&mut self, done: &StepExecution<'_>, object: u32, of: [ChangeLikelihood; 3]) {
+    fn record_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, of: [ChangeLikelihood; 3]) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
             return;
@@ -783,7 +791,7 @@ impl AttributeRelations {
     /// Returns the name by which the current object was reached after an operation.
     fn reached_name(
         &mut self,
-        done: &StepExecution<'_>,
+        done: &ReplyCheckStepContext<'_>,
         names: &OperationFilehandleVariables<'_>,
         index: usize,
         name: Option<(u32, u64)>,
@@ -813,15 +821,16 @@ impl AttributeRelations {
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
 /// capture's.
-fn is_unexpected_time(done: &StepExecution<'_>, observation: &RecordedLiveAttributePair<'_>) -> bool {
+fn is_unexpected_time(done: &ReplyCheckStepContext<'_>, observation: &RecordedLiveAttributePair<'_>) -> bool {
     let [recorded, live] =
-        observation.bytes.map(|bytes| server_clock::decode_time(bytes).map_or(0, |time| time.0));
-    server_clock::is_unexpected_time(recorded, live, done.call_time_ns)
+        observation.bytes.map(|bytes| server_clock_granularity::decode_time(bytes).map_or(0, |time| time.0));
+    server_clock_granularity::is_unexpected_time(recorded, live, done.call_time_ns)
 }
 
 /// Returns `true` if the live time has the recorded second: a step may have set it.
 fn has_recorded_second(observation: &RecordedLiveAttributePair<'_>) -> bool {
-    let [recorded, live] = observation.bytes.map(|bytes| server_clock::decode_time(bytes).map(|time| time.0));
+    let [recorded, live] =
+        observation.bytes.map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
     recorded == live
 }
 
@@ -851,13 +860,13 @@ fn is_refusal(status: u32) -> bool {
 }
 
 /// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
-fn is_unchanged<'f, I: Iterator<Item = &'f AttributePair>>(
+fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
     of: impl Fn(bool) -> I,
     sides: [&[u8]; 2],
 ) -> bool {
     let change = |is_before: bool| {
         let both = of(is_before).find(|both| {
-            both.recorded.aspect == ObjectAttributeKind::Change
+            both.recorded.aspect == ReplyAttributeKind::Change
                 && both.recorded.subject == AttributeSubject::Parent
         })?;
         sides[0].get(both.recorded.bytes.clone())

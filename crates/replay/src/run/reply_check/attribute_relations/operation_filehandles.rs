@@ -3,10 +3,10 @@
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::StepExecution;
+use super::ReplyCheckStepContext;
 use super::attributes::AttributeSubject;
 use crate::run::reply_check::ReplyPair;
-use crate::trace::{MessageSlotKind, NONE};
+use crate::trace::{NONE, TraceSlotValueKind};
 
 /// Variables of the objects of each operation.
 pub(super) struct OperationFilehandleVariables<'a> {
@@ -19,7 +19,7 @@ pub(super) struct OperationFilehandleVariables<'a> {
 }
 
 impl<'a> OperationFilehandleVariables<'a> {
-    pub(super) fn from_step(replies: &ReplyPair<'a>, done: &StepExecution<'a>) -> Option<Self> {
+    pub(super) fn from_step(replies: &ReplyPair<'a>, done: &ReplyCheckStepContext<'a>) -> Option<Self> {
         let is_v3 = match replies.procedure? {
             Procedure::V3(_) => true,
             Procedure::Compound => false,
@@ -27,7 +27,7 @@ impl<'a> OperationFilehandleVariables<'a> {
         };
         let handles = |side: usize| {
             let slots = done.slots.get(side).into_iter().flat_map(|slots| slots.iter());
-            slots.filter(|slot| slot.holds == MessageSlotKind::FILEHANDLE).map(|slot| slot.variable)
+            slots.filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE).map(|slot| slot.variable)
         };
         let mut called = handles(0);
         let called = [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)];

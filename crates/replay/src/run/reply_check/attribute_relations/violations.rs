@@ -1,7 +1,7 @@
 //! Attribute values of a reply pair and their contradictions to earlier ones.
 
-use super::attributes::{AttributeOccurrence, ObjectAttributeKind};
-use crate::run::call_description::ROOT;
+use super::attributes::{AttributeOccurrence, ReplyAttributeKind};
+use crate::run::call_operations_and_files::ROOT;
 use crate::trace::NONE;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
@@ -80,13 +80,13 @@ impl RecordedLiveAttributePair<'_> {
 
     pub(super) fn format_value(&self, value: u128) -> String {
         match self.fact.aspect {
-            ObjectAttributeKind::Modified | ObjectAttributeKind::Metadata => {
+            ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata => {
                 format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
             }
-            ObjectAttributeKind::FileSystem if self.bytes[0].len() == 16 => {
+            ReplyAttributeKind::FileSystem if self.bytes[0].len() == 16 => {
                 format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
             }
-            ObjectAttributeKind::Owner | ObjectAttributeKind::Group => format!("name {value:032x}"),
+            ReplyAttributeKind::Owner | ReplyAttributeKind::Group => format!("name {value:032x}"),
             _ => value.to_string(),
         }
     }

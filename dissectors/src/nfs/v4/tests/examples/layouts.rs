@@ -1,7 +1,7 @@
 //! Layouts and devices of every known layout type.
 
 use super::*;
-use crate::xdr::EnclosedStructure::{Known, Unread};
+use crate::xdr::StructuredOpaque::{Known, Unread};
 
 /// An undefined layout type.
 const UNKNOWN: Layouttype4 = Layouttype4(0x8000_0001);

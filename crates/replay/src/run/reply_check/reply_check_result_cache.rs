@@ -1,7 +1,7 @@
 //! Cache of reply pairs whose result is known from their bytes.
 //!
 //! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
-//! to match, or to differ as a rule tolerates, creates a [`ReplyPattern`]: a class for each byte of the message. If
+//! to match, or to differ as a rule tolerates, creates a [`CachedReplyPairPattern`]: a class for each byte of the message. If
 //! another pair agrees with the pattern, both its messages would be decoded the same way, with the same result.
 //! Otherwise it is decoded: a pattern never finds a difference.
 
@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
 
-use super::attribute_relations::attributes::AttributePair;
+use super::attribute_relations::attributes::MatchedReplyAttribute;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::IdentityValueHash;
@@ -80,7 +80,7 @@ impl ReplyPatternIdentitySlot {
 
 /// Pattern of a decoded pair.
 #[derive(Debug)]
-pub(super) struct ReplyPattern {
+pub(super) struct CachedReplyPairPattern {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
     /// Recorded and live message.
@@ -92,7 +92,7 @@ pub(super) struct ReplyPattern {
     /// Filehandles, and verifiers that show a loss of uncommitted data.
     pub(super) identities: Vec<ReplyPatternIdentitySlot>,
     /// Attributes with relations to earlier values, and number of executed operations.
-    pub(super) attribute_pairs: Vec<AttributePair>,
+    pub(super) attribute_pairs: Vec<MatchedReplyAttribute>,
     pub(super) operation_count: usize,
     /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
@@ -102,14 +102,14 @@ pub(super) struct ReplyPattern {
     pub(super) makes_names: bool,
 }
 
-impl ReplyPattern {
+impl CachedReplyPairPattern {
     /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
     /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
         replies: &ReplyPair<'_>,
         [of_recorded, places]: [&[LocatedField<'_>]; 2],
         (verdict, compared): (&ReplyCheckResult, ComparisonCoverageCounts),
-        (related, sections): (Vec<AttributePair>, usize),
+        (related, sections): (Vec<MatchedReplyAttribute>, usize),
         may_have_restarted: bool,
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
@@ -244,7 +244,7 @@ fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
 /// Patterns of messages of one length.
 #[derive(Debug, Default)]
 struct ReplyPatternsOfLength {
-    patterns: Vec<ReplyPattern>,
+    patterns: Vec<CachedReplyPairPattern>,
     /// Index of the pattern to be replaced next.
     next: usize,
     /// Number of decoded pairs since the last hit.
@@ -264,7 +264,7 @@ impl ReplyPatternCache {
     }
 
     /// Returns the pattern that a pair agrees with.
-    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyPattern> {
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CachedReplyPairPattern> {
         if replies.listing.is_some() {
             return None;
         }
@@ -296,7 +296,7 @@ impl ReplyPatternCache {
     }
 
     /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
-    pub(super) fn insert(&mut self, length: usize, pattern: Option<ReplyPattern>) {
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<CachedReplyPairPattern>) {
         let of_length = self.by_length.entry(length).or_default();
         of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma::{Handle, RdmaMessage, RdmaPacketPayload};
+use crate::rdma::{Handle, RdmaPacketPayload, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::RetransmissionStall;
@@ -47,7 +47,7 @@ pub(super) struct PacketRun {
 
 /// A message with the sequence numbers of its first and last packet.
 pub(super) struct ReassembledMessage<'a> {
-    pub(super) message: RdmaMessage<'a>,
+    pub(super) message: RdmaSendMessage<'a>,
     pub(super) first: ExtendedPsn,
     pub(super) last: ExtendedPsn,
     /// `true` if the receiver refused its last packet.
@@ -198,7 +198,7 @@ impl MessageReassembly {
             length += 1;
         }
         self.message_frames.sort_unstable();
-        let message = RdmaMessage {
+        let message = RdmaSendMessage {
             bytes: &self.message_buffer,
             length: length as usize,
             gaps: &self.gaps,

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
-use crate::trace::{MessageSlotKind, NONE, SubstitutableMessageSlot, TraceMessage, TraceStep};
+use crate::trace::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;
@@ -245,7 +245,7 @@ impl CallDescription {
     fn resolve_files(&mut self, step: &TraceStep<'_>) {
         let of = |message: &TraceMessage<'_>, operation: usize| {
             let slot = message.slots.iter().find(|slot| {
-                slot.holds == MessageSlotKind::FILEHANDLE && slot.operation as usize == operation
+                slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation
             });
             slot.map_or(NONE, |slot| slot.variable)
         };

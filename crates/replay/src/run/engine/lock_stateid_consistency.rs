@@ -7,8 +7,8 @@
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
-use super::super::call_description::CallDescription;
-use crate::trace::{MessageSlotKind, TraceStep};
+use super::super::call_operations_and_files::CallDescription;
+use crate::trace::{TraceSlotValueKind, TraceStep};
 
 /// Maximum number of lock-owners that are remembered.
 const MAX_LOCK_OWNERS: usize = 1 << 12;
@@ -18,11 +18,11 @@ type LiveLockKey = (u32, u32, [u32; 2]);
 
 /// Stateids of granted locks, without their seqids.
 #[derive(Debug, Default)]
-pub(super) struct LiveLockStateids {
+pub(super) struct LockStateidChangeDetector {
     by_locker: FxHashMap<LiveLockKey, [u8; 12]>,
 }
 
-impl LiveLockStateids {
+impl LockStateidChangeDetector {
     /// Records the stateid `given` by a LOCK of an answered step. Returns `true` if the same lock-owner had another
     /// stateid for the file and nothing was unlocked since.
     pub(super) fn has_changed_stateid(
@@ -52,8 +52,8 @@ fn lock_key(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
     let of =
-        |holds: MessageSlotKind| slots.clone().find(|slot| slot.holds == holds).map(|slot| slot.variable);
-    let named = [of(MessageSlotKind::STATEID)?, of(MessageSlotKind::OWNER)?];
+        |holds: TraceSlotValueKind| slots.clone().find(|slot| slot.holds == holds).map(|slot| slot.variable);
+    let named = [of(TraceSlotValueKind::STATEID)?, of(TraceSlotValueKind::OWNER)?];
     Some((step.caller.client, *parts.files.get(at)?, named))
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn locks_of_one_owner_on_one_file_have_one_stateid() {
-        let mut locks = LiveLockStateids::default();
+        let mut locks = LockStateidChangeDetector::default();
         let (locker, of_another_file) = ((0, 1, [2, 3]), (0, 4, [2, 3]));
         assert!(!locks.record_stateid(locker, [7; 12]));
         assert!(!locks.record_stateid(of_another_file, [8; 12]));

@@ -12,46 +12,46 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`MessageFilenameTokens`].
+/// Byte range of a handle or a name in [`MessagePathInferenceTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct HandleOrNameSpan {
+pub(super) struct PathInferenceTokenSpan {
     start: u32,
     end: u32,
 }
 
 /// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PathInferenceToken {
+pub(super) enum FileNamingFieldToken {
     /// Start of an operation of a COMPOUND.
     Operation(u32),
     /// Status of the operation.
     Status(u32),
-    Handle(HandleOrNameSpan),
-    Name(HandleOrNameSpan),
+    Handle(PathInferenceTokenSpan),
+    Name(PathInferenceTokenSpan),
     /// Start of a directory entry.
     Entry,
 }
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct MessageFilenameTokens {
-    words: Vec<PathInferenceToken>,
+pub(super) struct MessagePathInferenceTokens {
+    words: Vec<FileNamingFieldToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl MessageFilenameTokens {
+impl MessagePathInferenceTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
     }
 
-    pub(super) fn words(&self) -> &[PathInferenceToken] {
+    pub(super) fn words(&self) -> &[FileNamingFieldToken] {
         &self.words
     }
 
-    pub(super) fn bytes(&self, span: HandleOrNameSpan) -> &[u8] {
+    pub(super) fn bytes(&self, span: PathInferenceTokenSpan) -> &[u8] {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
@@ -60,7 +60,7 @@ impl MessageFilenameTokens {
         OperationTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: PathInferenceToken) {
+    fn push(&mut self, word: FileNamingFieldToken) {
         if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
@@ -68,18 +68,18 @@ impl MessageFilenameTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(HandleOrNameSpan) -> PathInferenceToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(PathInferenceTokenSpan) -> FileNamingFieldToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(HandleOrNameSpan { start, end: self.bytes.len() as u32 }));
+        self.words.push(word(PathInferenceTokenSpan { start, end: self.bytes.len() as u32 }));
     }
 }
 
-impl<'a> FieldObserver<'a> for MessageFilenameTokens {
+impl<'a> FieldObserver<'a> for MessagePathInferenceTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
@@ -87,7 +87,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
 
     fn enter(&mut self, field: &'static Field, _: usize) {
         if field.label == "entries" {
-            self.push(PathInferenceToken::Entry);
+            self.push(FileNamingFieldToken::Entry);
         }
     }
 
@@ -96,13 +96,13 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
             (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
-                self.push(PathInferenceToken::Operation(number as u32));
+                self.push(FileNamingFieldToken::Operation(number as u32));
             }
             (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
-                self.push(PathInferenceToken::Status(number as u32));
+                self.push(FileNamingFieldToken::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
-                self.push_bytes(bytes, PathInferenceToken::Handle)
+                self.push_bytes(bytes, FileNamingFieldToken::Handle)
             }
             (
                 field_name::NFS_NAME
@@ -111,7 +111,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
                 | field_name::NFS_READDIRPLUS_ENTRY_NAME
                 | field_name::MOUNT_PATH,
                 FieldValue::Text(bytes),
-            ) => self.push_bytes(bytes, PathInferenceToken::Name),
+            ) => self.push_bytes(bytes, FileNamingFieldToken::Name),
             _ => {}
         }
     }
@@ -119,57 +119,57 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
 
 /// An iterator over the operations of a COMPOUND.
 pub(super) struct OperationTokensIterator<'h> {
-    words: &'h [PathInferenceToken],
+    words: &'h [FileNamingFieldToken],
 }
 
 impl<'h> Iterator for OperationTokensIterator<'h> {
-    type Item = OperationFilenameTokens<'h>;
+    type Item = PathInferenceOperationTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationFilenameTokens<'h>> {
-        let is_first = |word: &PathInferenceToken| matches!(word, PathInferenceToken::Operation(_));
+    fn next(&mut self) -> Option<PathInferenceOperationTokens<'h>> {
+        let is_first = |word: &FileNamingFieldToken| matches!(word, FileNamingFieldToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
         let (words, rest) = rest.split_at(end);
         self.words = rest;
-        let PathInferenceToken::Operation(number) = *first else { return None };
-        Some(OperationFilenameTokens { number, words })
+        let FileNamingFieldToken::Operation(number) = *first else { return None };
+        Some(PathInferenceOperationTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationFilenameTokens<'h> {
+pub(super) struct PathInferenceOperationTokens<'h> {
     pub(super) number: u32,
-    pub(super) words: &'h [PathInferenceToken],
+    pub(super) words: &'h [FileNamingFieldToken],
 }
 
-impl OperationFilenameTokens<'_> {
+impl PathInferenceOperationTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
-            PathInferenceToken::Status(status) => Some(*status),
+            FileNamingFieldToken::Status(status) => Some(*status),
             _ => None,
         })
     }
 
-    pub(super) fn handles(&self) -> impl Iterator<Item = HandleOrNameSpan> {
+    pub(super) fn handles(&self) -> impl Iterator<Item = PathInferenceTokenSpan> {
         self.words.iter().filter_map(|word| match word {
-            PathInferenceToken::Handle(span) => Some(*span),
+            FileNamingFieldToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = HandleOrNameSpan> {
+    pub(super) fn names(&self) -> impl Iterator<Item = PathInferenceTokenSpan> {
         self.words.iter().filter_map(|word| match word {
-            PathInferenceToken::Name(span) => Some(*span),
+            FileNamingFieldToken::Name(span) => Some(*span),
             _ => None,
         })
     }
 
     /// Returns the names and handles of directory entries that have both.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (HandleOrNameSpan, HandleOrNameSpan)> {
-        self.words.split(|word| *word == PathInferenceToken::Entry).skip(1).filter_map(|words| {
-            let entry = OperationFilenameTokens { number: 0, words };
+    pub(super) fn entries(&self) -> impl Iterator<Item = (PathInferenceTokenSpan, PathInferenceTokenSpan)> {
+        self.words.split(|word| *word == FileNamingFieldToken::Entry).skip(1).filter_map(|words| {
+            let entry = PathInferenceOperationTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

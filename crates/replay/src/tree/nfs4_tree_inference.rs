@@ -10,14 +10,14 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::inference::{TreeObservedAttributes, TreeStepInference};
-use super::v3::record_entry;
+use super::nfs3_tree_inference::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::trace::NONE;
 use crate::trace::file_format::FileType;
 
 /// The current or saved filehandle, as an object; `None` if that is unknown.
 #[derive(Clone, Copy, Debug, Default)]
-struct TreeCurrentFilehandle {
+struct InferredCurrentFilehandle {
     object: Option<InferredObjectId>,
 }
 
@@ -28,7 +28,8 @@ pub(super) fn infer_from_compound<'s>(
 ) {
     let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
     let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
-    let (mut current, mut saved) = (TreeCurrentFilehandle::default(), TreeCurrentFilehandle::default());
+    let (mut current, mut saved) =
+        (InferredCurrentFilehandle::default(), InferredCurrentFilehandle::default());
     let results = reply.operations().map_while(Result::ok);
     let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
     let handles = following_getfh_handles(walk, &operations);
@@ -100,7 +101,7 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>
 /// Makes an object current that was found or created by name. `handle` is its filehandle from GETFH, if any.
 fn set_current_by_name(
     walk: &mut TreeStepInference<'_, '_>,
-    current: &mut TreeCurrentFilehandle,
+    current: &mut InferredCurrentFilehandle,
     name: &[u8],
     handle: u32,
     how: impl FnOnce(&mut TreeStepInference<'_, '_>, InferredObjectId, &[u8], u32) -> Option<InferredObjectId>,
@@ -123,8 +124,8 @@ fn operation<'s>(
     (at, handle): (u32, u32),
     asked: &Args<'s>,
     got: &Results<'s>,
-    current: &mut TreeCurrentFilehandle,
-    saved: TreeCurrentFilehandle,
+    current: &mut InferredCurrentFilehandle,
+    saved: InferredCurrentFilehandle,
 ) {
     let now = walk.facts.id;
     let is_done = got.status() == Nfsstat4::NFS4_OK;
@@ -301,7 +302,7 @@ fn operation<'s>(
     }
 }
 
-fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &TreeCurrentFilehandle, name: &[u8]) {
+fn infer_absent_name(walk: &mut TreeStepInference<'_, '_>, current: &InferredCurrentFilehandle, name: &[u8]) {
     if let Some(parent) = current.object {
         walk.tree.unbind_name(parent, name);
     }
@@ -331,7 +332,7 @@ fn record_copy(
 /// Records an OPEN. An OPEN by name makes the file the current one; other claims do not change it.
 fn infer_from_open<'s>(
     walk: &mut TreeStepInference<'_, '_>,
-    current: &mut TreeCurrentFilehandle,
+    current: &mut InferredCurrentFilehandle,
     asked: &v4::Open4Args<'s>,
     got: &v4::Open4Resok<'s>,
     handle: u32,

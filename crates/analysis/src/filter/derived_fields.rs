@@ -162,7 +162,7 @@ impl GeneratedField {
 
 /// Part of the value of another field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AliasedValuePart {
+pub enum AliasedFilterFieldPart {
     /// The whole value.
     Whole,
     /// Some of its bits: number of bits to shift to the right, and mask to apply then.
@@ -183,7 +183,7 @@ pub struct FieldAlias {
     /// The other fields.
     pub of: &'static [&'static str],
     /// Part of their values.
-    pub part: AliasedValuePart,
+    pub part: AliasedFilterFieldPart,
     /// Description.
     pub about: &'static str,
     /// Source of the definition.
@@ -200,9 +200,9 @@ macro_rules! alias {
             source: $source,
         }
     };
-    (@part) => { AliasedValuePart::Whole };
-    (@part $shift:literal, $mask:literal) => { AliasedValuePart::Bits($shift, $mask) };
-    (@part $part:ident $(($($number:tt)*))?) => { AliasedValuePart::$part $(($($number)*))? };
+    (@part) => { AliasedFilterFieldPart::Whole };
+    (@part $shift:literal, $mask:literal) => { AliasedFilterFieldPart::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { AliasedFilterFieldPart::$part $(($($number)*))? };
 }
 
 /// The aliases.

@@ -7,23 +7,25 @@ use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionIdentity, ConnectionTransport, Endpoint,
+    CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
 };
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
-use super::transaction_reconstruction::{WireChunkItem, WireMessage, WireTransaction, padded};
+use super::transaction_reconstruction::{ChunkedFilePayload, WireMessage, WireTransaction, padded};
 use super::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUse,
+    TraceMessageWireForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUseKind,
 };
-use nfsrdma_analysis::comparison::record_context::{KnownFileData, TraceRecordAmendments};
+use nfsrdma_analysis::comparison::trace_record_amendments::{
+    ComparisonRecordCorrections, TracePayloadAvailability,
+};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
-pub struct StepTransactionConverter {
+pub struct StepToTransactionConverter {
     hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
     connections: FxHashMap<u64, ConnectionTransport>,
     /// Connections with forward Calls, from the client of the files.
@@ -33,7 +35,7 @@ pub struct StepTransactionConverter {
 /// Maximum number of remembered connections.
 const CONNECTIONS: usize = 1 << 16;
 
-impl StepTransactionConverter {
+impl StepToTransactionConverter {
     /// Creates a builder from the tables of a trace.
     pub fn for_trace(summary: &TraceSummary) -> Self {
         let mut hosts = FxHashMap::default();
@@ -89,7 +91,7 @@ impl StepTransactionConverter {
         &mut self,
         step: &TraceStep<'_>,
         contents: &mut TraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, TraceRecordAmendments), TraceError> {
+    ) -> Result<(Transaction, ComparisonRecordCorrections), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -103,7 +105,7 @@ impl StepTransactionConverter {
         let is_rdma = step.carried.call != TraceMessageWireForm::RECORD
             || step.carried.reply != TraceMessageWireForm::RECORD;
         let usual = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
-        let connection = ConnectionIdentity {
+        let connection = TransactionConnection {
             number: caller.connection,
             transport: self.connections.get(&caller.connection).copied().unwrap_or(usual),
             client: if is_of_server { host(true, caller.server) } else { host(false, caller.client) },
@@ -111,13 +113,13 @@ impl StepTransactionConverter {
             tenant: VirtualNetwork::NONE,
         };
         let is_reverse = caller.is_reverse && !is_of_server;
-        let call = AssembledTraceMessage::load(&step.call, contents)?;
-        let reply = AssembledTraceMessage::load(&step.reply, contents)?;
-        let mut amended = TraceRecordAmendments {
+        let call = LoadedTraceMessage::load(&step.call, contents)?;
+        let reply = LoadedTraceMessage::load(&step.reply, contents)?;
+        let mut amended = ComparisonRecordCorrections {
             data: [call.known_data(), reply.known_data()],
-            ..TraceRecordAmendments::default()
+            ..ComparisonRecordCorrections::default()
         };
-        let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUse::FOR_ROOT);
+        let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
         let (message, reads) = call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
@@ -182,13 +184,13 @@ fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
 }
 
 /// A message with its file data loaded.
-struct AssembledTraceMessage<'m> {
+struct LoadedTraceMessage<'m> {
     message: &'m TraceMessage<'m>,
     /// Payloads outside the head, each with its content if that was kept.
     detached_payloads: Vec<(TracePayload, Option<Vec<u8>>)>,
 }
 
-impl<'m> AssembledTraceMessage<'m> {
+impl<'m> LoadedTraceMessage<'m> {
     fn load(
         message: &'m TraceMessage<'m>,
         contents: &mut TraceReader<impl Read + Seek>,
@@ -210,14 +212,14 @@ impl<'m> AssembledTraceMessage<'m> {
     }
 
     /// Returns the length and the known data of each payload, in message order.
-    fn known_data(&self) -> Vec<(u64, KnownFileData)> {
+    fn known_data(&self) -> Vec<(u64, TracePayloadAvailability)> {
         let known = |payload: TracePayload| {
             let known = match payload.content {
-                PayloadContentState::KEPT | PayloadContentState::ZEROS => KnownFileData::Bytes,
-                PayloadContentState::UNKNOWN => KnownFileData::Unknown,
+                PayloadContentState::KEPT | PayloadContentState::ZEROS => TracePayloadAvailability::Bytes,
+                PayloadContentState::UNKNOWN => TracePayloadAvailability::Unknown,
                 // Only the hash of the whole READ_PLUS data is compared, not those of its parts.
-                _ if payload.is_inside => KnownFileData::Unknown,
-                _ => KnownFileData::Hash(u128::from_be_bytes(payload.hash)),
+                _ if payload.is_inside => TracePayloadAvailability::Unknown,
+                _ => TracePayloadAvailability::Hash(u128::from_be_bytes(payload.hash)),
             };
             (u64::from(payload.length), known)
         };
@@ -225,7 +227,7 @@ impl<'m> AssembledTraceMessage<'m> {
     }
 
     /// Splits the Call into the message and the payloads that were sent in Read chunks.
-    fn split_read_chunks(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<WireChunkItem>) {
+    fn split_read_chunks(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
         let mut chunks = chunks.peekable();
         let mut items = Vec::new();
         let mut position = 0;
@@ -243,11 +245,11 @@ impl<'m> AssembledTraceMessage<'m> {
                 content.resize(length as usize, 0);
                 content
             });
-            items.push(WireChunkItem { segments: chunk, position: here, length: Some(length), content });
+            items.push(ChunkedFilePayload { segments: chunk, position: here, length: Some(length), content });
             Some(())
         });
         // Chunks without a known payload, e.g. of a truncated Call.
-        let others = chunks.map(|segments| WireChunkItem { segments, ..WireChunkItem::default() });
+        let others = chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         items.extend(others);
         (message, items)
     }
@@ -256,12 +258,12 @@ impl<'m> AssembledTraceMessage<'m> {
     fn split_write_chunks(
         self,
         chunks: impl Iterator<Item = (Vec<u32>, u32)>,
-    ) -> (Vec<u8>, Vec<WireChunkItem>) {
+    ) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
         let mut items: Vec<_> = chunks
-            .map(|(segments, returned)| WireChunkItem {
+            .map(|(segments, returned)| ChunkedFilePayload {
                 segments,
                 length: Some(returned),
-                ..WireChunkItem::default()
+                ..ChunkedFilePayload::default()
             })
             .collect();
         let mut pairing = WriteChunkPairing::default();

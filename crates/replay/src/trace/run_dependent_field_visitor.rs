@@ -10,7 +10,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, fie
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
-use super::MessageSlotKind;
+use super::TraceSlotValueKind;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType, class_of_field};
 
 /// Maximum number of slot fields per message; further ones are dropped.
@@ -18,11 +18,11 @@ const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
 
 /// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunDependentField {
+pub struct SubstitutableField {
     /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
     /// The kind of value.
-    pub holds: MessageSlotKind,
+    pub holds: TraceSlotValueKind,
     /// `true` if a length precedes the value.
     pub is_counted: bool,
     /// Index of the operation in the COMPOUND, from 0.
@@ -58,7 +58,7 @@ pub struct MessageDataItem<'a> {
 
 /// Number of a visited operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VisitedOperationNumber {
+pub enum VisitedNfs4Opcode {
     /// An operation of COMPOUND.
     Fore(Operation),
     /// An operation of CB_COMPOUND.
@@ -67,7 +67,7 @@ pub enum VisitedOperationNumber {
     None,
 }
 
-impl VisitedOperationNumber {
+impl VisitedNfs4Opcode {
     /// Returns the operation of COMPOUND, if it is one.
     pub fn fore(self) -> Option<Operation> {
         match self {
@@ -81,7 +81,7 @@ impl VisitedOperationNumber {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitedOperation {
     /// Its number.
-    pub number: VisitedOperationNumber,
+    pub number: VisitedNfs4Opcode,
     /// Index of its first slot field.
     pub slot_fields: usize,
     /// File offset in the operation: the first one seen, but for READ_PLUS that of the latest part.
@@ -94,7 +94,7 @@ pub struct VisitedOperation {
 #[derive(Debug, Default)]
 pub struct TraceFieldVisitor<'a> {
     /// Identities and counts, in message order.
-    pub slot_fields: Vec<RunDependentField>,
+    pub slot_fields: Vec<SubstitutableField>,
     /// File data, in message order.
     pub data: Vec<MessageDataItem<'a>>,
     /// The operations.
@@ -132,47 +132,47 @@ fn is_constant(name: &[u8]) -> bool {
 }
 
 /// Returns the slot kind of an identity. The comparison table has fewer kinds.
-fn identity_kind(identity: MappedIdentifierType, label: &str, is_reply: bool) -> Option<MessageSlotKind> {
+fn identity_kind(identity: MappedIdentifierType, label: &str, is_reply: bool) -> Option<TraceSlotValueKind> {
     Some(match identity {
-        MappedIdentifierType::Filehandle => MessageSlotKind::FILEHANDLE,
-        MappedIdentifierType::Stateid => MessageSlotKind::STATEID,
-        MappedIdentifierType::Clientid => MessageSlotKind::CLIENTID,
-        MappedIdentifierType::Session => MessageSlotKind::SESSION,
-        MappedIdentifierType::Cookie => MessageSlotKind::COOKIE,
+        MappedIdentifierType::Filehandle => TraceSlotValueKind::FILEHANDLE,
+        MappedIdentifierType::Stateid => TraceSlotValueKind::STATEID,
+        MappedIdentifierType::Clientid => TraceSlotValueKind::CLIENTID,
+        MappedIdentifierType::Session => TraceSlotValueKind::SESSION,
+        MappedIdentifierType::Cookie => TraceSlotValueKind::COOKIE,
         MappedIdentifierType::Verifier => match label {
-            "setclientid_confirm" => MessageSlotKind::CONFIRM_VERIFIER,
-            "verifier" | "co_verifier" => MessageSlotKind::CLIENT_VERIFIER,
-            "createverf" | "cva_verf" => MessageSlotKind::CREATE_VERIFIER,
-            "verf" if !is_reply => MessageSlotKind::CREATE_VERIFIER,
-            "verf" | "writeverf" | "wr_writeverf" => MessageSlotKind::WRITE_VERIFIER,
-            _ => MessageSlotKind::COOKIE_VERIFIER,
+            "setclientid_confirm" => TraceSlotValueKind::CONFIRM_VERIFIER,
+            "verifier" | "co_verifier" => TraceSlotValueKind::CLIENT_VERIFIER,
+            "createverf" | "cva_verf" => TraceSlotValueKind::CREATE_VERIFIER,
+            "verf" if !is_reply => TraceSlotValueKind::CREATE_VERIFIER,
+            "verf" | "writeverf" | "wr_writeverf" => TraceSlotValueKind::WRITE_VERIFIER,
+            _ => TraceSlotValueKind::COOKIE_VERIFIER,
         },
-        MappedIdentifierType::Owner => MessageSlotKind::OWNER,
-        MappedIdentifierType::ClientOwner => MessageSlotKind::CLIENT_OWNER,
-        MappedIdentifierType::ServerOwner => MessageSlotKind::SERVER_OWNER,
-        MappedIdentifierType::Host => MessageSlotKind::HOST,
-        MappedIdentifierType::Program => MessageSlotKind::PROGRAM,
-        MappedIdentifierType::Context => MessageSlotKind::CONTEXT,
-        MappedIdentifierType::Device => MessageSlotKind::DEVICE,
+        MappedIdentifierType::Owner => TraceSlotValueKind::OWNER,
+        MappedIdentifierType::ClientOwner => TraceSlotValueKind::CLIENT_OWNER,
+        MappedIdentifierType::ServerOwner => TraceSlotValueKind::SERVER_OWNER,
+        MappedIdentifierType::Host => TraceSlotValueKind::HOST,
+        MappedIdentifierType::Program => TraceSlotValueKind::PROGRAM,
+        MappedIdentifierType::Context => TraceSlotValueKind::CONTEXT,
+        MappedIdentifierType::Device => TraceSlotValueKind::DEVICE,
         MappedIdentifierType::MinorVersion => return None,
     })
 }
 
 /// Returns the slot kind of a count, by its name in the RFC.
-fn count_kind(field: &str, label: &str, operation: VisitedOperationNumber) -> Option<MessageSlotKind> {
+fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<TraceSlotValueKind> {
     Some(match (field, label) {
         (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
-            MessageSlotKind::SEQUENCE_ID
+            TraceSlotValueKind::SEQUENCE_ID
         }
-        (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => MessageSlotKind::SLOT_ID,
-        (_, "sa_highest_slotid" | "csa_highest_slotid") => MessageSlotKind::HIGHEST_SLOT_ID,
-        (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => MessageSlotKind::CREATE_SEQUENCE,
-        (field_name::NFS_LOCK_SEQID, _) => MessageSlotKind::LOCK_SEQID,
-        (field_name::NFS_SEQID, "seqid") if operation == VisitedOperationNumber::Fore(Operation::LOCKU) => {
-            MessageSlotKind::LOCK_SEQID
+        (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => TraceSlotValueKind::SLOT_ID,
+        (_, "sa_highest_slotid" | "csa_highest_slotid") => TraceSlotValueKind::HIGHEST_SLOT_ID,
+        (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => TraceSlotValueKind::CREATE_SEQUENCE,
+        (field_name::NFS_LOCK_SEQID, _) => TraceSlotValueKind::LOCK_SEQID,
+        (field_name::NFS_SEQID, "seqid") if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) => {
+            TraceSlotValueKind::LOCK_SEQID
         }
-        (field_name::NFS_SEQID, "seqid" | "open_seqid") => MessageSlotKind::OPEN_SEQID,
-        (field_name::NFS_STATEID_SEQID, _) => MessageSlotKind::STATEID_SEQID,
+        (field_name::NFS_SEQID, "seqid" | "open_seqid") => TraceSlotValueKind::OPEN_SEQID,
+        (field_name::NFS_STATEID_SEQID, _) => TraceSlotValueKind::STATEID_SEQID,
         _ => return None,
     })
 }
@@ -187,14 +187,14 @@ impl TraceFieldVisitor<'_> {
         self.operations.len().saturating_sub(1) as u32
     }
 
-    fn operation_number(&self) -> VisitedOperationNumber {
-        self.operations.last().map_or(VisitedOperationNumber::None, |operation| operation.number)
+    fn operation_number(&self) -> VisitedNfs4Opcode {
+        self.operations.last().map_or(VisitedNfs4Opcode::None, |operation| operation.number)
     }
 
     fn add_slot_field(
         &mut self,
         range: Range<usize>,
-        holds: MessageSlotKind,
+        holds: TraceSlotValueKind,
         name: Option<&[u8]>,
         label: &str,
     ) {
@@ -212,9 +212,9 @@ impl TraceFieldVisitor<'_> {
         let is_counted = name.is_some_and(|name| range.len() != name.len());
         let range = range.start..range.start + range.len().next_multiple_of(4);
         // A filehandle is valid on one server only, whatever its bytes.
-        let is_constant = holds != MessageSlotKind::FILEHANDLE && name.is_some_and(is_constant);
+        let is_constant = holds != TraceSlotValueKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation_index();
-        self.slot_fields.push(RunDependentField { range, holds, is_counted, operation, place, is_constant });
+        self.slot_fields.push(SubstitutableField { range, holds, is_counted, operation, place, is_constant });
     }
 
     /// Ends a directory entry: its fields are identified by its name, not by its position in the listing. Drops the
@@ -225,7 +225,7 @@ impl TraceFieldVisitor<'_> {
         if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
             let entry = self.slot_fields.split_off(self.scope_start.min(self.slot_fields.len()));
             self.slot_fields
-                .extend(entry.into_iter().filter(|field| field.holds != MessageSlotKind::FILEHANDLE));
+                .extend(entry.into_iter().filter(|field| field.holds != TraceSlotValueKind::FILEHANDLE));
         }
         for field in self.slot_fields.get_mut(self.scope_start..).unwrap_or_default() {
             field.place = field.place.rotate_left(17) ^ name;
@@ -244,7 +244,7 @@ impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
             self.is_in_entry = false;
             self.scope_start = self.slot_fields.len();
             self.operations.push(VisitedOperation {
-                number: VisitedOperationNumber::None,
+                number: VisitedNfs4Opcode::None,
                 slot_fields: self.scope_start,
                 offset: None,
                 count: None,
@@ -256,7 +256,7 @@ impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
             _ => false,
         };
         if is_time && field.kind == FieldKind::Time {
-            self.add_slot_field(at..at + 8, MessageSlotKind::CHANGE, None, field.label);
+            self.add_slot_field(at..at + 8, TraceSlotValueKind::CHANGE, None, field.label);
         }
         if field.label == "entries" {
             self.close_entry();
@@ -323,12 +323,12 @@ impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
             // The first field of an operation.
             (field_name::NFS_OPCODE, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
-                    operation.number = VisitedOperationNumber::Fore(Operation(number as u32));
+                    operation.number = VisitedNfs4Opcode::Fore(Operation(number as u32));
                 }
             }
             (field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
-                    operation.number = VisitedOperationNumber::Callback(CbOperation(number as u32));
+                    operation.number = VisitedNfs4Opcode::Callback(CbOperation(number as u32));
                 }
             }
             (field_name::NFS_DATA, FieldValue::Bytes(content))
@@ -377,7 +377,7 @@ impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
             (field_name::NFS_CHANGEID4 | field_name::NFS_CHANGEID4_AFTER, FieldValue::Unsigned(_))
                 if !self.is_in_entry =>
             {
-                self.add_slot_field(bytes, MessageSlotKind::CHANGE, None, field.label);
+                self.add_slot_field(bytes, TraceSlotValueKind::CHANGE, None, field.label);
                 return;
             }
             _ => {}

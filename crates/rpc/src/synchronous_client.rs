@@ -52,7 +52,7 @@ impl Default for AuthSysCredential {
 }
 
 /// An RPC client on one connection of a transport.
-pub struct RpcClient<'t, F = PermissiveCallCheck> {
+pub struct RpcClient<'t, F = AllowAllCallCheck> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
     pub connection: ConnectionId,
@@ -87,9 +87,9 @@ pub trait OutgoingCallCheck {
 
 /// The filter that lets every Call pass.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PermissiveCallCheck;
+pub struct AllowAllCallCheck;
 
-impl OutgoingCallCheck for PermissiveCallCheck {
+impl OutgoingCallCheck for AllowAllCallCheck {
     type Refusal = Infallible;
 
     fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
@@ -185,7 +185,7 @@ impl fmt::Display for RpcCallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
-            Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
+            Self::Disconnected(reason @ DisconnectReason::NonRpcServerProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
@@ -228,7 +228,7 @@ impl<'t> RpcClient<'t> {
             timeout,
             last_latency: took,
             undecodable_replies: 0,
-            filter: PermissiveCallCheck,
+            filter: AllowAllCallCheck,
             target: None,
         }
     }
@@ -339,7 +339,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(error) => Err(error),
             };
             match &done {
-                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcProtocol(_))) => return done,
+                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcServerProtocol(_))) => return done,
                 Err(
                     RpcCallError::Disconnected(_)
                     | RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Closed)),

@@ -15,7 +15,7 @@ use super::{VERSION, prototype};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcRdmaMessageType {
     /// `rdma_proc` of the prototype.
-    Prototype(prototype::Proc),
+    Prototype(prototype::PrototypeRdmaProc),
     /// `rdma_proc` of version 1.
     Version1(RdmaProc),
     /// `rdma_htype` of version 2.
@@ -26,7 +26,7 @@ impl RpcRdmaMessageType {
     /// Returns the message type of the dialect with the number `word`.
     pub fn from_number(dialect: Dialect, word: u32) -> Self {
         match dialect {
-            Dialect::Prototype => Self::Prototype(prototype::Proc(word)),
+            Dialect::Prototype => Self::Prototype(prototype::PrototypeRdmaProc(word)),
             Dialect::Rfc5666 | Dialect::Rfc8166 => Self::Version1(RdmaProc(word)),
             Dialect::Version2 => Self::Version2(RpcRdma2HeaderType(word)),
         }
@@ -54,9 +54,9 @@ impl RpcRdmaMessageType {
     /// long message of the prototype.
     pub fn transfer_mode(self, version: u32, is_long: bool) -> RpcTransferMode {
         match self {
-            Self::Prototype(prototype::Proc::RDMA_DONE) => RpcTransferMode::Done,
-            Self::Prototype(prototype::Proc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
-            Self::Prototype(prototype::Proc::RDMA_MSG) => RpcTransferMode::Inline,
+            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_DONE) => RpcTransferMode::Done,
+            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
+            Self::Prototype(prototype::PrototypeRdmaProc::RDMA_MSG) => RpcTransferMode::Inline,
             Self::Prototype(_) => RpcTransferMode::Unknown,
             // The error reply to an unknown version has the same form in all versions.
             Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(RpcRdma2HeaderType::RDMA2_ERROR) => {

@@ -105,14 +105,14 @@ impl Serialize for JsonMember<'_, '_> {
                 serializer.collect_seq(mask_names(self.values))
             }
             Some(_) if !self.is_list && values.is_empty() => {
-                JsonSingleValue(self.values).serialize(serializer)
+                JsonFieldValue(self.values).serialize(serializer)
             }
             _ => {
                 let mut values = self.values;
                 serializer.collect_seq(std::iter::from_fn(|| {
                     let at = values.at;
                     values.next_item()?;
-                    Some(JsonSingleValue(JsonMembers { items: values.items, at, end: values.at }))
+                    Some(JsonFieldValue(JsonMembers { items: values.items, at, end: values.at }))
                 }))
             }
         }
@@ -121,9 +121,9 @@ impl Serialize for JsonMember<'_, '_> {
 
 /// Single value: an item with its content.
 #[derive(Clone, Copy)]
-struct JsonSingleValue<'t, 'a>(JsonMembers<'t, 'a>);
+struct JsonFieldValue<'t, 'a>(JsonMembers<'t, 'a>);
 
-impl Serialize for JsonSingleValue<'_, '_> {
+impl Serialize for JsonFieldValue<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Some(item) = self.0.item() else { return serializer.serialize_none() };
         match item.content {

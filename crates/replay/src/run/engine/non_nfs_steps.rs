@@ -7,10 +7,10 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, TransportCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::{NonNfsCallExchange, NonNfsTcpStream};
+use super::super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange};
 use super::reply_check_queue::ReplyDisposition;
 use super::send::replacement_header;
-use super::step_window::{UnfinishedStep, unreadable_state};
+use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
 use crate::auxiliary_programs::{
     AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
@@ -21,7 +21,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.
     pub(super) fn call_auxiliary(
         &mut self,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         tape: &mut OptionalReplayRecorder,
     ) -> UnsentStepReason {
         if let Err(error) = self.check_all() {
@@ -45,7 +45,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn call_program(
         &mut self,
         step: &TraceStep<'_>,
-        held: &mut UnfinishedStep,
+        held: &mut StepWindowEntry,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
     ) -> Result<StepOutcome, UnsentStepReason> {
@@ -100,7 +100,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
             tape.record_exchange(&NonNfsCallExchange {
                 // Each copy of the clients has its own connections.
-                stream: NonNfsTcpStream::Program(u64::from(self.context.number) << 24 | number),
+                stream: CallbackOrAuxiliaryStream::Program(u64::from(self.context.number) << 24 | number),
                 caller: local,
                 callee: peer,
                 client_key: (self.context.number, client),

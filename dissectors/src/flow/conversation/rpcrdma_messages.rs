@@ -6,17 +6,17 @@ use crate::flow::frame_role::FrameRole;
 use crate::flow::multi_send_messages::MultiSendRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
-use crate::flow::transaction_table::{ChunkSegmentIndex, TransactionKey};
+use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::transport_header::TransportHeaderSummary;
-use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaMessage};
+use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaSendMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
 use super::{
-    ConversationContext, RpcConversation, advertises_other_memory, inline_message_cursor, message_record,
+    BorrowedFlowState, RpcConversation, advertises_other_memory, inline_message_cursor, message_record,
     rpc_type,
 };
 
@@ -41,9 +41,9 @@ impl RpcConversation {
     /// Handles a message that `sender` sent.
     pub(super) fn handle_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
         let sides = (context.connection, sender);
@@ -63,9 +63,9 @@ impl RpcConversation {
 
     fn decode_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
         let dialect = match self.detect_dialect(message, context.limits.dialect) {
@@ -117,7 +117,7 @@ impl RpcConversation {
                     message,
                 );
                 self.record_properties(sender, message);
-                *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
+                *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
                 FrameContentKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Part => self.handle_message_part(context, sender, message, &envelope, owner),
@@ -132,7 +132,7 @@ impl RpcConversation {
                     dialect,
                     message,
                 );
-                *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::CONTROL);
+                *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
                 FrameContentKind::TransportMessage(envelope.words.message_type)
             }
             RpcTransferMode::Inline
@@ -153,7 +153,7 @@ impl RpcConversation {
     }
 
     /// Records the properties that a side announces.
-    fn record_properties(&mut self, sender: ConnectionSide, message: &RdmaMessage<'_>) {
+    fn record_properties(&mut self, sender: ConnectionSide, message: &RdmaSendMessage<'_>) {
         let mut cursor = Cursor::new(message.bytes).with_length(message.length);
         let header = AnyDialectHeader::decode(Dialect::Version2, &mut cursor, &mut NullFieldObserver);
         if let Ok(AnyDialectHeader::Version2(header)) = &header
@@ -168,9 +168,9 @@ impl RpcConversation {
     /// Handles a message that this Send completes.
     fn handle_complete_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         envelope: TransportHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
@@ -206,8 +206,8 @@ impl RpcConversation {
             None => self.add_message(context, sender, (message, 1), envelope, kind),
         };
         let at = match which {
-            RpcMessageKind::Call => ChunkSegmentIndex::CALL,
-            RpcMessageKind::Reply => ChunkSegmentIndex::REPLY,
+            RpcMessageKind::Call => PackedChunkSegmentOrdinal::CALL,
+            RpcMessageKind::Reply => PackedChunkSegmentOrdinal::REPLY,
         };
         *owner = key.to_attribution(at);
         FrameContentKind::Message { key, which }
@@ -216,12 +216,12 @@ impl RpcConversation {
     /// Adds a Call or a Reply that came in `sends` Sends.
     fn add_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        (message, sends): (&RdmaMessage<'_>, u32),
+        (message, sends): (&RdmaSendMessage<'_>, u32),
         envelope: TransportHeaderSummary,
         kind: InferredMessageKind,
-    ) -> TransactionKey {
+    ) -> TransactionSlabKey {
         let record = message_record(message, &envelope, (sends, kind.is_known));
         match kind.kind {
             RpcMessageKind::Call => {
@@ -243,16 +243,16 @@ impl RpcConversation {
     /// Adds a part of a message, but not its last. A retransmitted part may complete a message that was added before.
     fn handle_message_part(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        message: &RdmaMessage<'_>,
+        message: &RdmaSendMessage<'_>,
         envelope: &TransportHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
         let is_call = envelope.words.message_type
             == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
         let which = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        *owner = TransactionKey::NONE.to_attribution(ChunkSegmentIndex::PART);
+        *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::PART);
         let bound = (&mut *context.stats, context.limits.partial_message_bytes);
         let late = self.continuations.add_part((sender, envelope.xid, which), message, envelope, bound);
         if let Some(assembled) = late
@@ -266,11 +266,11 @@ impl RpcConversation {
     /// Adds late parts to a message that was added without them.
     fn complete_message(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         which: RpcMessageKind,
         assembled: &MultiSendRpcMessage,
-    ) -> Option<TransactionKey> {
+    ) -> Option<TransactionSlabKey> {
         let message = assembled.message();
         let envelope = TransportHeaderSummary::decode(Dialect::Version2, message.bytes, message.length)?;
         let requester = if which == RpcMessageKind::Call { sender } else { sender.peer() };
@@ -295,7 +295,7 @@ impl RpcConversation {
     /// Returns the kind of a message; `None` if it is neither Call nor Reply.
     fn message_kind(
         &self,
-        context: &ConversationContext<'_>,
+        context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
         (envelope, has_invalidation): (&TransportHeaderSummary, bool),
         rpc: &Cursor<'_>,
@@ -373,7 +373,7 @@ impl RpcConversation {
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
-    fn has_pending_call(&self, context: &ConversationContext<'_>, sender: ConnectionSide, xid: Xid) -> bool {
+    fn has_pending_call(&self, context: &BorrowedFlowState<'_>, sender: ConnectionSide, xid: Xid) -> bool {
         let call =
             self.transactions.get(&(sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
@@ -382,7 +382,7 @@ impl RpcConversation {
     /// Handles RDMA_DONE: the Requester has fetched the Read chunks of the Reply (RFC 5666 section 3.5).
     fn handle_done(
         &mut self,
-        context: &mut ConversationContext<'_>,
+        context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         xid: Xid,
         owner: &mut RdmaAttribution,
@@ -398,7 +398,7 @@ impl RpcConversation {
         if context.limits.record_transaction_frames {
             context.transaction_table.record_event(key, FrameRole::Done, *context.packet_meta);
         }
-        *owner = key.to_attribution(ChunkSegmentIndex::DONE);
+        *owner = key.to_attribution(PackedChunkSegmentOrdinal::DONE);
         FrameContentKind::Done { key }
     }
 }

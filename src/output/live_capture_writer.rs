@@ -48,7 +48,7 @@ pub enum RecordingTarget {
 const BLOCK_OVERHEAD_BYTES: u64 = 40;
 
 /// Open capture file.
-struct OpenCaptureFile {
+struct OpenCaptureOutputFile {
     to: PcapngWriter<OutputFile>,
     on: InterfaceId,
     packets: u64,
@@ -63,7 +63,7 @@ pub struct CaptureRecording {
     target: RecordingTarget,
     interface: CaptureInterface,
     filter: Option<String>,
-    open: Option<OpenCaptureFile>,
+    open: Option<OpenCaptureOutputFile>,
     /// Number of files begun.
     files: u64,
     /// Path of the last file.
@@ -244,7 +244,7 @@ impl CaptureRecording {
         to.output().publish()?;
         let since = now.unwrap_or(Timestamp(i64::MAX));
         let flushed_bytes = to.length();
-        self.open = Some(OpenCaptureFile { to, on, packets: 0, start: since, flushed_bytes });
+        self.open = Some(OpenCaptureOutputFile { to, on, packets: 0, start: since, flushed_bytes });
         Ok(())
     }
 

@@ -7,12 +7,12 @@ use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::super::call_description::CallDescription;
+use super::super::call_operations_and_files::CallDescription;
 use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
 use super::verification::LiveReplyVerificationState;
-use crate::trace::{MessageSlotKind, NONE, TraceError, TraceReader, TraceStep};
+use crate::trace::{NONE, TraceError, TraceReader, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 impl LiveReplyVerificationState<'_> {
@@ -70,7 +70,7 @@ impl LiveReplyVerificationState<'_> {
     /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
     fn must_have_file(&self, step: &TraceStep<'_>) -> bool {
         let Some(walk) = &self.expected_tree else { return false };
-        step.call.variables(MessageSlotKind::FILEHANDLE).any(|file| walk.must_exist(file))
+        step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| walk.must_exist(file))
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
@@ -102,7 +102,7 @@ impl LiveReplyVerificationState<'_> {
                 let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
                     return false;
                 };
-                let directory = step.call.variable(MessageSlotKind::FILEHANDLE);
+                let directory = step.call.variable(TraceSlotValueKind::FILEHANDLE);
                 let name = match &arguments {
                     v3::Args::LOOKUP(args) => args.what.name.0,
                     v3::Args::REMOVE(args) => args.object.name.0,

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::net::{Datagram, TcpSegment};
+use crate::net::{InnermostNetworkPacket, TcpSegment};
 use crate::rdma::{ConnectionSide, RdmaPacketPayload};
 use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
-use super::connection::{ConnectionKey, ConnectionTable, FlowConnection, PortPair};
+use super::connection::{ConnectionKey, ConnectionTable, EndpointPair, FlowConnection};
 use super::connection_setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
 use super::duplicate_frames;
 use super::finality;
@@ -30,7 +30,7 @@ struct StreamDispatcher<'a> {
     sender: ConnectionSide,
     protocol: &'a mut StreamProtocol,
     connection: &'a mut Option<ConnectionKey>,
-    ports: PortPair,
+    ports: EndpointPair,
     opened_by: Option<ConnectionSide>,
     last_frame: FrameNumber,
     now: Timestamp,
@@ -287,10 +287,10 @@ impl Flow {
     pub(super) fn process_segment(
         &mut self,
         packet_meta: PacketMeta<'_>,
-        datagram: &Datagram<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
         segment: &TcpSegment<'_>,
     ) -> FrameContentKind {
-        let ports = PortPair {
+        let ports = EndpointPair {
             tenant: datagram.tenant,
             a: (datagram.source, segment.source_port),
             b: (datagram.destination, segment.destination_port),
@@ -424,7 +424,7 @@ impl Flow {
         &mut self,
         at: usize,
         sender: ConnectionSide,
-        ports: PortPair,
+        ports: EndpointPair,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
     ) -> ConnectionSide {

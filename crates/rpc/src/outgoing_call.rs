@@ -107,7 +107,7 @@ pub enum RequestedCallForm<'a> {
     #[default]
     Fitting,
     /// The form in a capture, as far as the connection allows it; [`SubmittedCallForm::changed`] reports deviations.
-    Captured(CapturedCallForm<'a>),
+    Captured(CapturedCallChunkLayout<'a>),
 }
 
 /// The form of a Call in a capture: segment lengths in bytes of each of its chunks.
@@ -115,7 +115,7 @@ pub enum RequestedCallForm<'a> {
 /// The last segment is extended if the content is longer, and shortened or omitted if it is shorter. Write and Reply
 /// chunks are never smaller than [`ReplySizeLimits`] requires, except that an empty Write chunk stays empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CapturedCallForm<'a> {
+pub struct CapturedCallChunkLayout<'a> {
     /// The Position-Zero Read chunk of a Long Call; empty if the message was inline.
     pub call: &'a [u32],
     /// The Read chunk of each payload of the Call; empty if the payload was inline.

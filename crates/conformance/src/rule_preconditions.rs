@@ -65,7 +65,7 @@ pub enum RuleSubject {
     /// A rule about all COMPOUNDs may be broken; see [`CompoundOperations::is_usual`]. CB_COMPOUND always has the
     /// subject.
     ///
-    /// [`CompoundOperations::is_usual`]: crate::compound_operation_results::CompoundOperations::is_usual
+    /// [`CompoundOperations::is_usual`]: crate::compound_operations_view::CompoundOperations::is_usual
     UnusualCompound,
     /// The slot had no use before the COMPOUND or CB_COMPOUND.
     FirstSlotUse,

@@ -94,9 +94,9 @@ impl RdmaHandleRanges {
 
 /// Ranges that answered Calls offered.
 #[derive(Debug, Default)]
-pub(crate) struct OfferedMemoryTable(FxHashMap<OfferedMemoryKey, RdmaHandleRanges>);
+pub(crate) struct OfferedMemoryOverlapDetector(FxHashMap<OfferedMemoryKey, RdmaHandleRanges>);
 
-impl OfferedMemoryTable {
+impl OfferedMemoryOverlapDetector {
     /// Records the memory of a Transaction. Returns memory that another Call in flight at the same time offered.
     pub(crate) fn record(&mut self, transaction: &Transaction) -> Option<OfferedMemoryOverlap> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::flow::transaction::RpcMessageKind;
-use crate::flow::transaction_table::TransactionKey;
+use crate::flow::transaction_table::TransactionSlabKey;
 use crate::frame::Timestamp;
 use crate::net::TcpSequence;
 
@@ -68,7 +68,7 @@ pub(super) fn block_edges(block: [[u8; 4]; 2]) -> [TcpSequence; 2] {
 /// A message that a retransmission delayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::flow) struct RetransmissionDelayedMessage {
-    pub(in crate::flow) key: TransactionKey,
+    pub(in crate::flow) key: TransactionSlabKey,
     pub(in crate::flow) which: RpcMessageKind,
     /// End of the message before.
     pub(in crate::flow) before: Timestamp,

@@ -8,7 +8,9 @@ use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::live::capabilities::{self, PrivilegeDropTarget};
 use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
-use nfsrdma_capture_file::live::{self, CaptureOptions, LinkWatch, LiveCapture, OpenedLiveCapture};
+use nfsrdma_capture_file::live::{
+    self, CaptureInterfaceMonitor, CaptureOptions, LiveCaptureControl, OpenedLiveCapture,
+};
 use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters};
 use nfsrdma_dissectors::frame::Timestamp;
 
@@ -20,7 +22,7 @@ const LIVE: &str = "Live capture";
 
 /// How to capture.
 #[derive(Debug, Args)]
-pub(super) struct LiveArgs {
+pub(super) struct LiveCaptureOptionArgs {
     /// Capture on this interface: Ethernet, 'any', or an RDMA device that libpcap supports (see -D)
     #[arg(short = 'i', long, value_name = "IFACE", value_hint = ValueHint::Other, help_heading = LIVE)]
     pub(super) interface: Option<String>,
@@ -99,7 +101,7 @@ impl FromStr for AutostopCondition {
     }
 }
 
-impl LiveArgs {
+impl LiveCaptureOptionArgs {
     /// Refuses options of live captures for a command that reads files.
     ///
     /// # Errors
@@ -191,7 +193,7 @@ impl LiveArgs {
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = LiveCaptureSession {
             live,
-            link: LinkWatch::new(&name),
+            link: CaptureInterfaceMonitor::new(&name),
             name,
             is_quiet,
             interrupted,
@@ -217,8 +219,8 @@ impl LiveArgs {
 
 /// Running capture.
 pub(super) struct LiveCaptureSession {
-    live: LiveCapture,
-    link: LinkWatch,
+    live: LiveCaptureControl,
+    link: CaptureInterfaceMonitor,
     name: String,
     /// `true` if the caller reports changes of the interface.
     is_quiet: bool,

@@ -4,12 +4,12 @@
 use super::compare_class::{CompareClass, MappedIdentifierType};
 use super::difference::DifferenceKind;
 use super::record::{ComparableMessage, ComparableValue, ComparedChunkKind, ComparisonRecord};
-use super::recorder::{ComparisonRecorder, signature};
+use super::recorder::{ComparableTransactionRecorder, signature};
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 /// Knowledge about file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownFileData {
+pub enum TracePayloadAvailability {
     /// The bytes are in the message.
     Bytes,
     /// Hash of the bytes.
@@ -20,20 +20,20 @@ pub enum KnownFileData {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct TraceRecordAmendments {
+pub struct ComparisonRecordCorrections {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
-    pub data: [Vec<(u64, KnownFileData)>; 2],
+    pub data: [Vec<(u64, TracePayloadAvailability)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl TraceRecordAmendments {
+impl ComparisonRecordCorrections {
     /// Applies the amendments to a record.
-    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
+    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
             if let Some(message) = message
-                && data.iter().any(|(_, known)| *known != KnownFileData::Bytes)
+                && data.iter().any(|(_, known)| *known != TracePayloadAvailability::Bytes)
             {
                 replace_data(message, data);
             }
@@ -44,7 +44,7 @@ impl TraceRecordAmendments {
     }
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
-    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut ComparisonRecorder) {
+    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
         let name = recorder.word(name_of(Operation::PUTROOTFH));
         let mut shorter = 0;
         for operation in &self.roots {
@@ -89,7 +89,7 @@ fn name_of(operation: Operation) -> &'static str {
 }
 
 /// Replaces the values of missing file data.
-fn replace_data(message: &mut ComparableMessage, data: &[(u64, KnownFileData)]) {
+fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvailability)]) {
     let mut data = data.iter();
     for section in &mut message.sections {
         let is_plus = section.is_operation(Operation::READ_PLUS);
@@ -106,9 +106,13 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, KnownFileData)]) 
                 continue;
             }
             match data.find(|(of, _)| *of == length) {
-                Some((_, KnownFileData::Hash(hash))) => entry.datum = ComparableValue::Digest(length, *hash),
-                Some((_, KnownFileData::Unknown)) => entry.datum = ComparableValue::Unknown(length),
-                Some((_, KnownFileData::Bytes)) | None => {}
+                Some((_, TracePayloadAvailability::Hash(hash))) => {
+                    entry.datum = ComparableValue::Digest(length, *hash)
+                }
+                Some((_, TracePayloadAvailability::Unknown)) => {
+                    entry.datum = ComparableValue::Unknown(length)
+                }
+                Some((_, TracePayloadAvailability::Bytes)) | None => {}
             }
         }
     }
