@@ -20,7 +20,7 @@ LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run 
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 define BUILD
 @.ci/setup build
@@ -95,6 +95,13 @@ adversarial: build ## Feed the release build adversarial input in full size, at 
 damage: ## Damage each capture at each packet: lost, exchanged and first packets break no rule of lint
 	@.ci/setup build
 	NFSRDMA_FULL=1 $(CARGO) test --release --locked -p nfsrdma-conformance --test captures
+
+.PHONY: replaytests
+replaytests: ## Test replay in full size: 100,000 edited traces, each lie of the proxy three times, 100 killed runs
+	@.ci/setup build
+	NFSRDMA_EDITED_TRACES=100000 NFSRDMA_INSPECT_PROXY=full NFSRDMA_KILLED_RUNS=100 \
+	    $(CARGO) test --release --locked --test it -- --nocapture --test-threads 1 \
+	    transport::edited_traces transport::proxy_faults transport::killed_runs
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, ConnectionId, RpcTransport, TransportCall, TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, ConnectionId, OutgoingRpcCall, RpcTransport, TransportEvent,
 };
 
 /// Number of Calls in flight.
@@ -55,7 +55,7 @@ impl Engine {
             *place = self.xid.to_be_bytes();
         }
         let call =
-            TransportCall::without_payloads(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
+            OutgoingRpcCall::without_payloads(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
         self.transport.submit(self.connection, &call).expect("a credit");
         self.in_flight += 1;
     }

@@ -1,8 +1,9 @@
 //! Escaping of unsafe characters, which would control a terminal, change the direction of adjacent text, or be
 //! invisible.
 //!
-//! There is one function for each kind of output, all for the same characters ([`is_unsafe`]): [`escape_line`] for text,
-//! [`write_escaped`] for text with its own escapes, [`EscapedJsonFormatter`] for JSON, which parses to the same value.
+//! There is one function for each kind of output, all for the same characters ([`is_unsafe`]): [`escape_line`] for
+//! text, [`write_escaped`] for text with its own escapes, [`EscapedJsonFormatter`] for JSON, which parses to the same
+//! value.
 
 use std::borrow::Cow;
 use std::io;

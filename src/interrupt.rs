@@ -1,8 +1,8 @@
 //! Signals that end the program: SIGINT, SIGTERM, and SIGHUP unless it was ignored at the start (nohup).
 //!
 //! By default they end the program at once and leave its unfinished files. With [`watch`], the unfinished files are
-//! removed first. A command that can end gracefully, such as a capture, holds a [`GracefulShutdown`]: the first signal
-//! sets its flag, and the next one ends the program.
+//! removed first. A command that can end gracefully, such as a capture, holds a [`ShutdownSignalRegistration`]: the
+//! first signal sets its flag, and the next one ends the program.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -55,7 +55,7 @@ pub(crate) fn catch() -> io::Result<()> {
 }
 
 /// Starts the thread that handles signals: it removes unfinished files and ends the program, unless a
-/// [`GracefulShutdown`] is active.
+/// [`ShutdownSignalRegistration`] is active.
 ///
 /// # Errors
 /// Returns an error if the system refuses.
@@ -96,14 +96,14 @@ struct InterruptRequest {
 
 /// Registration for a graceful shutdown. While one is active, the first signal only sets its flag.
 #[derive(Debug)]
-pub(crate) struct GracefulShutdown {
+pub(crate) struct ShutdownSignalRegistration {
     asked: Arc<AtomicBool>,
     /// Read end of the wake-up pipe.
     woken: Arc<OwnedFd>,
     waker: Option<OwnedFd>,
 }
 
-impl GracefulShutdown {
+impl ShutdownSignalRegistration {
     /// Creates an active registration.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl GracefulShutdown {
     }
 }
 
-impl Drop for GracefulShutdown {
+impl Drop for ShutdownSignalRegistration {
     fn drop(&mut self) {
         *lock(&SHUTDOWN_REQUEST) = None;
     }

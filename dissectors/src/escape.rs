@@ -1,11 +1,11 @@
-//! Characters of captured text that must not reach a reader unchanged: they would control a terminal, change the direction
-//! of the text beside them, or be invisible.
+//! Characters of captured text that must not reach a reader unchanged: they would control a terminal, change the
+//! direction of the text beside them, or be invisible.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 
-/// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text, and the
-/// separators of lines and paragraphs.
+/// Characters of the categories Cf, Zl and Zp of Unicode 16: format characters, among them those of bidirectional text,
+/// and the separators of lines and paragraphs.
 const FORMAT_CHARACTERS: [(char, char); 21] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{600}', '\u{605}'),
@@ -30,7 +30,8 @@ const FORMAT_CHARACTERS: [(char, char); 21] = [
     ('\u{e0020}', '\u{e007f}'),
 ];
 
-/// Returns `true` for a character that must be escaped: C0, DEL and C1 controls, format characters, and line separators.
+/// Returns `true` for a character that must be escaped: C0, DEL and C1 controls, format characters, and line
+/// separators.
 #[inline]
 pub fn is_unsafe(letter: char) -> bool {
     match letter {

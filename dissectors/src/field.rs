@@ -1,8 +1,8 @@
 //! Named fields that decoders report to a [`FieldObserver`].
 //!
 //! Every protocol structure is described once: with [`header!`](crate::header!) for fixed layouts, with
-//! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullFieldObserver`] observation compiles to
-//! nothing, so only users of the field tree, filters and `-e` pay for it.
+//! [`xdr!`](crate::xdr!) for XDR. Decoders are generic over the observer. With [`NullFieldObserver`] observation
+//! compiles to nothing, so only users of the field tree, filters and `-e` pay for it.
 
 pub mod field_name;
 pub mod registry;
@@ -195,7 +195,7 @@ pub trait FieldObserver<'a> {
 }
 
 /// Methods of a [`FieldObserver`] that can be called by dynamic dispatch.
-trait DynamicObserver<'a> {
+trait DynamicFieldObserver<'a> {
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
     fn is_interested_in_header(&mut self, group: &'static Field, describe: fn(&mut FieldRegistry)) -> bool;
     fn is_interested_in_items(&mut self, values: &'static Field, has: &dyn Fn(u32) -> bool) -> bool;
@@ -208,7 +208,7 @@ trait DynamicObserver<'a> {
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-impl<'a, O: FieldObserver<'a>> DynamicObserver<'a> for O {
+impl<'a, O: FieldObserver<'a>> DynamicFieldObserver<'a> for O {
     fn is_interested_in(&mut self, field: &'static Field, describe: fn(&mut FieldRegistry)) -> bool {
         FieldObserver::is_interested_in(self, field, describe)
     }
@@ -252,7 +252,7 @@ impl<'a, O: FieldObserver<'a>> DynamicObserver<'a> for O {
 
 /// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once,
 /// in this crate, instead of once for each observer: otherwise, they are half of the program.
-pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicObserver<'a> + 'o));
+pub(crate) struct ObserverRef<'o, 'a>(&'o mut (dyn DynamicFieldObserver<'a> + 'o));
 
 impl<'o, 'a> ObserverRef<'o, 'a> {
     pub(crate) fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {

@@ -14,7 +14,7 @@ pub mod infiniband;
 pub mod iwarp;
 pub mod net;
 pub mod nfs;
-pub mod rdma;
+pub mod rdma_operation;
 pub mod rpc;
 pub mod rpcrdma;
 pub mod xdr;

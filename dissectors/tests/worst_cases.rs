@@ -6,7 +6,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::flow::{EvictedState, Flow, FlowLimits, FrameContentKind};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::infiniband::{Bth, BthOpcode, PartitionKey, Psn, Qpn, Reth};
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 
 const MANY: u32 = 100_000;
 

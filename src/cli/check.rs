@@ -110,7 +110,8 @@ pub(super) struct BaselineCheckArgs {
     #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
     timeout: Option<f64>,
 
-    /// With --server, stop each replay after SECONDS with exit code 3 [default: an hour, or ten times the captured time]
+    /// With --server, stop each replay after SECONDS with exit code 3 [default: an hour, or ten times the captured
+    /// time]
     #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
     max_time: Option<f64>,
 
@@ -209,7 +210,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             command.bless(file, &captures, &mut progress)
         } else {
             let mut shown = 0;
-            let mut tell = |difference: &Difference| {
+            let mut write_difference = |difference: &Difference| {
                 if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown >= count) {
                     return Ok(());
                 }
@@ -217,7 +218,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
                 json_line(&mut to, difference, Some(&name))
             };
             let count = args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES);
-            command.check(file, count, &mut progress, &mut tell)
+            command.check(file, count, &mut progress, &mut write_difference)
         };
         // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
@@ -369,7 +370,7 @@ impl BaselineCheckContext<'_> {
         file: &Path,
         count: usize,
         progress: &mut ProgressLine,
-        tell: &mut dyn FnMut(&Difference) -> io::Result<()>,
+        write_difference: &mut dyn FnMut(&Difference) -> io::Result<()>,
     ) -> Result<BaselineCheckOutcome> {
         let reader = self.open_capture(file)?;
         let path = baseline_path(file);
@@ -393,7 +394,7 @@ impl BaselineCheckContext<'_> {
         let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
         checking.run(|difference| {
             tally.push(&difference);
-            tell(&difference).map_err(anyhow::Error::from)
+            write_difference(&difference).map_err(anyhow::Error::from)
         })?;
         // Includes operations of the baseline alone.
         summary.operations.extend(baseline.counts().operations.keys().cloned());

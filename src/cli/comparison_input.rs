@@ -35,11 +35,11 @@ enum ComparisonRecordSource {
     /// Capture file and its flow.
     Capture(Box<(CaptureSource, Flow)>),
     /// Trace file.
-    Trace(Box<TraceRecordSource>),
+    Trace(Box<ComparisonTraceReader>),
 }
 
 /// Trace file, opened for its steps and again for their file data.
-struct TraceRecordSource {
+struct ComparisonTraceReader {
     steps: trace::TraceReader<BufReader<File>>,
     contents: trace::TraceReader<BufReader<File>>,
     builder: StepToTransactionConverter,
@@ -65,7 +65,7 @@ pub(super) fn is_trace(path: &Path) -> bool {
     is_file && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == MAGIC
 }
 
-impl TraceRecordSource {
+impl ComparisonTraceReader {
     fn open(path: &Path) -> Result<Self> {
         let name = path.display();
         let open = || {
@@ -121,7 +121,7 @@ impl ComparisonInput {
         conformance: Option<Box<ConformanceRun>>,
     ) -> Result<Self> {
         let from = match is_trace(path) {
-            true => ComparisonRecordSource::Trace(Box::new(TraceRecordSource::open(path)?)),
+            true => ComparisonRecordSource::Trace(Box::new(ComparisonTraceReader::open(path)?)),
             false => capture(path, memory, dialect, conformance.is_some())?,
         };
         Ok(Self {
@@ -266,8 +266,8 @@ pub(super) fn show_trace(
     most: u64,
 ) -> Result<ExitStatus> {
     let name = path.display();
-    let TraceRecordSource { mut steps, mut contents, builder: mut retelling, total } =
-        TraceRecordSource::open(path)?;
+    let ComparisonTraceReader { mut steps, mut contents, builder: mut retelling, total } =
+        ComparisonTraceReader::open(path)?;
     let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
     let mut progress = ProgressLine::new();
     let mut output = OutputWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));

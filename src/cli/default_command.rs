@@ -14,7 +14,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use super::bytes::BytesArg;
 use super::command_suggestions;
 use super::comparison_input::{is_trace, show_trace};
-use super::field_options::{self, FieldFormatOption};
+use super::field_options::{self, TsharkFieldPrintOption};
 use super::filehandle_display_option::FilehandleDisplayArgs;
 use super::frame_file_output::{self, FrameFileOutput};
 #[cfg(feature = "live")]
@@ -27,7 +27,7 @@ use super::rpcrdma_dialect::RpcRdmaDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
-use crate::interrupt::GracefulShutdown;
+use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::fields_format::TsharkFieldsWriter;
 use crate::output::{
     OutputLineFormat, OutputLineUnit, OutputSettings, OutputWriter, SummaryFormat, TimeFormat,
@@ -97,7 +97,7 @@ pub(super) struct DefaultCommandArgs {
     /// Set a field output option, as in tshark: header=y|n, separator=/t|/s|CHAR, quote=d|s|n, occurrence=f|l|a,
     /// aggregator=,|/s|CHAR
     #[arg(short = 'E', long, value_name = "OPTION")]
-    layout: Vec<FieldFormatOption>,
+    layout: Vec<TsharkFieldPrintOption>,
 
     /// Print a hex and ASCII dump after each line
     ///
@@ -532,7 +532,7 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
         return Ok(report_errors(&errors));
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
-    let mut ending = GracefulShutdown::inactive()?;
+    let mut ending = ShutdownSignalRegistration::inactive()?;
     let mut source =
         CaptureSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(ending.input(file)))?;
     let written = write()?;

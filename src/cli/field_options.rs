@@ -11,7 +11,7 @@ use nfsrdma_analysis::filter::Filter;
 
 /// Option of `-E`.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum FieldFormatOption {
+pub(super) enum TsharkFieldPrintOption {
     Header(bool),
     Separator(char),
     Quote(Option<char>),
@@ -30,7 +30,7 @@ fn letter(text: &str) -> Option<char> {
     }
 }
 
-impl FromStr for FieldFormatOption {
+impl FromStr for TsharkFieldPrintOption {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -59,7 +59,7 @@ pub(super) fn lines(
     format: OutputLineFormat,
     view: OutputLineUnit,
     names: &[String],
-    layouts: &[FieldFormatOption],
+    layouts: &[TsharkFieldPrintOption],
     filter: Option<Filter>,
 ) -> Result<(Option<Filter>, Option<TsharkFieldsWriter>)> {
     let is_whole = names.is_empty();
@@ -93,16 +93,17 @@ pub(super) fn lines(
     }
     for layout in layouts {
         match (*layout, &mut lines.form) {
-            (FieldFormatOption::Header(header), _) => lines.header = header,
-            (FieldFormatOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
-            (FieldFormatOption::Aggregator(letter), _) => lines.aggregator = letter,
-            (FieldFormatOption::Separator(letter), SelectedFieldsLineFormat::Plain { separator, .. }) => {
-                *separator = letter
-            }
-            (FieldFormatOption::Quote(letter), SelectedFieldsLineFormat::Plain { quote, .. }) => {
+            (TsharkFieldPrintOption::Header(header), _) => lines.header = header,
+            (TsharkFieldPrintOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
+            (TsharkFieldPrintOption::Aggregator(letter), _) => lines.aggregator = letter,
+            (
+                TsharkFieldPrintOption::Separator(letter),
+                SelectedFieldsLineFormat::Plain { separator, .. },
+            ) => *separator = letter,
+            (TsharkFieldPrintOption::Quote(letter), SelectedFieldsLineFormat::Plain { quote, .. }) => {
                 *quote = letter
             }
-            (FieldFormatOption::Separator(_) | FieldFormatOption::Quote(_), _) => {
+            (TsharkFieldPrintOption::Separator(_) | TsharkFieldPrintOption::Quote(_), _) => {
                 bail!("-E separator and quote apply to -T fields only")
             }
         }

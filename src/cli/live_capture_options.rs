@@ -16,7 +16,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::BytesArg;
 use super::{SOURCE_WAIT, progress, report_error};
-use crate::interrupt::GracefulShutdown;
+use crate::interrupt::ShutdownSignalRegistration;
 
 const LIVE: &str = "Live capture";
 
@@ -184,7 +184,7 @@ impl LiveCaptureOptionArgs {
         opened: OpenedLiveCapture,
         is_quiet: bool,
     ) -> Result<(CaptureSource, LiveCaptureSession)> {
-        let interrupted = GracefulShutdown::new()?;
+        let interrupted = ShutdownSignalRegistration::new()?;
         let name = opened.interface().name.clone();
         let source = opened.start()?;
         if !is_quiet {
@@ -224,7 +224,7 @@ pub(super) struct LiveCaptureSession {
     name: String,
     /// `true` if the caller reports changes of the interface.
     is_quiet: bool,
-    interrupted: GracefulShutdown,
+    interrupted: ShutdownSignalRegistration,
     is_stopped: bool,
     deadline: Option<Instant>,
     packets: u64,

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 use clap::ValueEnum;
 
-use crate::output::style::{Glyphs, Styles, TerminalProfile};
+use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile};
 
 /// Default width of a terminal in columns.
 const DEFAULT_WIDTH: usize = 80;
@@ -52,18 +52,24 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
 
 /// Returns the style of standard output.
 pub(super) fn screen(color: ColorChoice) -> TerminalProfile {
-    let styles = if color.on_standard_output() { Styles::colored() } else { Styles::plain() };
-    let told = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    let width = io::stdout().is_terminal().then(|| terminal_width(told, env::var("COLUMNS").ok().as_deref()));
+    let styles = if color.on_standard_output() {
+        TerminalOutputStyles::colored()
+    } else {
+        TerminalOutputStyles::plain()
+    };
+    let reported = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    let width =
+        io::stdout().is_terminal().then(|| terminal_width(reported, env::var("COLUMNS").ok().as_deref()));
     let glyphs = glyphs(width.is_some(), |name| env::var(name).ok());
     TerminalProfile { width, styles, glyphs }
 }
 
 /// Returns the width of a terminal: the reported one, or else the variable COLUMNS. A serial line, or a terminal in a
 /// container, may report no width or 0.
-fn terminal_width(told: Option<usize>, variable: Option<&str>) -> usize {
+fn terminal_width(reported: Option<usize>, variable: Option<&str>) -> usize {
     let of_variable = || variable.and_then(|columns| columns.trim().parse().ok());
-    told.filter(|width| *width > 0)
+    reported
+        .filter(|width| *width > 0)
         .or_else(|| of_variable().filter(|width| *width > 0))
         .unwrap_or(DEFAULT_WIDTH)
 }

@@ -8,7 +8,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::flow::{
-    ConnectedService, NegotiatedParameters, RdmaReadResources, Version2SendCredits,
+    NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits,
 };
 use nfsrdma_dissectors::frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::version2::{PeerProperties, ReverseDirectionSupport};
@@ -171,14 +171,15 @@ fn credit_steps(series: &CreditSeries) -> Vec<CreditStepJson> {
     let CreditSeries(series) = series;
     let Some(start) = series.start() else { return Vec::new() };
     let steps = (0..).zip(series.steps());
-    let told = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
-    told.map(|(at, step)| CreditStepJson {
-        time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
-        asked: step.requested,
-        granted: step.granted,
-        in_flight: step.in_flight,
-    })
-    .collect()
+    let shown = steps.filter(|(_, step)| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
+    shown
+        .map(|(at, step)| CreditStepJson {
+            time: JsonText(Timestamp(start.0.saturating_add_unsigned(series.width().saturating_mul(at)))),
+            asked: step.requested,
+            granted: step.granted,
+            in_flight: step.in_flight,
+        })
+        .collect()
 }
 
 /// Returns the properties of a peer: label, value and unit.
@@ -217,8 +218,8 @@ fn set_up(row: &ConnectionStats) -> String {
     };
     let service = match (port(&terms.service), terms.service) {
         (Some(port), _) => format!("port {port}"),
-        (None, ConnectedService::Id(id, _)) => format!("service 0x{:016x}", id.0),
-        (None, ConnectedService::Port(port)) => format!("port {}", port.0),
+        (None, ServiceIdOrPort::Id(id, _)) => format!("service 0x{:016x}", id.0),
+        (None, ServiceIdOrPort::Port(port)) => format!("port {}", port.0),
     };
     let mut said = format!("{service}: {}; {}", side("client", terms.client), side("server", terms.server));
     if let Some((to_server, to_client)) = terms.inline_thresholds() {
@@ -241,11 +242,11 @@ fn set_up(row: &ConnectionStats) -> String {
 }
 
 /// Returns the port that a client connected to, if the service has one.
-fn port(service: &ConnectedService) -> Option<u16> {
+fn port(service: &ServiceIdOrPort) -> Option<u16> {
     match service {
-        ConnectedService::Port(port) => Some(port.0),
-        ConnectedService::Id(_, Some(ip)) => Some(ip.destination_port.0),
-        ConnectedService::Id(id, None) => id.ip_port().map(|(_, port)| port.0),
+        ServiceIdOrPort::Port(port) => Some(port.0),
+        ServiceIdOrPort::Id(_, Some(ip)) => Some(ip.destination_port.0),
+        ServiceIdOrPort::Id(id, None) => id.ip_port().map(|(_, port)| port.0),
     }
 }
 

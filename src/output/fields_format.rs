@@ -13,7 +13,7 @@ use crate::escape;
 use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_analysis::filter::{FilterRunner, OutputFieldValue, ShownField};
 
-use super::all_fields::FrameFieldValues;
+use super::frame_field_values::FrameFieldValues;
 use super::settings::OutputLineUnit;
 use super::units::{CalendarTime, IsoTimestamp, LongDate};
 

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, UndecodedReason};
 use nfsrdma_dissectors::frame::{CapturedSlice, Frame, Timestamp};
@@ -40,12 +40,12 @@ pub struct FrameListWriter {
     /// Columns scrolled off at the left of each line.
     scroll_columns: usize,
     line: FrameListLine,
-    last: LastFrameLine,
+    last: LastFrameSortCells,
 }
 
 /// Cells of the last line that its text does not contain in reusable form.
 #[derive(Debug, Default)]
-struct LastFrameLine {
+struct LastFrameSortCells {
     time: Timestamp,
     source: Address,
     destination: Address,
@@ -83,7 +83,7 @@ impl FrameListWriter {
             widths: FrameColumnWidths::for_screen(screen.width, time),
             scroll_columns: 0,
             line: FrameListLine::default(),
-            last: LastFrameLine::default(),
+            last: LastFrameSortCells::default(),
         }
     }
 
@@ -95,8 +95,14 @@ impl FrameListWriter {
 
     /// Returns the cells of the last line.
     pub fn last_cells(&self) -> FrameSortKeys {
-        let LastFrameLine { time, source, destination, ref protocol, length_bytes, info_offset: info_at } =
-            self.last;
+        let LastFrameSortCells {
+            time,
+            source,
+            destination,
+            ref protocol,
+            length_bytes,
+            info_offset: info_at,
+        } = self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
         FrameSortKeys { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
@@ -181,7 +187,7 @@ impl FrameListWriter {
                 self.line.end_piece(styles.mark);
             }
         }
-        self.last = LastFrameLine {
+        self.last = LastFrameSortCells {
             time: frame.time,
             source: datagram.source,
             destination: datagram.destination,
@@ -438,7 +444,7 @@ impl FrameListWriter {
                     self.line.end_piece(styles.operation);
                 }
                 RpcMessageKind::Reply => {
-                    if let Some(CallOperation::Named(name)) = facts.operation {
+                    if let Some(ProcedureOrMainOperation::Named(name)) = facts.operation {
                         self.line.text.push_str(name);
                         self.line.end_piece(styles.operation);
                         self.line.text.push(' ');

@@ -11,7 +11,9 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::Field;
-use nfsrdma_dissectors::flow::decode::{CallOperation, MainOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{
+    MainOperation, ProcedureOrMainOperation, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v3::TimeHow;
 use nfsrdma_dissectors::nfs::v4::{
@@ -56,8 +58,8 @@ impl InfoColumnFormatter {
     ) {
         self.path = 0..0;
         let name = match (facts.label_operation(), facts.procedure_name, facts.procedure) {
-            (Some(CallOperation::Named(name)), ..) | (None, Some(name), _) => name,
-            (Some(CallOperation::Number(number)), ..) => {
+            (Some(ProcedureOrMainOperation::Named(name)), ..) | (None, Some(name), _) => name,
+            (Some(ProcedureOrMainOperation::Number(number)), ..) => {
                 let _ = write!(text, "operation {number}");
                 return;
             }

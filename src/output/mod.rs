@@ -3,11 +3,11 @@
 //! [`OutputWriter`] receives every frame and every Transaction and writes the selected view: the [`transaction_list`],
 //! the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
 
-mod all_fields;
 pub mod baseline_report;
 pub mod comparison;
 pub mod connections;
 pub mod fields_format;
+mod frame_field_values;
 pub mod frames;
 mod hex_dump;
 pub(crate) mod info_column;
@@ -49,7 +49,7 @@ use nfsrdma_analysis::connection_states_and_credits::OpenConnections;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::session_slots::{self, SessionSlot};
-use nfsrdma_analysis::statistics::CaptureStatistics;
+use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 
 use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;
@@ -61,7 +61,7 @@ pub use settings::{
 };
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
-use tree::FieldTreeWriter;
+use tree::FieldTreeTextWriter;
 use units::HumanSize;
 
 /// Name and version of the program, for the capture files that it writes.
@@ -105,10 +105,10 @@ enum OutputLines {
     /// No lines.
     None,
     List(TransactionListWriter),
-    Trees(Box<FieldTreeWriter>, RecentFrameBuffer),
+    Trees(Box<FieldTreeTextWriter>, RecentFrameBuffer),
     Json(JsonLines),
     Frames(FrameListWriter),
-    FrameTrees(FrameListWriter, Box<FieldTreeWriter>),
+    FrameTrees(FrameListWriter, Box<FieldTreeTextWriter>),
     Fields(TsharkFieldsWriter),
     /// Lines at the end of the input only.
     Operations,
@@ -135,12 +135,13 @@ impl OutputLines {
                 Self::List(TransactionListWriter::new(screen, time))
             }
             (_, OutputLineUnit::Transactions, _, true) => {
-                Self::Trees(Box::new(FieldTreeWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
+                Self::Trees(Box::new(FieldTreeTextWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
             (_, OutputLineUnit::Frames, _, false) => Self::Frames(FrameListWriter::new(screen, time)),
-            (_, OutputLineUnit::Frames, _, true) => {
-                Self::FrameTrees(FrameListWriter::new(screen, time), Box::new(FieldTreeWriter::new(screen)))
-            }
+            (_, OutputLineUnit::Frames, _, true) => Self::FrameTrees(
+                FrameListWriter::new(screen, time),
+                Box::new(FieldTreeTextWriter::new(screen)),
+            ),
         }
     }
 }
@@ -150,7 +151,7 @@ pub struct OutputWriter<W> {
     settings: OutputSettings,
     to: W,
     lines_view: OutputLines,
-    statistics: CaptureStatistics,
+    statistics: FrameAndTransactionStatistics,
     lines: u64,
     selection: Option<FilterRunner>,
     names: FileNames,
@@ -167,7 +168,7 @@ impl<W: Write> OutputWriter<W> {
     pub fn new(settings: OutputSettings, to: W) -> Self {
         let lines_view = OutputLines::for_settings(&settings);
         let names_bytes = settings.memory.names_bytes();
-        let statistics = CaptureStatistics::new(settings.memory.tables_bytes());
+        let statistics = FrameAndTransactionStatistics::new(settings.memory.tables_bytes());
         let names = match lines_view {
             // Names are not needed if no line shows them.
             OutputLines::None | OutputLines::Operations | OutputLines::Connections(..)

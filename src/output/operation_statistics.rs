@@ -12,7 +12,7 @@ use super::table::{TableColumn, TableLines, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
-use nfsrdma_analysis::statistics::{CaptureStatistics, Latencies, OperationKey, OperationTally};
+use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, Latencies, OperationKey, OperationTally};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[
@@ -66,7 +66,7 @@ pub fn recovery_text(recovery_ns: u64, glyphs: Glyphs) -> String {
 /// Writes at most `most` lines of the view and returns their number.
 pub(super) fn write(
     to: &mut impl Write,
-    statistics: &CaptureStatistics,
+    statistics: &FrameAndTransactionStatistics,
     (format, screen): (OutputLineFormat, TerminalProfile),
     most: u64,
 ) -> io::Result<u64> {

@@ -14,7 +14,9 @@ use std::rc::Rc;
 use nfsrdma_capture_file::{CaptureInterface, CaptureSource, InterfaceId, PcapngWriter};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -133,7 +135,7 @@ impl BufferedExportFrame {
 }
 
 /// Source of the bytes of frames.
-enum FrameByteSource {
+enum ExportFrameByteSource {
     /// Same files, opened a second time.
     Reread(Box<CaptureSource>),
     /// Bytes in memory.
@@ -143,7 +145,7 @@ enum FrameByteSource {
 /// Writer of the selected frames.
 pub struct FrameFileWriter<W> {
     to: PcapngWriter<W>,
-    bytes: FrameByteSource,
+    bytes: ExportFrameByteSource,
     view: OutputLineUnit,
     /// Number of the first queued frame.
     first_frame: u64,
@@ -188,7 +190,7 @@ impl<W: Write> FrameFileWriter<W> {
         room: usize,
         again: CaptureSource,
     ) -> io::Result<Self> {
-        Self::new(to, view, room, FrameByteSource::Reread(Box::new(again)))
+        Self::new(to, view, room, ExportFrameByteSource::Reread(Box::new(again)))
     }
 
     /// Creates a file for frames that can be read only once.
@@ -196,10 +198,10 @@ impl<W: Write> FrameFileWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn with_buffered_frames(to: W, view: OutputLineUnit, room: usize) -> io::Result<Self> {
-        Self::new(to, view, room, FrameByteSource::Buffered(VecDeque::new()))
+        Self::new(to, view, room, ExportFrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(to: W, view: OutputLineUnit, room: usize, bytes: FrameByteSource) -> io::Result<Self> {
+    fn new(to: W, view: OutputLineUnit, room: usize, bytes: ExportFrameByteSource) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, super::APPLICATION)?,
             bytes,
@@ -248,7 +250,7 @@ impl<W: Write> FrameFileWriter<W> {
 
     /// Returns `true` if the first queued frame is old enough to be written.
     fn is_front_settled(&self, now: Timestamp) -> bool {
-        let (Some(known), FrameByteSource::Buffered(kept)) = (self.queue.front(), &self.bytes) else {
+        let (Some(known), ExportFrameByteSource::Buffered(kept)) = (self.queue.front(), &self.bytes) else {
             return false;
         };
         let Some(frame) = kept.front() else { return false };
@@ -293,7 +295,7 @@ impl<W: Write> FrameFileWriter<W> {
         self.used_bytes += membership_bytes(known.as_deref());
         self.read += 1;
         self.queue.push_back(known);
-        if let FrameByteSource::Buffered(kept) = &mut self.bytes {
+        if let ExportFrameByteSource::Buffered(kept) = &mut self.bytes {
             let on = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
@@ -371,10 +373,10 @@ impl<W: Write> FrameFileWriter<W> {
             (Some(RpcStatus::Rpc(status)), _) if status.name() != Some("SUCCESS") => format!(", {status}"),
             (Some(RpcStatus::RdmaError(code)), _) => format!(", {code}"),
             (_, Some(status)) => {
-                let number = || CallOperation::Number(status.number);
-                match status.name.map_or_else(number, CallOperation::Named) {
-                    CallOperation::Named(name) => format!(", {name}"),
-                    CallOperation::Number(number) => format!(", status {number}"),
+                let number = || ProcedureOrMainOperation::Number(status.number);
+                match status.name.map_or_else(number, ProcedureOrMainOperation::Named) {
+                    ProcedureOrMainOperation::Named(name) => format!(", {name}"),
+                    ProcedureOrMainOperation::Number(number) => format!(", status {number}"),
                 }
             }
             _ => String::new(),
@@ -408,8 +410,11 @@ impl<W: Write> FrameFileWriter<W> {
     }
 
     fn enforce_limit(&mut self) -> io::Result<()> {
-        let most =
-            if matches!(self.bytes, FrameByteSource::Reread(_)) { MAX_QUEUED_FRAMES } else { usize::MAX };
+        let most = if matches!(self.bytes, ExportFrameByteSource::Reread(_)) {
+            MAX_QUEUED_FRAMES
+        } else {
+            usize::MAX
+        };
         while self.used_bytes > self.limit_bytes || self.queue.len() > most {
             if !self.pop_front()? {
                 // Only events of pending Transactions are left.
@@ -441,7 +446,7 @@ impl<W: Write> FrameFileWriter<W> {
                 .chain(set_up.clone())
         };
         match &mut self.bytes {
-            FrameByteSource::Buffered(kept) => {
+            ExportFrameByteSource::Buffered(kept) => {
                 let Some(kept) = kept.pop_front() else { return Ok(true) };
                 self.used_bytes = self.used_bytes.saturating_sub(kept.memory_bytes());
                 if known.is_some() {
@@ -452,7 +457,7 @@ impl<W: Write> FrameFileWriter<W> {
                     self.written += 1;
                 }
             }
-            FrameByteSource::Reread(source) => {
+            ExportFrameByteSource::Reread(source) => {
                 if known.is_some() {
                     let (file, interface) = advance(source, number)?;
                     let on = self.to.interface(file, interface)?;

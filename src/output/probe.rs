@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_rpc::RdmaTransportParams;
+use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
@@ -115,7 +115,7 @@ impl ProbeReportView<'_> {
         writeln!(to, "  {name:LABEL_WIDTH$}  {}", self.escaped(text))
     }
 
-    fn rdma(&self, to: &mut impl Write, rdma: &RdmaTransportParams) -> io::Result<()> {
+    fn rdma(&self, to: &mut impl Write, rdma: &NegotiatedRpcRdmaParameters) -> io::Result<()> {
         self.line(to, "private data", &format!("sent      {}", private(rdma.sent.as_ref())))?;
         let received = private(rdma.received.as_ref());
         self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
@@ -126,7 +126,7 @@ impl ProbeReportView<'_> {
 
     /// Describes the use and announcement of remote invalidation. Linux's server uses it without announcing it, if the
     /// client announced it.
-    fn remote_invalidation(&self, rdma: &RdmaTransportParams) -> String {
+    fn remote_invalidation(&self, rdma: &NegotiatedRpcRdmaParameters) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));
         let announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
@@ -386,7 +386,7 @@ impl ProbeJson {
     }
 }
 
-fn rdma_object(rdma: &RdmaTransportParams, probe: &ServerProbeReport) -> RdmaParametersJson {
+fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) -> RdmaParametersJson {
     let (invalidations, replies) = probe.invalidations;
     let private = |data: &PrivateData| ProbedPrivateDataJson {
         send_size: data.send_threshold_bytes(),

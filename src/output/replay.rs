@@ -23,7 +23,7 @@ use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
     EarlyRunEnd, ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
 };
-use nfsrdma_replay::run::tree_check::TreeCheckReport;
+use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
 use nfsrdma_replay::seed::file_server_client::ObjectOwner;
@@ -76,7 +76,7 @@ fn difference_text(difference: &Difference) -> String {
 }
 
 /// Returns the differences that the final check found: each path with its description.
-fn tree_differences(walked: &TreeCheckReport) -> impl Iterator<Item = (&str, String)> {
+fn tree_differences(walked: &FinalTreeCheckReport) -> impl Iterator<Item = (&str, String)> {
     walked.mismatches.iter().flat_map(|mismatch| {
         mismatch.differences.iter().map(|difference| {
             let [expected, found] =
@@ -215,7 +215,7 @@ impl ReplayReportView<'_> {
             HumanSize(data_bytes)
         )?;
         if let Some(walked) = &self.report.tree_check {
-            let TreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
+            let FinalTreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = walked;
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
                 to,

@@ -11,7 +11,7 @@ pub use anstyle::Style;
 
 /// Styles of the elements of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Styles {
+pub struct TerminalOutputStyles {
     /// Line of column names.
     pub header: Style,
     /// Time.
@@ -38,7 +38,7 @@ pub struct Styles {
     pub dim: Style,
 }
 
-impl Styles {
+impl TerminalOutputStyles {
     /// Returns styles without colours.
     pub fn plain() -> Self {
         Self::default()
@@ -112,7 +112,7 @@ pub struct TerminalProfile {
     /// Columns of the terminal; `None` if lines have no limit, as in a pipe.
     pub width: Option<usize>,
     /// Styles of the elements.
-    pub styles: Styles,
+    pub styles: TerminalOutputStyles,
     /// Characters beyond ASCII.
     pub glyphs: Glyphs,
 }
@@ -120,7 +120,7 @@ pub struct TerminalProfile {
 impl TerminalProfile {
     /// Returns the style of a pipe or a file: no truncation, no colours.
     pub fn pipe() -> Self {
-        Self { width: None, styles: Styles::plain(), glyphs: Glyphs::UNICODE }
+        Self { width: None, styles: TerminalOutputStyles::plain(), glyphs: Glyphs::UNICODE }
     }
 
     /// Returns the style of a terminal of `width` columns, without colours.
@@ -199,8 +199,11 @@ mod tests {
 
     #[test]
     fn a_plain_style_adds_nothing() {
-        assert_eq!(StyledText(Styles::plain().error, "EIO").to_string(), "EIO");
-        assert_eq!(StyledText(Styles::colored().error, "EIO").to_string(), "\u{1b}[1m\u{1b}[31mEIO\u{1b}[0m");
+        assert_eq!(StyledText(TerminalOutputStyles::plain().error, "EIO").to_string(), "EIO");
+        assert_eq!(
+            StyledText(TerminalOutputStyles::colored().error, "EIO").to_string(),
+            "\u{1b}[1m\u{1b}[31mEIO\u{1b}[0m"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::Counters;
-use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use nfsrdma_dissectors::frame::Timestamp;
 use serde::Serialize;
@@ -27,13 +27,13 @@ use crate::escape;
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::connections::ConnectionTallies;
 use nfsrdma_analysis::statistics::{
-    CaptureStatistics, ChunkTallies, ChunkTally, IncompleteTransactionTally, RetransmissionTally,
+    ChunkTallies, ChunkTally, FrameAndTransactionStatistics, IncompleteTransactionTally, RetransmissionTally,
 };
 
 /// Content of a summary.
 pub struct CaptureSummary<'a> {
     /// Statistics of frames and Transactions.
-    pub statistics: &'a CaptureStatistics,
+    pub statistics: &'a FrameAndTransactionStatistics,
     /// Flow, which has the counters of frames that belong to no Transaction.
     pub flow: &'a Flow,
     /// Results of ICRC checks, if enabled.
@@ -216,7 +216,7 @@ impl Serialize for ConnectionArray<'_> {
     }
 }
 
-struct OperationStatsArray<'a>(&'a CaptureStatistics);
+struct OperationStatsArray<'a>(&'a FrameAndTransactionStatistics);
 
 impl Serialize for OperationStatsArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -291,10 +291,10 @@ impl From<IcrcCounts> for IcrcJson {
 }
 
 /// Returns the name of an operation in the text.
-fn operation_name(operation: Option<CallOperation>) -> String {
+fn operation_name(operation: Option<ProcedureOrMainOperation>) -> String {
     match operation {
-        Some(CallOperation::Named(name)) => name.to_owned(),
-        Some(CallOperation::Number(number)) => format!("operation {number}"),
+        Some(ProcedureOrMainOperation::Named(name)) => name.to_owned(),
+        Some(ProcedureOrMainOperation::Number(number)) => format!("operation {number}"),
         None => "not decoded".to_owned(),
     }
 }

@@ -12,7 +12,9 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction,
 };
@@ -347,7 +349,7 @@ impl TransactionListWriter {
                 }
                 let is_callback = transaction.direction == CallDirection::Reverse;
                 let name = match facts.label_operation() {
-                    Some(CallOperation::Named(name)) => name.len(),
+                    Some(ProcedureOrMainOperation::Named(name)) => name.len(),
                     _ => 0,
                 };
                 let style = if is_callback { styles.callback } else { styles.operation };
@@ -414,8 +416,9 @@ impl TwoPartTextStyle {
     }
 }
 
-/// Writes the status of the procedure, then marks for defects of the Transaction itself: in a column of 24 or more `width`, the
-/// ranges of missing bytes, else their sum. Returns `true` if the status needs no attention, and the length of the status in bytes.
+/// Writes the status of the procedure, then marks for defects of the Transaction itself: in a column of 24 or more
+/// `width`, the ranges of missing bytes, else their sum. Returns `true` if the status needs no attention, and the
+/// length of the status in bytes.
 pub(crate) fn status_and_marks(
     transaction: &Transaction,
     facts: &RpcSummary,

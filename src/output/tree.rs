@@ -17,11 +17,11 @@ use nfsrdma_dissectors::field::{Field, FieldKind, FieldObserver, FieldValue, fie
 use nfsrdma_dissectors::flow::MpaCounts;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 
-use super::style::{Glyphs, Style, Styles};
+use super::style::{Glyphs, Style, TerminalOutputStyles};
 use super::units::{CalendarTime, DateTimeUtc};
 
 pub use lines::{TreeLine, TreeLineByteSource};
-pub use transaction::FieldTreeWriter;
+pub use transaction::FieldTreeTextWriter;
 
 /// Store of earlier frames.
 pub trait FrameStore {
@@ -283,20 +283,20 @@ impl FieldTree {
                 let name = self.nodes[*status].text.split(' ').next().unwrap_or_default();
                 let _ = write!(text, ": {name}");
             }
-            let heard = 1 + usize::from(status.is_some());
-            self.inline_children(at, heard);
+            let own_children = 1 + usize::from(status.is_some());
+            self.inline_children(at, own_children);
         } else {
             let names: &[&str] = match self.nodes[at].field.label {
                 "entries" => &["name"],
                 _ => layer_headings::summary(self.nodes[at].field),
             };
-            let mut told = 0;
+            let mut inlined = 0;
             for name in names {
                 let children = &self.nodes[at].children;
                 let found =
                     children.iter().map(|child| &self.nodes[*child]).find(|child| child.field.label == *name);
                 if let Some(found) = found {
-                    told += 1;
+                    inlined += 1;
                     let comma = if text.is_empty() { "" } else { ", " };
                     let _ = match found.field.kind {
                         FieldKind::Enum | FieldKind::Text => {
@@ -306,7 +306,7 @@ impl FieldTree {
                     };
                 }
             }
-            if told == self.nodes[at].children.len() {
+            if inlined == self.nodes[at].children.len() {
                 self.inline_children(at, usize::MAX);
             }
         }
@@ -330,7 +330,7 @@ impl FieldTree {
     fn lines(
         &self,
         out: &mut Vec<TreeLine>,
-        styles: &Styles,
+        styles: &TerminalOutputStyles,
         depth: usize,
         (origin, rpc): (TreeLineByteSource, TreeLineByteSource),
         note: Option<&str>,
@@ -354,7 +354,7 @@ impl FieldTree {
     fn node_lines(
         &self,
         out: &mut Vec<TreeLine>,
-        styles: &Styles,
+        styles: &TerminalOutputStyles,
         at: usize,
         depth: usize,
         origin: TreeLineByteSource,
@@ -451,7 +451,12 @@ fn without_number(text: &str) -> &str {
 }
 
 /// Creates a line of a value that no decoder provides.
-fn fact_line(styles: &Styles, depth: usize, label: &str, value: impl std::fmt::Display) -> TreeLine {
+fn fact_line(
+    styles: &TerminalOutputStyles,
+    depth: usize,
+    label: &str,
+    value: impl std::fmt::Display,
+) -> TreeLine {
     TreeLine::new(depth, TreeLineByteSource::Nothing)
         .with_text(styles.label, label)
         .with_text(Style::new(), ": ")

@@ -479,8 +479,8 @@ mod tests {
 
     #[test]
     fn a_clock_counts_hours_where_there_are_any() {
-        let told = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| ElapsedTime(seconds).to_string());
-        assert_eq!(told, ["0:00", "0:19", "1:02:05", "99:59:59"]);
+        let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| ElapsedTime(seconds).to_string());
+        assert_eq!(texts, ["0:00", "0:19", "1:02:05", "99:59:59"]);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 /// Maximum number of connections counted at a time: more than the flow follows.
 const MAX_CONNECTIONS: usize = 64 << 10;
 /// Approximate memory of a connection, in bytes: its entry in the map, and in the half that is written at a time.
-const TALLY_BYTES: usize = 2 * (size_of::<ExportConnectionTally>() + size_of::<u64>());
+const TALLY_BYTES: usize = 2 * (size_of::<ParquetConnectionTally>() + size_of::<u64>());
 
 /// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ExportConnectionTally {
+pub(super) struct ParquetConnectionTally {
     pub(super) name: TransactionConnection,
     pub(super) transactions: u64,
     pub(super) incomplete: u64,
@@ -27,7 +27,7 @@ pub(super) struct ExportConnectionTally {
 /// The connections that are counted.
 #[derive(Debug)]
 pub(super) struct ExportConnectionTallies {
-    connections: BTreeMap<u64, ExportConnectionTally>,
+    connections: BTreeMap<u64, ParquetConnectionTally>,
     transactions: u64,
     /// Maximum number of connections counted at a time.
     max_connections: usize,
@@ -41,7 +41,11 @@ impl ExportConnectionTallies {
     }
 
     /// Counts a Transaction; returns the connections evicted because there are too many.
-    pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<ExportConnectionTally> {
+    pub(super) fn add(
+        &mut self,
+        transaction: &Transaction,
+        is_complete: bool,
+    ) -> Vec<ParquetConnectionTally> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
@@ -50,7 +54,7 @@ impl ExportConnectionTallies {
         } else {
             Vec::new()
         };
-        let tally = self.connections.entry(name.number).or_insert(ExportConnectionTally {
+        let tally = self.connections.entry(name.number).or_insert(ParquetConnectionTally {
             name,
             transactions: 0,
             incomplete: 0,
@@ -73,7 +77,7 @@ impl ExportConnectionTallies {
     }
 
     /// Takes the half that was idle longest.
-    fn evict_idle(&mut self) -> Vec<ExportConnectionTally> {
+    fn evict_idle(&mut self) -> Vec<ParquetConnectionTally> {
         let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.last_transaction).collect();
         let middle = touched.len() / 2;
         let (_, limit, _) = touched.select_nth_unstable(middle);
@@ -86,7 +90,7 @@ impl ExportConnectionTallies {
     }
 
     /// Takes all remaining connections.
-    pub(super) fn take(&mut self) -> Vec<ExportConnectionTally> {
+    pub(super) fn take(&mut self) -> Vec<ParquetConnectionTally> {
         std::mem::take(&mut self.connections).into_values().collect()
     }
 }

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::frame::Timestamp;
 use crate::output::json;
 use nfsrdma_analysis::names::OperationPaths;
 
-use super::connection_tally::ExportConnectionTally;
+use super::connection_tally::ParquetConnectionTally;
 use super::table_schema::{TimestampMicros, table};
 
 type RowText<'r> = Cow<'r, str>;
@@ -384,7 +384,7 @@ table! {
 }
 
 impl ConnectionRow<'_> {
-    pub(super) fn of(tally: &ExportConnectionTally) -> Self {
+    pub(super) fn of(tally: &ParquetConnectionTally) -> Self {
         Self {
             connection: tally.name.number,
             transport: tally.name.transport.to_string().into(),

@@ -18,14 +18,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reason for the end of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FollowedFileEnd {
+pub(super) enum FollowedFileEndReason {
     /// It is shorter than what was read.
     Truncated,
     /// Another file has its name.
     Replaced,
 }
 
-impl fmt::Display for FollowedFileEnd {
+impl fmt::Display for FollowedFileEndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "truncated",
@@ -37,7 +37,7 @@ impl fmt::Display for FollowedFileEnd {
 /// State that the reader of a file shares with the interface.
 #[derive(Debug, Default)]
 struct FollowedCaptureFileState {
-    change: Option<FollowedFileEnd>,
+    change: Option<FollowedFileEndReason>,
     is_stopped: bool,
 }
 
@@ -82,7 +82,7 @@ impl FollowedFile {
     }
 
     /// Returns the reason why the file ended, if it did.
-    pub(super) fn change(&self) -> Option<FollowedFileEnd> {
+    pub(super) fn change(&self) -> Option<FollowedFileEndReason> {
         lock(&self.state).change
     }
 }
@@ -98,15 +98,15 @@ struct FollowedFileReader {
 
 impl FollowedFileReader {
     /// Returns the reason why nothing more will come.
-    fn change(&self) -> io::Result<Option<FollowedFileEnd>> {
+    fn change(&self) -> io::Result<Option<FollowedFileEndReason>> {
         let own = self.file.metadata()?;
         if own.is_file() && own.len() < self.offset {
-            return Ok(Some(FollowedFileEnd::Truncated));
+            return Ok(Some(FollowedFileEndReason::Truncated));
         }
         // While a file is rotated, no file may have its name for a moment.
         let named = fs::metadata(&self.path).ok();
         let is_other = named.is_some_and(|named| (named.dev(), named.ino()) != (own.dev(), own.ino()));
-        Ok(is_other.then_some(FollowedFileEnd::Replaced))
+        Ok(is_other.then_some(FollowedFileEndReason::Replaced))
     }
 }
 
@@ -148,7 +148,7 @@ mod tests {
         FollowedFileReader { path: path.to_owned(), file: File::open(path).unwrap(), offset: 0, state }
     }
 
-    fn rest(reader: &mut FollowedFileReader) -> (String, Option<FollowedFileEnd>) {
+    fn rest(reader: &mut FollowedFileReader) -> (String, Option<FollowedFileEndReason>) {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         (text, lock(&reader.state).change)
@@ -167,12 +167,12 @@ mod tests {
         // The writer still has the old file open.
         append(&old, b"two");
         append(&path, b"new");
-        assert_eq!(rest(&mut replaced), ("e two".to_owned(), Some(FollowedFileEnd::Replaced)));
+        assert_eq!(rest(&mut replaced), ("e two".to_owned(), Some(FollowedFileEndReason::Replaced)));
 
         let mut truncated = reader(&path);
         truncated.read_exact(&mut first).unwrap();
         File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
-        assert_eq!(rest(&mut truncated), (String::new(), Some(FollowedFileEnd::Truncated)));
+        assert_eq!(rest(&mut truncated), (String::new(), Some(FollowedFileEndReason::Truncated)));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(super) enum FrameScanQuery {
 
 /// Format of the lines.
 #[derive(Clone, Debug)]
-pub(super) struct FrameLineFormat {
+pub(super) struct TuiFrameLineFormat {
     pub(super) screen: TerminalProfile,
     pub(super) time: TimeFormat,
     /// Number of columns scrolled past.
@@ -82,7 +82,7 @@ impl Drop for FrameScan {
 
 impl FrameScan {
     /// Starts a scan.
-    pub(super) fn start(capture: SharedCapture, wanted: FrameScanQuery, form: FrameLineFormat) -> Self {
+    pub(super) fn start(capture: SharedCapture, wanted: FrameScanQuery, form: TuiFrameLineFormat) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (sender, found) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
@@ -111,7 +111,7 @@ impl FrameScan {
 
 struct FrameScanWorker {
     capture: SharedCapture,
-    format: FrameLineFormat,
+    format: TuiFrameLineFormat,
     is_stopped: Arc<AtomicBool>,
     results: SyncSender<TuiFrameScanResult>,
 }
@@ -137,7 +137,7 @@ impl TextMatchFrames {
 
 impl FrameScanWorker {
     fn run(self, wanted: FrameScanQuery) {
-        let FrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
+        let TuiFrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
             self.format.clone();
         let Ok(mut again) = self.capture.reread(None) else { return };
         let mut flow =

@@ -2,7 +2,8 @@
 
 use super::app::ReadPassResults;
 
-/// Shares of the view's memory ([`MemoryBudget::view_bytes`](nfsrdma_analysis::memory::MemoryBudget::view_bytes)), in bytes.
+/// Shares of the view's memory ([`MemoryBudget::view_bytes`](nfsrdma_analysis::memory::MemoryBudget::view_bytes)), in
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewMemoryShares {
     /// Rows of all passes.

@@ -18,13 +18,13 @@ use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
-use nfsrdma_analysis::rates::{RecentRates, TransactionRateSample};
+use nfsrdma_analysis::rates::{RateMeteredTransaction, RecentRates};
 use nfsrdma_analysis::session_slots;
 use nfsrdma_analysis::statistics::OperationKey;
 
-use super::model::pending_calls_and_rates::{LiveActivity, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
+use super::model::pending_calls_and_rates::{MAX_LISTED_CALLS, OLD_NS, PendingCallRow, PendingCallsAndRates};
 use super::model::statistics_snapshot::ViewTablesBuilder;
-use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
+use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::shared_capture::{OneTimeFrameSource, SharedCapture};
 use super::transaction_finding_store::SharedFindings;
@@ -46,9 +46,9 @@ const MAX_UNNUMBERED: usize = 1024;
 
 /// The file names inferred by a pass, shared with readers. A waiting reader is served before the pass continues.
 #[derive(Clone, Debug)]
-pub(super) struct ReadPassFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
+pub(super) struct SharedInferredFileNames(Arc<(Mutex<FileNames>, AtomicUsize)>);
 
-impl ReadPassFileNames {
+impl SharedInferredFileNames {
     /// Returns an empty table of names.
     pub(super) fn new(how: FilehandleDisplay, room_bytes: usize) -> Self {
         Self(Arc::new((Mutex::new(FileNames::new(how, room_bytes)), AtomicUsize::new(0))))
@@ -111,7 +111,7 @@ impl ReadPassSettings {
 pub(super) struct ReadPass {
     channel: ReadPassChannel,
     /// File names, inferred by this pass or by the first one.
-    pub(super) names: ReadPassFileNames,
+    pub(super) names: SharedInferredFileNames,
 }
 
 impl ReadPass {
@@ -120,14 +120,14 @@ impl ReadPass {
         capture: SharedCapture,
         filter: Option<Filter>,
         manner: ReadPassSettings,
-        names: Option<ReadPassFileNames>,
+        names: Option<SharedInferredFileNames>,
     ) -> Self {
         let mailbox = ReadPassChannel::default();
         let learns = names.is_none();
         // A source that is received once is read by the first pass.
         let first = if learns { capture.source() } else { None };
-        let names =
-            names.unwrap_or_else(|| ReadPassFileNames::new(manner.filehandles, manner.memory.names_bytes()));
+        let names = names
+            .unwrap_or_else(|| SharedInferredFileNames::new(manner.filehandles, manner.memory.names_bytes()));
         let pass = Self { channel: mailbox.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = manner.memory.tables_bytes() / 2;
@@ -147,7 +147,7 @@ impl ReadPass {
                 .map(|filter| FilterRunner::with_filehandles(filter, manner.filehandles, &manner.memory)),
             names,
             infers_names: learns,
-            writer: TransactionRowBuilder::new(manner.glyphs),
+            writer: TuiTransactionRowBuilder::new(manner.glyphs),
             channel: mailbox,
             page: RowPage::default(),
             tables_builder: ViewTablesBuilder::new(tables_bytes / 4 * 3),
@@ -352,7 +352,7 @@ impl ReadPassThread {
 }
 
 /// Source of a file name.
-enum ReadPassNameSource<'n> {
+enum TransactionFileNameSource<'n> {
     /// Names are inferred from the Transaction.
     Inferred(&'n mut FileNames),
     /// The name was inferred by the first pass.
@@ -367,10 +367,10 @@ struct ReadPassState {
     /// Store of the findings, in the first pass.
     findings: Option<SharedFindings>,
     selection: Option<FilterRunner>,
-    names: ReadPassFileNames,
+    names: SharedInferredFileNames,
     /// `true` if names are inferred and not only looked up.
     infers_names: bool,
-    writer: TransactionRowBuilder,
+    writer: TuiTransactionRowBuilder,
     channel: ReadPassChannel,
     max_pages: usize,
     /// `true` if results must be delivered at once, because the input may pause.
@@ -430,12 +430,17 @@ impl ReadPassState {
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(key, &transaction, ReadPassNameSource::Inferred(&mut names), &mut full);
+                self.transaction(
+                    key,
+                    &transaction,
+                    TransactionFileNameSource::Inferred(&mut names),
+                    &mut full,
+                );
             } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
                 self.transaction(
                     key,
                     &transaction,
-                    ReadPassNameSource::FirstPass(earlier.paths()),
+                    TransactionFileNameSource::FirstPass(earlier.paths()),
                     &mut full,
                 );
             } else {
@@ -468,7 +473,7 @@ impl ReadPassState {
                     self.transaction(
                         key,
                         &transaction,
-                        ReadPassNameSource::FirstPass(earlier.paths()),
+                        TransactionFileNameSource::FirstPass(earlier.paths()),
                         &mut full,
                     );
                 }
@@ -492,7 +497,7 @@ impl ReadPassState {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        naming: ReadPassNameSource<'_>,
+        naming: TransactionFileNameSource<'_>,
         full: &mut Vec<RowPage>,
     ) {
         let Self {
@@ -512,12 +517,12 @@ impl ReadPassState {
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let about = match naming {
-                ReadPassNameSource::Inferred(names) => {
+                TransactionFileNameSource::Inferred(names) => {
                     names.infer(transaction, reading, &facts);
                     capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                ReadPassNameSource::FirstPass(about) => about,
+                TransactionFileNameSource::FirstPass(about) => about,
             };
             let findings = match conformance {
                 Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),
@@ -534,7 +539,7 @@ impl ReadPassState {
             }
             tally.transaction(transaction, reading, &facts, about);
             if *is_urgent && let Some(last) = transaction.reply.as_ref().or(transaction.call.as_ref()) {
-                rates.add(TransactionRateSample {
+                rates.add(RateMeteredTransaction {
                     time: last.end_time,
                     bytes: transaction_list::wire_bytes(transaction),
                     operation: OperationKey::from_summary(&facts),
@@ -557,7 +562,7 @@ impl ReadPassState {
     }
 
     /// Returns the current activity, if an update is due.
-    fn activity(&mut self) -> Option<Box<LiveActivity>> {
+    fn activity(&mut self) -> Option<Box<PendingCallsAndRates>> {
         if !self.delivers_at_once || self.is_idle || self.activity_at.elapsed() < ACTIVITY_INTERVAL {
             return None;
         }
@@ -604,8 +609,13 @@ impl ReadPassState {
             });
         }
         drop(names);
-        let mut activity =
-            LiveActivity { now, pending_count: in_flight, old_count: old, pending, rates: rates.table(now) };
+        let mut activity = PendingCallsAndRates {
+            now,
+            pending_count: in_flight,
+            old_count: old,
+            pending,
+            rates: rates.table(now),
+        };
         if selection.is_some() {
             in_flight = activity.pending.len();
             (activity.pending_count, activity.old_count) = (in_flight, activity.old_calls().count());

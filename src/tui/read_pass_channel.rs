@@ -7,7 +7,7 @@ use nfsrdma_capture_file::{CaptureInterfaceState, CaptureResumePoint, Counters, 
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::model::RowPage;
-use super::model::pending_calls_and_rates::LiveActivity;
+use super::model::pending_calls_and_rates::PendingCallsAndRates;
 use super::model::statistics_snapshot::DisplayedStatistics;
 
 /// Maximum number of pending pages, if the input can wait.
@@ -21,7 +21,7 @@ pub(super) struct ReadPassUpdates {
     /// The newest tables.
     pub(super) tables: Option<Box<DisplayedStatistics>>,
     /// The newest activity, if frames are received once.
-    pub(super) activity: Option<Box<LiveActivity>>,
+    pub(super) activity: Option<Box<PendingCallsAndRates>>,
     /// Positions from which frames can be read again.
     pub(super) resume_points: Vec<CaptureResumePoint>,
     /// Errors of the input.

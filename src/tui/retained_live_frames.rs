@@ -83,16 +83,16 @@ pub(super) struct FirstPassProgress {
 }
 
 impl LiveFrames {
-    /// Returns a buffer that uses two thirds of `room` bytes for frames, and the rest for results.
-    pub(super) fn new(room: usize) -> Self {
+    /// Returns a buffer that uses two thirds of `memory_bytes` for frames, and the rest for results.
+    pub(super) fn new(memory_bytes: usize) -> Self {
         Self {
-            frames: RecentFrameBuffer::new(room / 3 * 2),
+            frames: RecentFrameBuffer::new(memory_bytes / 3 * 2),
             interfaces: Vec::new(),
             interface_changes: VecDeque::new(),
             results: FxHashMap::default(),
             order: VecDeque::new(),
             size_bytes: 0,
-            limit_bytes: room / 3,
+            limit_bytes: memory_bytes / 3,
             progress: FirstPassProgress::default(),
         }
     }

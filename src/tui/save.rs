@@ -84,7 +84,7 @@ pub(super) fn save(
 ) -> Result<String, String> {
     let SaveRequest { to, selection: what, has_control_frames: has_control } = request;
     let name = to.display();
-    let told = |error: OutputError| match error.kind() {
+    let describe_error = |error: OutputError| match error.kind() {
         // Root privileges are dropped once an interface is open.
         OutputErrorKind::Create(why)
             if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() =>
@@ -96,9 +96,9 @@ pub(super) fn save(
         }
         _ => error.to_string(),
     };
-    let unwritten = |error: io::Error| told(OutputError::write_error(to, error));
+    let unwritten = |error: io::Error| describe_error(OutputError::write_error(to, error));
     // Never overwrite a file: it may be the capture itself.
-    let sink = OutputFile::create_new(to).map_err(told)?;
+    let sink = OutputFile::create_new(to).map_err(describe_error)?;
     let memory = &manner.memory;
     let room = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
     let open = |files| CaptureSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
@@ -198,7 +198,7 @@ pub(super) fn save(
         }
     }
     let (file, WrittenFrameTotals { too_late, .. }) = file.finish().map_err(unwritten)?;
-    file.commit().map_err(told)?;
+    file.commit().map_err(describe_error)?;
     let (units, wanted) = match what {
         SaveSelection::Frames(frames) => ("frame", Some(frames.len())),
         SaveSelection::Rows(these) => ("Transaction", Some(these.len())),

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
 use nfsrdma_analysis::names::OperationPaths;
 
-use super::followed_file::{FollowedFile, FollowedFileEnd};
+use super::followed_file::{FollowedFile, FollowedFileEndReason};
 use super::retained_live_frames::{FirstPassProgress, FirstReadPassTransaction, LiveFrames};
 
 /// Maximum number of frames copied at a time from the kept ones.
@@ -60,32 +60,32 @@ impl SharedCapture {
         Self(Arc::new(CaptureKind::Files(files, windows)))
     }
 
-    /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `room` bytes.
-    pub fn received_once(name: &str, source: CaptureSource, room: usize) -> Self {
-        Self::new_received_once(name, (source, None), room, None)
+    /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `memory_bytes`.
+    pub fn received_once(name: &str, source: CaptureSource, memory_bytes: usize) -> Self {
+        Self::new_received_once(name, (source, None), memory_bytes, None)
     }
 
-    /// Returns a handle for a file that another program still writes. The latest frames are kept, in `room` bytes.
+    /// Returns a handle for a file that another program still writes. The latest frames are kept, in `memory_bytes`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened.
-    pub fn followed(path: &Path, windows: &ZstdWindowBudget, room: usize) -> io::Result<Self> {
-        Ok(Self::of_followed(FollowedFile::open(path, windows)?, room))
+    pub fn followed(path: &Path, windows: &ZstdWindowBudget, memory_bytes: usize) -> io::Result<Self> {
+        Ok(Self::of_followed(FollowedFile::open(path, windows)?, memory_bytes))
     }
 
-    fn of_followed((file, source): (FollowedFile, CaptureSource), room: usize) -> Self {
+    fn of_followed((file, source): (FollowedFile, CaptureSource), memory_bytes: usize) -> Self {
         let name = file.name();
-        Self::new_received_once(&name, (source, None), room, Some(file))
+        Self::new_received_once(&name, (source, None), memory_bytes, Some(file))
     }
 
-    /// Returns a handle for frames of an interface. The latest are kept, in `room` bytes.
+    /// Returns a handle for frames of an interface. The latest are kept, in `memory_bytes`.
     pub fn live(
         name: &str,
         source: CaptureSource,
-        room: usize,
+        memory_bytes: usize,
         pace: Box<dyn LiveReadStopCondition>,
     ) -> Self {
-        Self::new_received_once(name, (source, Some(pace)), room, None)
+        Self::new_received_once(name, (source, Some(pace)), memory_bytes, None)
     }
 
     fn new_received_once(
@@ -117,7 +117,7 @@ impl SharedCapture {
     }
 
     /// Returns the reason why a followed file ended, if it did.
-    pub(super) fn file_change(&self) -> Option<FollowedFileEnd> {
+    pub(super) fn file_change(&self) -> Option<FollowedFileEndReason> {
         self.followed_file()?.change()
     }
 
@@ -201,9 +201,9 @@ impl SharedCapture {
     }
 
     /// Updates the progress of the first pass.
-    pub(super) fn update_progress(&self, tell: impl FnOnce(&mut FirstPassProgress)) {
+    pub(super) fn update_progress(&self, update: impl FnOnce(&mut FirstPassProgress)) {
         if let Some(mut once) = self.lock_live_frames() {
-            tell(&mut once.progress);
+            update(&mut once.progress);
         }
     }
 
@@ -218,10 +218,10 @@ impl SharedCapture {
         &self,
         transaction: &mut Transaction,
     ) -> Option<FirstReadPassTransaction> {
-        let told = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
-        transaction.index = told.index;
-        transaction.connection.number = told.connection;
-        Some(told)
+        let first_pass = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
+        transaction.index = first_pass.index;
+        transaction.connection.number = first_pass.connection;
+        Some(first_pass)
     }
 
     /// Returns the interface of a frame that was received once.

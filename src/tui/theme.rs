@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Effects};
 use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::output::style::{self as told, Glyphs, Styles, TerminalProfile};
+use crate::output::style::{self as output_style, Glyphs, TerminalOutputStyles, TerminalProfile};
 
 /// Which colours are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -24,7 +24,7 @@ pub enum ThemeName {
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
     /// Styles shared with other views of the program.
-    pub styles: Styles,
+    pub styles: TerminalOutputStyles,
     /// Column names and titles.
     pub heading: Style,
     /// Tab of the current view.
@@ -74,7 +74,7 @@ impl Theme {
             ThemeName::Auto | ThemeName::Dark => plain.bg(Color::Indexed(237)).fg(Color::White),
         };
         Self {
-            styles: if is_colored { Styles::colored() } else { plain_styles() },
+            styles: if is_colored { TerminalOutputStyles::colored() } else { plain_styles() },
             heading: plain.add_modifier(Modifier::BOLD),
             tab: plain.add_modifier(Modifier::BOLD | Modifier::REVERSED),
             cursor: bar,
@@ -116,14 +116,22 @@ impl Theme {
 }
 
 /// Returns styles without colours, in which important elements are still bold.
-fn plain_styles() -> Styles {
-    let bold = told::Style::new().bold();
-    let dim = told::Style::new().dimmed();
-    Styles { operation: bold, callback: bold, error: bold, layer: bold, ok: dim, dim, ..Styles::plain() }
+fn plain_styles() -> TerminalOutputStyles {
+    let bold = output_style::Style::new().bold();
+    let dim = output_style::Style::new().dimmed();
+    TerminalOutputStyles {
+        operation: bold,
+        callback: bold,
+        error: bold,
+        layer: bold,
+        ok: dim,
+        dim,
+        ..TerminalOutputStyles::plain()
+    }
 }
 
 /// Converts a style of the other views.
-pub fn from_anstyle(style: told::Style) -> Style {
+pub fn from_anstyle(style: output_style::Style) -> Style {
     let mut made = Style::new();
     if let Some(anstyle::Color::Ansi(color)) = style.get_fg_color() {
         made = made.fg(match color {

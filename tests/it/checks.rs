@@ -501,7 +501,8 @@ fn a_new_finding_of_the_requester_is_at_its_call() {
     frames.truncate(600);
     folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
     ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
-    // The credits that the Call of EXCHANGE_ID in frame 10 asks for. Its header begins behind Ethernet, IPv4, UDP and BTH.
+    // The credits that the Call of EXCHANGE_ID in frame 10 asks for. Its header begins behind Ethernet, IPv4, UDP and
+    // BTH.
     frames[9].bytes[54 + 8..54 + 12].fill(0);
     folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
     let said = ends(&run(&folder.0, &["trace.pcap"]), 1);

@@ -1,5 +1,5 @@
-//! Completion in bash, zsh and fish, with keys typed in a terminal: every subcommand, every option of each, and the values
-//! of each option.
+//! Completion in bash, zsh and fish, with keys typed in a terminal: every subcommand, every option of each, and the
+//! values of each option.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,8 +24,8 @@ struct Shell {
     clear: &'static [&'static str],
 }
 
-/// Editing keys, which a shell handles in their order. An interrupt is a signal: under load it can arrive after the text
-/// that was typed behind it, and discard it.
+/// Editing keys, which a shell handles in their order. An interrupt is a signal: under load it can arrive after the
+/// text that was typed behind it, and discard it.
 const KILL_LINE: &[&str] = &["C-e", "C-u", "C-l"];
 
 const BASH: Shell = Shell {
@@ -98,8 +98,8 @@ impl Session {
         Some(session)
     }
 
-    /// Empties the current line and clears the screen. A shell that is still completing ignores the first key, and an open
-    /// list consumes it.
+    /// Empties the current line and clears the screen. A shell that is still completing ignores the first key, and an
+    /// open list consumes it.
     fn clear(&self) {
         let start = Instant::now();
         loop {

@@ -193,8 +193,8 @@ fn linted(capture: &Path) -> LintResult {
     LintResult { found, not_judged }
 }
 
-/// Verifies that `lint` names each rule that the script names, except for `instead`, and no error of a rule that the script
-/// has and does not name.
+/// Verifies that `lint` names each rule that the script names, except for `instead`, and no error of a rule that the
+/// script has and does not name.
 #[track_caller]
 fn assert_agrees(capture: &Path, rules: &[&str], instead: &[(&str, Instead)]) {
     let lint = linted(capture);
@@ -244,8 +244,8 @@ const HEADER: usize = BTH + 12;
 /// Offset of the message of a Send With Invalidate.
 const INVALIDATING: usize = HEADER + 4;
 
-// Frame 3 is the REQ, 4 the REP, 6 and 8 are NULL; 120 is WRITE with a Read chunk, read by 122, answered by 131; 590 is READ with a Write
-// chunk, written by 592 and 593, answered by 595; 22 and 24 are CREATE_SESSION.
+// Frame 3 is the REQ, 4 the REP, 6 and 8 are NULL; 120 is WRITE with a Read chunk, read by 122, answered by 131; 590 is
+// READ with a Write chunk, written by 592 and 593, answered by 595; 22 and 24 are CREATE_SESSION.
 
 #[test]
 fn a_grant_of_zero() {

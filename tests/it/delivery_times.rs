@@ -158,23 +158,24 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
 const REMAIN: [(&str, &str); 3] =
     [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
 
-/// Capture of 32 processes that share one emulated CPU with the client's queues. The kernel's round-trip time begins before
-/// the Call is captured, when xprtrdma posts the Send, and ends after the Reply is captured, when xprtrdma handles the
-/// completion. Between these points, kernel threads of Soft-RoCE wait for the CPU. In another run with trace events
-/// (`TRACE=1` of the scenario), latency and the two waits added up to the kernel's time for each of 725 Calls: on average,
-/// 2.3 ms before the Call (at most 18.6 ms) and 9.7 ms after the Reply (at most 43.7 ms). The wait for a credit is not part
-/// of the kernel's time: the client takes the credit first.
+/// Capture of 32 processes that share one emulated CPU with the client's queues. The kernel's round-trip time begins
+/// before the Call is captured, when xprtrdma posts the Send, and ends after the Reply is captured, when xprtrdma
+/// handles the completion. Between these points, kernel threads of Soft-RoCE wait for the CPU. In another run with
+/// trace events (`TRACE=1` of the scenario), latency and the two waits added up to the kernel's time for each of 725
+/// Calls: on average,
+/// 2.3 ms before the Call (at most 18.6 ms) and 9.7 ms after the Reply (at most 43.7 ms). The wait for a credit is not
+/// part of the kernel's time: the client takes the credit first.
 const SATURATED: &str = "rxe-v42-credits";
 
 /// Maximum mean of these waits per Call, of one operation.
 const SATURATED_WAIT_MS: f64 = 24.0;
 
-/// Calls larger than the socket buffer. The kernel's round-trip time begins when it writes the last part to the socket; the
-/// time before that is queue time.
+/// Calls larger than the socket buffer. The kernel's round-trip time begins when it writes the last part to the socket;
+/// the time before that is queue time.
 const SENT_IN_PARTS: [(&str, &str); 1] = [("tcp-v42-bulk-loss", "WRITE")];
 
-/// Returns the time in milliseconds in which credits were unused in a capture: from each Reply to the Call that was sent
-/// with the same credit.
+/// Returns the time in milliseconds in which credits were unused in a capture: from each Reply to the Call that was
+/// sent with the same credit.
 fn unused_credit_ms(transactions: &[Transaction]) -> f64 {
     const CREDITS: usize = 8;
     let both = |one: &Transaction| {
@@ -328,8 +329,8 @@ fn recovery_is_a_phase_of_lossy_captures_alone() {
 const MIN_SILENCE_NS: u64 = 100_000_000;
 
 /// Returns the silences of the only connection of a capture that end with a retransmission, with the time of the frame
-/// before and of the retransmission. By headers alone, a frame is a retransmission if all its bytes or its PSN were sent
-/// before.
+/// before and of the retransmission. By headers alone, a frame is a retransmission if all its bytes or its PSN were
+/// sent before.
 fn silences(pcap: &[u8]) -> Vec<(u64, u64)> {
     // A request packet repeats a PSN that its sender has used.
     let requests: HashMap<u64, Packet> = { packets(pcap).into_iter() }

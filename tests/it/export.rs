@@ -308,7 +308,8 @@ fn tagged(bytes: &[u8], tags: &[u8]) -> Vec<u8> {
     [&bytes[..12], tags, &bytes[12..]].concat()
 }
 
-/// IEEE 802.1Q section 9.6, RFC 7348 section 5: two tags around a frame in VXLAN, of which the inner frame has one, too.
+/// IEEE 802.1Q section 9.6, RFC 7348 section 5: two tags around a frame in VXLAN, of which the inner frame has one,
+/// too.
 #[test]
 fn the_tables_name_the_virtual_network() {
     let folder = Folder::new("export-networks");

@@ -17,8 +17,8 @@ use crate::tunnels::pcap;
 /// The session of the captures below.
 const SESSION: &[u8; 16] = b"session 12345678";
 
-/// Padding, sizes of requests, replies and cached replies, operations, requests, RDMA Reads: the channel_attrs4 of the fore
-/// channel and of the backchannel. RFC 8881 section 18.36.1.
+/// Padding, sizes of requests, replies and cached replies, operations, requests, RDMA Reads: the channel_attrs4 of the
+/// fore channel and of the backchannel. RFC 8881 section 18.36.1.
 const CHANNELS: [&[u32]; 2] = [&[64, 65_536, 32_768, 4096, 16, 48, 1, 12], &[0, 4096, 2048, 0, 2, 3, 0]];
 
 /// Operations of NFSv4. RFC 8881 section 18.
@@ -192,8 +192,8 @@ fn seed_004_2_1_2_channels_are_bound_to_one_connection_or_to_several() {
     assert!(text.contains("on connections 1, 2, 3, this one for its backchannel; fore channel:"), "{text}");
 }
 
-/// 004 section 2.2.2: "Some of the parameters to be exchanged at session binding time": credits, sizes, RDMA Read resources
-/// and padding.
+/// 004 section 2.2.2: "Some of the parameters to be exchanged at session binding time": credits, sizes, RDMA Read
+/// resources and padding.
 #[test]
 fn seed_004_2_2_2_what_was_negotiated_is_in_one_place() {
     let mut network = Network::new();
@@ -224,8 +224,8 @@ fn seed_004_2_2_2_what_was_negotiated_is_in_one_place() {
     assert_eq!(requests, [Some(64), Some(16)]);
 }
 
-/// 004 section 2.6: "if a back channel is bound, the client is subject to revocation of its delegations if the back channel is
-/// lost. Any connection loss should be corrected by the client as soon as possible."
+/// 004 section 2.6: "if a back channel is bound, the client is subject to revocation of its delegations if the back
+/// channel is lost. Any connection loss should be corrected by the client as soon as possible."
 #[test]
 fn seed_004_2_6_the_loss_of_the_backchannel_is_reported() {
     let mut network = Network::new();
@@ -266,8 +266,8 @@ fn seed_004_2_6_the_loss_of_the_backchannel_is_reported() {
     assert_eq!(of_sessions(file.path(), "backchannel_state"), [Value::Null]);
 }
 
-/// 004 sections 2.3.1 and 2.3.3: the same exchanges lead to normal operation on a TCP stream and on a connection that is in
-/// RDMA mode from its beginning.
+/// 004 sections 2.3.1 and 2.3.3: the same exchanges lead to normal operation on a TCP stream and on a connection that
+/// is in RDMA mode from its beginning.
 #[test]
 fn seed_004_2_3_sessions_begin_alike_over_tcp_and_over_rdma() {
     let begins = |name: &str| -> (String, Vec<String>) {
@@ -292,8 +292,8 @@ fn seed_004_2_3_sessions_begin_alike_over_tcp_and_over_rdma() {
     }
 }
 
-/// 001 sections 4 and 5.2: "Inline threshold sizes from 1KB to 256KB can be represented", divided by 1,024 and less one, in the
-/// private data of CM and of MPA.
+/// 001 sections 4 and 5.2: "Inline threshold sizes from 1KB to 256KB can be represented", divided by 1,024 and less
+/// one, in the private data of CM and of MPA.
 #[test]
 fn seed_001_4_private_data_has_sizes_from_1_kb_to_256_kb() {
     for name in ["rxe-v42", "siw-v42"] {

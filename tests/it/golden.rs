@@ -1,8 +1,8 @@
 //! Golden output: every view of every capture, in `captures/golden/VIEW/CAPTURE.txt`.
 //!
-//! A file has the first lines of the output, then the number of lines and a hash of all of them. So a change of any byte fails a
-//! test, and a diff shows the first ones. `UPDATE=1 cargo nextest run --test it golden::` writes the files; a capture that is added to
-//! `captures/` gets its files the same way.
+//! A file has the first lines of the output, then the number of lines and a hash of all of them. So a change of any
+//! byte fails a test, and a diff shows the first ones. `UPDATE=1 cargo nextest run --test it golden::` writes the
+//! files; a capture that is added to `captures/` gets its files the same way.
 
 use std::fmt::Write as _;
 use std::fs;

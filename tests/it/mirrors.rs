@@ -201,7 +201,8 @@ fn a_capture_that_is_played_twice_has_everything_twice() {
         let (first, last) = (frames[0].time.0, frames.last().unwrap().time.0);
         let once = all(&before.transactions);
         let undecoded = { before.undecoded.iter() }.map(|(why, count)| (*why, 2 * count)).collect();
-        // One after the other, within the lifetime of a segment and after it, and concatenated, so that the clock goes back.
+        // One after the other, within the lifetime of a segment and after it, and concatenated, so that the clock goes
+        // back.
         let pauses = [3, 100, 121, 86_400].map(|pause| last - first + pause * 1_000_000_000);
         for by in pauses.into_iter().chain([0]) {
             let said = format!("{name}, again {by} ns later");
@@ -329,7 +330,8 @@ fn virtual_networks_with_the_same_addresses_do_not_mix() {
             apart.sort_unstable();
             assert_eq!(apart.len(), 2 * before.transactions.len(), "{name}");
             let mut mixed = all(&outcome.transactions);
-            // With frames of the other tenant, a Transaction is emitted before an acknowledgement that comes seconds later.
+            // With frames of the other tenant, a Transaction is emitted before an acknowledgement that comes seconds
+            // later.
             if !captures::ALL.contains(&name) {
                 for lines in [&mut mixed, &mut apart] {
                     lines.iter_mut().for_each(|one| *one = one.replace("Acknowledged", "Assumed"));

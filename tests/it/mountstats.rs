@@ -41,8 +41,8 @@ impl Counters {
 pub(crate) struct Mountstats {
     /// Counters by the client's own name of the operation; unused names are omitted.
     pub(crate) operations: BTreeMap<String, Counters>,
-    /// Sum of the times from the transmission of each Call, or of its last part, to its Reply, in milliseconds, by the same
-    /// names.
+    /// Sum of the times from the transmission of each Call, or of its last part, to its Reply, in milliseconds, by the
+    /// same names.
     pub(crate) rtt_ms: BTreeMap<String, u64>,
     /// Sum of the times from the creation of each Call to that moment, in milliseconds.
     pub(crate) queue_ms: BTreeMap<String, u64>,

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::ConformanceChecker;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary};
+use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind, Transaction, ip_reassembly};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
@@ -389,6 +389,6 @@ fn the_capture_that_the_others_are_compared_with_is_whole() {
     assert!(reverse > 0 && transactions.len() > 30, "{reverse} of {}", transactions.len());
     for transaction in &transactions {
         assert_eq!(transaction.missing_parts(), [], "{transaction:?}");
-        assert!(matches!(read(transaction).operation, Some(CallOperation::Named(_))));
+        assert!(matches!(read(transaction).operation, Some(ProcedureOrMainOperation::Named(_))));
     }
 }

@@ -29,8 +29,8 @@ use super::skipped::skip;
 const CAPTURE: &str = "rxe-v42-deleg";
 /// Capture of which half is read through a FIFO: larger than the FIFO.
 const LONG_CAPTURE: &str = "rxe-v42";
-/// Content of an existing file at the path of an output: a page of memory, so that it fills a file system of one page. It
-/// begins as a baseline does, because `check --bless` replaces no other file.
+/// Content of an existing file at the path of an output: a page of memory, so that it fills a file system of one page.
+/// It begins as a baseline does, because `check --bless` replaces no other file.
 const OLD: [u8; 4096] = {
     let (mut bytes, head) = ([b'o'; 4096], b"nfsrdma-inspect baseline ");
     let mut at = 0;

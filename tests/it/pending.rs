@@ -152,8 +152,8 @@ fn lengths_of_time_that_are_none_are_refused() {
     }
 }
 
-/// The first Reply of an OPEN, frame 2212 of `rxe-v42-loss`, came before the data of its Reply chunk, which was lost. Its
-/// filehandle came with the second one, frame 2215, before the COPY and the CLOSE of the file.
+/// The first Reply of an OPEN, frame 2212 of `rxe-v42-loss`, came before the data of its Reply chunk, which was lost.
+/// Its filehandle came with the second one, frame 2215, before the COPY and the CLOSE of the file.
 #[test]
 fn a_pending_call_has_the_path_that_a_delivered_copy_of_a_reply_gave() {
     let capture = captures::path("rxe-v42-loss");

@@ -130,7 +130,8 @@ fn the_schema_has_all_reasons() {
     assert_eq!(lists, [&serde_json::Value::from(codes)]);
 }
 
-/// Captures with a READDIR whose Reply chunk was too small for the server: it answered ERR_CHUNK (RFC 8166 section 4.5.3).
+/// Captures with a READDIR whose Reply chunk was too small for the server: it answered ERR_CHUNK (RFC 8166 section
+/// 4.5.3).
 #[test]
 fn a_call_with_an_error_of_the_transport_is_not_replayed() {
     for name in ["rxe-v40-errors", "siw-v40-errors"] {

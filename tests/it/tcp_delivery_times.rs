@@ -1,15 +1,16 @@
-//! Delivery times of messages over TCP and iWARP, computed independently from headers alone. This witness shares no code
-//! with the dissectors. They work in one pass; it reads all acknowledgements of a capture before it judges the first byte.
+//! Delivery times of messages over TCP and iWARP, computed independently from headers alone. This witness shares no
+//! code with the dissectors. They work in one pass; it reads all acknowledgements of a capture before it judges the
+//! first byte.
 //!
-//! Bytes are delivered in order (RFC 9293 section 3.10.7.4), so a message is delivered when the last of the bytes before
-//! its end is accepted. Of several copies of a byte, the receiver accepted the first that arrived:
+//! Bytes are delivered in order (RFC 9293 section 3.10.7.4), so a message is delivered when the last of the bytes
+//! before its end is accepted. Of several copies of a byte, the receiver accepted the first that arrived:
 //! - It had arrived before an acknowledgement covers the byte, cumulative or selective (RFC 2018).
 //! - A copy was lost if the receiver reports bytes that were captured behind it, but not the copy.
 //! - It was lost, too, if nothing acknowledged it for longer than an acknowledgement is delayed.
 //! - Copies that the receiver reports as duplicates arrived (RFC 2883).
 //!
-//! The capture point may therefore be near the sender, where lost segments are captured, or near the receiver, where they
-//! are not.
+//! The capture point may therefore be near the sender, where lost segments are captured, or near the receiver, where
+//! they are not.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -231,7 +232,8 @@ impl Direction {
         messages
     }
 
-    /// Returns the Sends of an iWARP stream without markers. RFC 5044 section 4, RFC 5041 section 4, RFC 5040 section 4.
+    /// Returns the Sends of an iWARP stream without markers. RFC 5044 section 4, RFC 5041 section 4, RFC 5040 section
+    /// 4.
     fn sends(&self) -> Vec<Message> {
         let is_fpdu = |copy: &&Copy| {
             let Ok(start) = usize::try_from(copy.bytes.start) else { return false };
@@ -341,8 +343,8 @@ impl<'a> Receiver<'a> {
             let duplicate = report.duplicate.as_ref();
             duplicate.is_some_and(|again| again.start <= bytes.start && bytes.end <= again.end)
         };
-        // Each copy that arrived, except the first, is a duplicate. The receiver had the byte before the copies behind the
-        // acknowledgement, so these account for the first duplicates.
+        // Each copy that arrived, except the first, is a duplicate. The receiver had the byte before the copies behind
+        // the acknowledgement, so these account for the first duplicates.
         let behind = copies.len() - candidates.len();
         let duplicates = reports.iter().filter(is_duplicate).count().saturating_sub(behind);
         let candidates = &candidates[..candidates.len().saturating_sub(duplicates)];

@@ -4,8 +4,8 @@ use crate::captures;
 use crate::transport::program::{compiled, compiled_with, program};
 use serde_json::Value as Json;
 
-/// Captures whose traces report missing bytes of a message differently: a trace has no bytes beyond the first gap, and does not
-/// say that a Read chunk of a refused Call was not read.
+/// Captures whose traces report missing bytes of a message differently: a trace has no bytes beyond the first gap, and
+/// does not say that a Read chunk of a refused Call was not read.
 const CUT: [&str; 4] = ["rxe-v40-errors", "rxe-v42-snap128", "rxe-v42-conc-head", "siw-v40-errors"];
 
 #[test]

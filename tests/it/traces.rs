@@ -18,7 +18,7 @@ use nfsrdma_replay::run_plan::ReplayPlan;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    CapturedValueSource, MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage, captured_value,
+    MessageSlotValueSource, NoValueSubstitution, ReplayedRpcHeader, TracePayloadInMessage, captured_value,
     emit,
 };
 use nfsrdma_replay::trace::{
@@ -178,7 +178,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(&step.call, ReplayedRpcHeader::Captured, &mut CapturedValueSource, &mut out, &mut placed)
+            emit(&step.call, ReplayedRpcHeader::Captured, &mut NoValueSubstitution, &mut out, &mut placed)
                 .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted = step
@@ -324,7 +324,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut CapturedValueSource;
+                let captured = &mut NoValueSubstitution;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -356,7 +356,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut CapturedValueSource,
+                    &mut NoValueSubstitution,
                     &mut out,
                     &mut placed,
                 )
@@ -402,12 +402,12 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut CapturedValueSource,
+                &mut NoValueSubstitution,
                 &mut out,
                 &mut placed,
             );
             let _ =
-                emit(message, ReplayedRpcHeader::Captured, &mut CapturedValueSource, &mut out, &mut placed);
+                emit(message, ReplayedRpcHeader::Captured, &mut NoValueSubstitution, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();

@@ -70,7 +70,8 @@ fn a_written_file_holds_the_same_transactions() {
     for name in ["rxe-v3", "rxe-v42-loss", "rxe-v42-snap128", "tcp-v42", "rxe-v42-krb5"] {
         let capture = captures::path(name);
         let file = written(&format!("same-{name}.pcapng"), &capture, &["-q"]);
-        // Without acknowledgements, the evidence of a delivery is unknown. Packets of no Transaction are a gap, which is a finding.
+        // Without acknowledgements, the evidence of a delivery is unknown. Packets of no Transaction are a gap, which
+        // is a finding.
         let keys = ["delivered", "findings"];
         assert_eq!(unnumbered(file.path(), &keys), unnumbered(&capture, &keys), "{name}");
     }
@@ -92,8 +93,8 @@ fn with_control_frames_the_same_deliveries_are_known() {
     }
 }
 
-/// Latencies of a part of the Transactions are those of the whole capture, except where TCP segments were lost: segments
-/// with data of other Transactions carry acknowledgements, too.
+/// Latencies of a part of the Transactions are those of the whole capture, except where TCP segments were lost:
+/// segments with data of other Transactions carry acknowledgements, too.
 #[test]
 fn with_control_frames_the_same_latencies_are_known_of_each_operation() {
     let captures = [

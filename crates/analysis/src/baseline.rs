@@ -8,7 +8,8 @@
 //!   is read;
 //! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
-//! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`], [`settings`]: parts of the text;
+//! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],
+//!   [`settings`]: parts of the text;
 //! - [`check`]: comparison of a capture with a baseline.
 //!
 //! Neither side is in memory as a whole ([`memory_cost`]): the file is read a Transaction at a time, and so is the text

@@ -1,9 +1,9 @@
 //! Rows of the operation table: counts, rates, latencies and errors.
 
-use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::frame::Timestamp;
 
-use super::statistics::{CaptureStatistics, OperationKey, OperationTally};
+use super::statistics::{FrameAndTransactionStatistics, OperationKey, OperationTally};
 
 /// Latency distribution of an operation, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ impl OperationStats {
     /// Returns the name.
     pub fn name(&self) -> String {
         match self.key.operation {
-            Some(CallOperation::Named(name)) => name.to_owned(),
-            Some(CallOperation::Number(number)) => format!("operation {number}"),
+            Some(ProcedureOrMainOperation::Named(name)) => name.to_owned(),
+            Some(ProcedureOrMainOperation::Number(number)) => format!("operation {number}"),
             None => "?".to_owned(),
         }
     }
@@ -117,14 +117,14 @@ pub fn seconds(times: Option<(Timestamp, Timestamp)>) -> f64 {
 }
 
 /// Returns the operations with their tallies, those with the most Calls first.
-pub fn busiest(statistics: &CaptureStatistics) -> Vec<(&OperationKey, &OperationTally)> {
+pub fn busiest(statistics: &FrameAndTransactionStatistics) -> Vec<(&OperationKey, &OperationTally)> {
     let mut operations: Vec<_> = statistics.operations().collect();
     operations.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.calls));
     operations
 }
 
 /// Returns the operations as rows, those with the most Calls first.
-pub fn rows(statistics: &CaptureStatistics) -> Vec<OperationStats> {
+pub fn rows(statistics: &FrameAndTransactionStatistics) -> Vec<OperationStats> {
     busiest(statistics).into_iter().map(|(key, tally)| OperationStats::new(key, tally)).collect()
 }
 
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_busiest_operation_comes_first() {
-        let mut statistics = CaptureStatistics::default();
+        let mut statistics = FrameAndTransactionStatistics::default();
         for transaction in crate::testing::transactions("rxe-v42.pcap") {
             transaction.with_messages(|reading| statistics.transaction(&transaction, &reading.summary()));
         }

@@ -133,7 +133,7 @@ impl RateTable {
 
 /// A completed Transaction.
 #[derive(Clone, Copy, Debug)]
-pub struct TransactionRateSample<'p> {
+pub struct RateMeteredTransaction<'p> {
     /// Time of its last frame.
     pub time: Timestamp,
     /// Bytes of its messages, including chunks.
@@ -227,7 +227,7 @@ impl RecentRates {
     }
 
     /// Counts a Transaction.
-    pub fn add(&mut self, ended: TransactionRateSample<'_>) {
+    pub fn add(&mut self, ended: RateMeteredTransaction<'_>) {
         let time_ns = ns(ended.time);
         let counts = RateCounts { transactions: 1, bytes: ended.bytes };
         self.all.add(time_ns, counts);
@@ -290,7 +290,7 @@ impl RatesAround {
     }
 
     /// Counts a Transaction that ended within a window.
-    pub fn add(&mut self, ended: TransactionRateSample<'_>) {
+    pub fn add(&mut self, ended: RateMeteredTransaction<'_>) {
         let apart_ns = self.middle.abs_diff_ns(ended.time);
         let counts = RateCounts { transactions: 1, bytes: ended.bytes };
         let add = |to: &mut CenteredRateCounts| {
@@ -343,8 +343,8 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn ended(ms: i64) -> TransactionRateSample<'static> {
-        TransactionRateSample {
+    fn ended(ms: i64) -> RateMeteredTransaction<'static> {
+        RateMeteredTransaction {
             time: Timestamp(1_000 * SECOND + ms * 1_000_000),
             bytes: 100,
             operation: OperationKey::default(),
@@ -394,7 +394,9 @@ mod tests {
             (0..1_000_u32).map(|number| [&[b'a'; 4_000][..], &number.to_be_bytes()].concat()).collect();
         let mut recent = RecentRates::new(1 << 20);
         let mut count = |paths: &[Vec<u8>], ms| {
-            paths.iter().for_each(|path| recent.add(TransactionRateSample { path: Some(path), ..ended(ms) }));
+            paths
+                .iter()
+                .for_each(|path| recent.add(RateMeteredTransaction { path: Some(path), ..ended(ms) }));
             let bytes: usize = recent.files.recent.keys().map(|path| path.len()).sum();
             assert!(bytes < 512 << 10, "{bytes}");
             let files = recent.table(at(ms)).files;
@@ -413,7 +415,7 @@ mod tests {
         let mut around = RatesAround::new(at(0), (at(0), at(10)));
         for number in 0..2 * MAX_ENTRIES as u64 {
             let path = number.to_be_bytes();
-            around.add(TransactionRateSample { connection: number, path: Some(&path), ..ended(0) });
+            around.add(RateMeteredTransaction { connection: number, path: Some(&path), ..ended(0) });
         }
         let table = around.table([true; 3]);
         assert_eq!((table.connections.len(), table.files.len()), (MAX_ENTRIES, MAX_ENTRIES));

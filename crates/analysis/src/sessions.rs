@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
@@ -125,7 +125,7 @@ impl CapturedSessionConnections {
     ) {
         let number = transaction.connection.number;
         let operation = match facts.operation {
-            Some(CallOperation::Named(name)) => Operation::from_name(name),
+            Some(ProcedureOrMainOperation::Named(name)) => Operation::from_name(name),
             _ => None,
         };
         if let Some(

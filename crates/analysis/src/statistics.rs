@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::transaction::{LostCallTransmissionEvidence, MissingPart, RpcMessageKind};
+use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::transaction::{EarlierCallTransmissionEvidence, MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use rustc_hash::FxHashMap;
 
@@ -27,7 +27,7 @@ pub struct OperationKey {
     /// Version of the program.
     pub version: Option<u32>,
     /// The operation.
-    pub operation: Option<CallOperation>,
+    pub operation: Option<ProcedureOrMainOperation>,
 }
 
 impl OperationKey {
@@ -271,8 +271,8 @@ impl RetransmissionTally {
             self.rpc_copies += u64::from(message.retransmissions);
         }
         match transaction.lost_copy() {
-            Some(LostCallTransmissionEvidence::Certain { .. }) => self.lost_copies += 1,
-            Some(LostCallTransmissionEvidence::Possible { .. }) => self.possible_lost_copies += 1,
+            Some(EarlierCallTransmissionEvidence::Certain { .. }) => self.lost_copies += 1,
+            Some(EarlierCallTransmissionEvidence::Possible { .. }) => self.possible_lost_copies += 1,
             None => {}
         }
         let timeout = transaction.ack_timeout_ns().unwrap_or(u64::MAX);
@@ -298,7 +298,7 @@ impl RetransmissionTally {
 
 /// Statistics of frames and Transactions.
 #[derive(Debug)]
-pub struct CaptureStatistics {
+pub struct FrameAndTransactionStatistics {
     frames: u64,
     bytes: u64,
     times: Option<(Timestamp, Timestamp)>,
@@ -318,14 +318,14 @@ pub struct CaptureStatistics {
     chunks: ChunkTallies,
 }
 
-impl Default for CaptureStatistics {
+impl Default for FrameAndTransactionStatistics {
     /// Creates statistics with the default memory.
     fn default() -> Self {
         Self::new(MemoryBudget::default().tables_bytes())
     }
 }
 
-impl CaptureStatistics {
+impl FrameAndTransactionStatistics {
     /// Creates empty statistics whose percentiles use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self {
@@ -565,7 +565,7 @@ mod tests {
     fn percentiles_keep_within_their_memory_and_the_most_frequent_operations_keep_their_names() {
         use nfsrdma_dissectors::rpc::Program;
         const ROOM_BYTES: usize = 1 << 20;
-        let mut statistics = CaptureStatistics::new(ROOM_BYTES);
+        let mut statistics = FrameAndTransactionStatistics::new(ROOM_BYTES);
         let mut transaction = crate::testing::transactions("rxe-v42.pcap")[0].clone();
         let start = transaction.call.as_ref().unwrap().end_time;
         // Latencies of days need the largest histograms; version 7 has most of them.
@@ -596,7 +596,7 @@ mod tests {
     #[test]
     fn operations_that_nobody_knows_take_a_bounded_amount_of_memory() {
         use nfsrdma_dissectors::rpc::Program;
-        let mut statistics = CaptureStatistics::default();
+        let mut statistics = FrameAndTransactionStatistics::default();
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[0];
         for version in 0..10_000 {
             let facts =

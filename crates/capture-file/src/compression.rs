@@ -30,7 +30,8 @@ enum CaptureInputStream {
 }
 
 impl DecompressedCaptureInput {
-    /// Returns an input of `total` bytes, if known. Nothing is read before the first [`DecompressedCaptureInput::read`].
+    /// Returns an input of `total` bytes, if known. Nothing is read before the first
+    /// [`DecompressedCaptureInput::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: ZstdWindowBudget) -> Self {
         Self {
             stream: CaptureInputStream::Unread(Some(CountedReader {

@@ -330,7 +330,7 @@ mod tests {
         let (file, interface) = source.interface().unwrap();
         let id = writer.interface(file, interface).unwrap();
         let comments: Vec<_> = source.comments().collect();
-        let all = comments.iter().map(AsRef::as_ref).chain(["and told"]);
+        let all = comments.iter().map(AsRef::as_ref).chain(["and written"]);
         writer.frame(id, &source.frame().unwrap(), all).unwrap();
         copy
     }
@@ -348,7 +348,7 @@ mod tests {
             assert_eq!((b.link, b.length, b.bytes), (LinkType::INFINIBAND, 60, &[1, 2, 3][..]));
             assert_eq!(one.interface(), other.interface());
             assert_eq!(other.interface().unwrap().1.digits(), resolution);
-            assert_eq!(other.comments().collect::<Vec<_>>(), ["seen", "and told"]);
+            assert_eq!(other.comments().collect::<Vec<_>>(), ["seen", "and written"]);
         }
     }
 

@@ -69,19 +69,19 @@ impl<F> PreparedConformanceRule<F> {
 
 /// Verdict that a plan has for all its messages or Transactions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum MessageClassConformanceVerdict {
+pub(crate) enum PrejudgedRuleVerdict {
     Kept,
     Unknown,
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RulePlanKey = (RuleSubjectSet, JudgementEvidenceSet);
+pub(crate) type RuleRelevantMessageProperties = (RuleSubjectSet, JudgementEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
 pub(crate) struct RulePlans<F: 'static> {
     rules: &'static LazyLock<Vec<PreparedConformanceRule<F>>>,
-    plans: FxHashMap<RulePlanKey, MessageClassRulePlan<F>>,
+    plans: FxHashMap<RuleRelevantMessageProperties, MessageClassRulePlan<F>>,
 }
 
 /// Rules for messages or Transactions with the same properties.
@@ -108,8 +108,8 @@ impl<F: Copy> RulePlans<F> {
     #[inline]
     pub(crate) fn applicable(
         &mut self,
-        properties: RulePlanKey,
-        count: impl FnMut(usize, MessageClassConformanceVerdict, u64),
+        properties: RuleRelevantMessageProperties,
+        count: impl FnMut(usize, PrejudgedRuleVerdict, u64),
     ) -> Arc<[PreparedConformanceRule<F>]> {
         if let Some(plan) = self.plans.get_mut(&properties) {
             plan.uses += 1;
@@ -121,8 +121,8 @@ impl<F: Copy> RulePlans<F> {
     #[cold]
     fn add(
         &mut self,
-        properties: RulePlanKey,
-        count: impl FnMut(usize, MessageClassConformanceVerdict, u64),
+        properties: RuleRelevantMessageProperties,
+        count: impl FnMut(usize, PrejudgedRuleVerdict, u64),
     ) -> Arc<[PreparedConformanceRule<F>]> {
         if self.plans.len() >= MAX_PLANS {
             self.for_each_count(count);
@@ -147,12 +147,10 @@ impl<F: Copy> RulePlans<F> {
 
     /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
     /// verdict and the number of uses.
-    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, MessageClassConformanceVerdict, u64)) {
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, PrejudgedRuleVerdict, u64)) {
         for plan in self.plans.values() {
-            plan.kept.iter().for_each(|at| count(*at, MessageClassConformanceVerdict::Kept, plan.uses));
-            plan.not_judged
-                .iter()
-                .for_each(|at| count(*at, MessageClassConformanceVerdict::Unknown, plan.uses));
+            plan.kept.iter().for_each(|at| count(*at, PrejudgedRuleVerdict::Kept, plan.uses));
+            plan.not_judged.iter().for_each(|at| count(*at, PrejudgedRuleVerdict::Unknown, plan.uses));
         }
     }
 
@@ -160,7 +158,7 @@ impl<F: Copy> RulePlans<F> {
     /// that it keeps rules without their suspects.
     pub(crate) fn assert_subjects(
         &self,
-        (subjects, evidence): RulePlanKey,
+        (subjects, evidence): RuleRelevantMessageProperties,
         judge: impl Fn(F) -> Option<RuleVerdict>,
     ) {
         if cfg!(debug_assertions) {

@@ -11,10 +11,10 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionFindings, ConnectionJudgementCounts};
-use crate::applicable_rule_sets::{MessageClassConformanceVerdict, PreparedConformanceRule, RulePlans};
+use crate::applicable_rule_sets::{PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans};
 use crate::attached_findings::FindingsAwaitingTransaction;
 use crate::compound_operations_view::{CompoundOperations, ResultlessRpcFailure};
-use crate::connection_history::{ConformanceConnectionHistories, ConnectionHistoryUpdate};
+use crate::connection_history::{ConformanceConnectionHistories, ConformanceConnectionHistoryUpdate};
 use crate::finding::{Finding, SeverityLevel};
 use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
@@ -24,7 +24,7 @@ use crate::rule::{
     FindingAggregation, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
     Violation,
 };
-use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
+use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
@@ -41,8 +41,8 @@ type AbsenceCheck = fn(&ConformanceTransaction<'_>) -> bool;
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other = match kind {
-        RpcMessageKind::Call => RuleSubject::Reply,
-        RpcMessageKind::Reply => RuleSubject::Call,
+        RpcMessageKind::Call => RulePrecondition::Reply,
+        RpcMessageKind::Reply => RulePrecondition::Call,
     };
     PreparedConformanceRule::select(|rule| {
         let is_kept: MessageCheck = |_| Some(RuleVerdict::Kept);
@@ -376,14 +376,14 @@ impl ConformanceChecker {
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
-        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
+        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RulePrecondition::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
         findings.sort_by_key(|(at, _)| *at);
         self.per_connection.put_judgements(number, judgements);
         self.record_sessions(&view);
-        let facts = ConnectionHistoryUpdate::of(&view);
+        let facts = ConformanceConnectionHistoryUpdate::of(&view);
         history.record(transaction, facts);
         self.connections.put(number, history);
         findings
@@ -567,11 +567,11 @@ impl ConformanceChecker {
 }
 
 /// Adds the uses of a plan with one verdict for a rule.
-fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: MessageClassConformanceVerdict, uses: u64) {
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PrejudgedRuleVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {
-            MessageClassConformanceVerdict::Kept => tally.judged += uses,
-            MessageClassConformanceVerdict::Unknown => tally.not_judged += uses,
+            PrejudgedRuleVerdict::Kept => tally.judged += uses,
+            PrejudgedRuleVerdict::Unknown => tally.not_judged += uses,
         }
     }
 }

@@ -105,7 +105,7 @@ impl ConnectionBackchannelBinding {
 
 /// Facts about a Transaction for the history of its connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectionHistoryUpdate {
+pub(crate) struct ConformanceConnectionHistoryUpdate {
     /// `true` if the connection follows RFC 5666.
     is_rfc5666: bool,
     is_nfs4: bool,
@@ -113,7 +113,7 @@ pub(crate) struct ConnectionHistoryUpdate {
     backchannel: ConnectionBackchannelBinding,
 }
 
-impl ConnectionHistoryUpdate {
+impl ConformanceConnectionHistoryUpdate {
     /// Returns the facts about a Transaction.
     pub(crate) fn of(view: &ConformanceTransaction<'_>) -> Self {
         let mut backchannel = view.connection.backchannel;
@@ -137,7 +137,7 @@ impl ConformanceConnectionHistory {
     }
 
     /// Records a Transaction with these facts.
-    pub(crate) fn record(&mut self, transaction: &Transaction, facts: ConnectionHistoryUpdate) {
+    pub(crate) fn record(&mut self, transaction: &Transaction, facts: ConformanceConnectionHistoryUpdate) {
         let words = |kind| transaction.message(kind).and_then(|record| record.rpcrdma);
         let (call, reply) = (words(RpcMessageKind::Call), words(RpcMessageKind::Reply));
         // A Requester may try another version after ERR_VERS: a version is that of a connection once a Reply has it.

@@ -1,8 +1,8 @@
 //! Rules of the RFCs for NFS over RDMA, applied to captured traffic.
 //!
 //! [`ConformanceChecker`] takes the Transactions and transport events of a [`Flow`](nfsrdma_dissectors::flow::Flow) and
-//! returns [`Finding`]s. The [`rules`] are data: each has an id, a section, a severity, the evidence that it needs, and a
-//! function that judges one message, Transaction or event. The checker evaluates the evidence, so that a rule is its
+//! returns [`Finding`]s. The [`rules`] are data: each has an id, a section, a severity, the evidence that it needs, and
+//! a function that judges one message, Transaction or event. The checker evaluates the evidence, so that a rule is its
 //! condition alone; where evidence is missing, it counts the rule as not judged.
 
 #![doc = include_str!("../README.md")]
@@ -28,8 +28,8 @@ mod sequence_operations;
 mod session_table;
 mod transaction_view;
 mod unanswered_call_chunks;
+mod unjudged_calls;
 mod violation_values;
-mod waiting_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};
 pub use ddp_eligible_items::DdpEligibleItems;
@@ -41,7 +41,7 @@ pub use rule::{
     FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity, Violation,
     find_rule,
 };
-pub use rule_preconditions::RuleSubject;
+pub use rule_preconditions::RulePrecondition;
 pub use rules::RULES;
 pub use transaction_view::ConformanceTransaction;
 pub use violation_values::ViolationValues;

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
+use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -77,21 +77,21 @@ impl<'t> ConformanceMessage<'t> {
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
         RuleSubjectSet::default()
-            .with(RuleSubject::Call, self.is_call())
-            .with(RuleSubject::Reply, !self.is_call())
-            .with(RuleSubject::Version1, self.version1().is_some())
-            .with(RuleSubject::RdmaError, self.record.is_rdma_error())
-            .with(RuleSubject::LongMessage, self.record.is_nomsg())
-            .with(RuleSubject::Reverse, self.is_reverse())
-            .with(RuleSubject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
-            .with(RuleSubject::WriteChunks, view.may_have_write_chunks())
-            .with(RuleSubject::Chunks, !self.record.has_no_chunks())
-            .with(RuleSubject::Protected, view.is_protected())
-            .with(RuleSubject::Invalidation, self.record.invalidated_handle.is_some())
-            .with(RuleSubject::UnusualHeader, view.has_unusual_header(self.record))
-            .with(RuleSubject::Undecodable, self.is_undecodable())
-            .with(RuleSubject::NullProcedure, view.summary.procedure == Some(0))
-            .with(RuleSubject::RepeatedCall, view.transaction.retry_of.is_some())
+            .with(RulePrecondition::Call, self.is_call())
+            .with(RulePrecondition::Reply, !self.is_call())
+            .with(RulePrecondition::Version1, self.version1().is_some())
+            .with(RulePrecondition::RdmaError, self.record.is_rdma_error())
+            .with(RulePrecondition::LongMessage, self.record.is_nomsg())
+            .with(RulePrecondition::Reverse, self.is_reverse())
+            .with(RulePrecondition::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(RulePrecondition::WriteChunks, view.may_have_write_chunks())
+            .with(RulePrecondition::Chunks, !self.record.has_no_chunks())
+            .with(RulePrecondition::Protected, view.is_protected())
+            .with(RulePrecondition::Invalidation, self.record.invalidated_handle.is_some())
+            .with(RulePrecondition::UnusualHeader, view.has_unusual_header(self.record))
+            .with(RulePrecondition::Undecodable, self.is_undecodable())
+            .with(RulePrecondition::NullProcedure, view.summary.procedure == Some(0))
+            .with(RulePrecondition::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.

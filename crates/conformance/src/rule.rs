@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transport_event::{ExaminedPacketCounts, TransportE
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::message_view::ConformanceMessage;
-use crate::rule_preconditions::RuleSubject;
+use crate::rule_preconditions::RulePrecondition;
 use crate::transaction_view::ConformanceTransaction;
 use crate::violation_values::ViolationValues;
 
@@ -104,11 +104,11 @@ pub enum RuleCheck {
     /// Judges each message with an RPC-over-RDMA header.
     Message(fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each message with an RPC-over-RDMA header and these subjects. Messages without one of them keep the rule.
-    SuspectMessage(&'static [RuleSubject], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
+    SuspectMessage(&'static [RulePrecondition], fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction, on any transport.
     Transaction(fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
-    SuspectTransaction(&'static [RuleSubject], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
+    SuspectTransaction(&'static [RulePrecondition], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each transport event.
     Event(fn(&TransportEvent) -> Option<RuleVerdict>),
     /// Judges each transport event, of which there is one only for a violation. The second function says if a
@@ -124,7 +124,7 @@ pub enum RuleCheck {
     ),
     /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
     SuspectMessageOrEvent(
-        &'static [RuleSubject],
+        &'static [RulePrecondition],
         fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
         fn(&TransportEvent) -> Option<RuleVerdict>,
     ),
@@ -155,7 +155,7 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub subjects: &'static [RuleSubject],
+    pub subjects: &'static [RulePrecondition],
     /// Evidence without which the rule is not judged.
     pub needs: &'static [RequiredJudgementEvidence],
     /// Number of findings.

@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RuleSubject {
+pub enum RulePrecondition {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.
@@ -71,7 +71,8 @@ pub enum RuleSubject {
     FirstSlotUse,
     /// A rule about all uses of a slot may be broken; see [`ConformanceTransaction::has_usual_sequence`].
     ///
-    /// [`ConformanceTransaction::has_usual_sequence`]: crate::transaction_view::ConformanceTransaction::has_usual_sequence
+    /// [`ConformanceTransaction::has_usual_sequence`]:
+    /// crate::transaction_view::ConformanceTransaction::has_usual_sequence
     UnusualSequence,
     /// The Call or Reply may exceed a limit of the channel of its session.
     LargeMessage,
@@ -86,13 +87,13 @@ impl RuleSubjectSet {
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
     /// Returns the set of these subjects.
-    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
+    pub(crate) fn of(subjects: &[RulePrecondition]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
     /// Adds a subject if the condition holds.
     #[must_use]
-    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
+    pub(crate) fn with(self, subject: RulePrecondition, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 

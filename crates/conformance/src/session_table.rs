@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::compound_operations_view::{CompoundOperations, OperationSet, OperationsDigest};
 use crate::sequence_operations::SessionChannelKind;
-use crate::waiting_calls::CallsAwaitingReply;
+use crate::unjudged_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;
@@ -64,7 +64,7 @@ fn hosts_of(connection: &TransactionConnection) -> HostPair {
 
 /// Point in the history of a channel. Between two equal points no use of a slot is missing from the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct SessionChannelLossSnapshot {
+struct ChannelCaptureGapSnapshot {
     /// Connection number.
     connection: u64,
     /// Losses on the connection.
@@ -99,7 +99,7 @@ pub struct LastSessionSlotUse {
     pub arguments: Option<OperationsDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
     pub results: Option<OperationsDigest>,
-    certain: SessionChannelLossSnapshot,
+    certain: ChannelCaptureGapSnapshot,
     /// Number of the Call on its connection.
     call_number: u64,
     /// `true` if the Call may have been sent after a Reply that was captured later.
@@ -168,7 +168,7 @@ struct SessionChannel {
     /// Lower one of sr_highest_slotid and sr_target_highest_slotid, or of their csr counterparts, in the last results.
     highest_retained_slot: u32,
     target: Option<TargetHighestSlot>,
-    created: SessionChannelLossSnapshot,
+    created: ChannelCaptureGapSnapshot,
     /// First frame of the Call of CREATE_SESSION.
     created_frame: Option<FrameNumber>,
     /// Hosts of the connection of CREATE_SESSION.
@@ -189,7 +189,7 @@ struct SessionChannel {
 struct AsynchronousCopy {
     stateid: [u8; 12],
     is_reported: bool,
-    started: SessionChannelLossSnapshot,
+    started: ChannelCaptureGapSnapshot,
 }
 
 /// Asynchronous copies of a session that ends. RFC 7862 section 15.2.3.
@@ -214,11 +214,7 @@ impl SessionChannel {
             highest_granted_slot: limits.max_requests.saturating_sub(1),
             highest_retained_slot: limits.max_requests.saturating_sub(1),
             target: None,
-            created: SessionChannelLossSnapshot {
-                connection,
-                losses: transaction.credit_use.losses,
-                gaps: 0,
-            },
+            created: ChannelCaptureGapSnapshot { connection, losses: transaction.credit_use.losses, gaps: 0 },
             created_frame: transaction.call.as_ref().and_then(|call| call.frames.first().copied()),
             hosts: hosts_of(&transaction.connection),
             has_other_hosts: false,
@@ -229,11 +225,11 @@ impl SessionChannel {
         }
     }
 
-    fn certain_point(&self, transaction: &Transaction) -> SessionChannelLossSnapshot {
+    fn certain_point(&self, transaction: &Transaction) -> ChannelCaptureGapSnapshot {
         let connection = transaction.connection.number;
         // Uses on another connection are not in a certain order with those on this one.
         let gaps = self.gaps + u64::from(connection != self.connection);
-        SessionChannelLossSnapshot { connection, losses: transaction.credit_use.losses, gaps }
+        ChannelCaptureGapSnapshot { connection, losses: transaction.credit_use.losses, gaps }
     }
 
     /// Returns `true` if another connection than that of the Transaction may have used the session after this frame.
@@ -509,7 +505,7 @@ impl SessionTable {
             arguments: operations.arguments_digest,
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.
-            certain: SessionChannelLossSnapshot { losses: transaction.credit_use.losses_before, ..certain },
+            certain: ChannelCaptureGapSnapshot { losses: transaction.credit_use.losses_before, ..certain },
             call_number: transaction.credit_use.call_number,
             may_follow_reply: transaction.credit_use.may_follow_reply,
         };

@@ -22,9 +22,9 @@ use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_operations::SuccessfulReadWrite;
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RuleSubject, RuleSubjectSet};
+use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
 use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotHistory};
-use crate::unanswered_call_chunks::ResultChunkSegments;
+use crate::unanswered_call_chunks::AdvertisedResultSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
@@ -78,7 +78,7 @@ pub struct ConformanceTransaction<'t> {
     /// Memory that another Call in flight offered, too.
     pub overlap: Option<OfferedMemoryOverlap>,
     /// Memory for results of the Call that this one repeats on another connection, if it is known.
-    pub(crate) earlier_memory: Option<ResultChunkSegments>,
+    pub(crate) earlier_memory: Option<AdvertisedResultSegments>,
     /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
     pub has_invalid_access: bool,
     /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
@@ -307,43 +307,52 @@ impl<'t> ConformanceTransaction<'t> {
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
         RuleSubjectSet::default()
-            .with(RuleSubject::Call, call.is_some())
-            .with(RuleSubject::Reply, reply.is_some())
-            .with(RuleSubject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
-            .with(RuleSubject::Reverse, transaction.direction == CallDirection::Reverse)
-            .with(RuleSubject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
-            .with(RuleSubject::WriteChunks, self.may_have_write_chunks())
-            .with(RuleSubject::Chunks, has_chunks(call) || has_chunks(reply))
-            .with(RuleSubject::Protected, self.is_protected())
-            .with(RuleSubject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
-            .with(RuleSubject::Sequence, operations.sequence.is_some())
-            .with(RuleSubject::Compound, operations.tag.is_some() || operations.status.is_some())
-            .with(RuleSubject::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(RuleSubject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
-            .with(RuleSubject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
-            .with(RuleSubject::Failure, operations.failure.is_some())
+            .with(RulePrecondition::Call, call.is_some())
+            .with(RulePrecondition::Reply, reply.is_some())
+            .with(RulePrecondition::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
+            .with(RulePrecondition::Reverse, transaction.direction == CallDirection::Reverse)
+            .with(RulePrecondition::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
+            .with(RulePrecondition::WriteChunks, self.may_have_write_chunks())
+            .with(RulePrecondition::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(RulePrecondition::Protected, self.is_protected())
             .with(
-                RuleSubject::Refusal,
+                RulePrecondition::Invalidation,
+                reply.is_some_and(|reply| reply.invalidated_handle.is_some()),
+            )
+            .with(RulePrecondition::Sequence, operations.sequence.is_some())
+            .with(RulePrecondition::Compound, operations.tag.is_some() || operations.status.is_some())
+            .with(RulePrecondition::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(RulePrecondition::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(
+                RulePrecondition::Undecodable,
+                summary.call_error.is_some() || summary.reply_error.is_some(),
+            )
+            .with(RulePrecondition::Failure, operations.failure.is_some())
+            .with(
+                RulePrecondition::Refusal,
                 !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
-            .with(RuleSubject::NullProcedure, summary.procedure == Some(0))
-            .with(RuleSubject::RepeatedCall, transaction.retry_of.is_some())
-            .with(RuleSubject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(RuleSubject::SuccessfulReadWrite, self.has_file_access())
-            .with(RuleSubject::RepeatedSequence, self.is_repeated_sequence())
-            .with(RuleSubject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
-            .with(RuleSubject::CreateSession, operations.has_any(CREATE_SESSION))
-            .with(RuleSubject::ReadPlus, operations.has_any(READ_PLUS))
-            .with(RuleSubject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(RulePrecondition::NullProcedure, summary.procedure == Some(0))
+            .with(RulePrecondition::RepeatedCall, transaction.retry_of.is_some())
+            .with(RulePrecondition::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(RulePrecondition::SuccessfulReadWrite, self.has_file_access())
+            .with(RulePrecondition::RepeatedSequence, self.is_repeated_sequence())
+            .with(RulePrecondition::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
+            .with(RulePrecondition::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(RulePrecondition::ReadPlus, operations.has_any(READ_PLUS))
+            .with(RulePrecondition::Offload, operations.has_any(OFFLOAD_OPERATIONS))
             .with(
-                RuleSubject::SessionVersion,
+                RulePrecondition::SessionVersion,
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
-            .with(RuleSubject::ReservedOperation, operations.has_reserved)
-            .with(RuleSubject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
-            .with(RuleSubject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
-            .with(RuleSubject::UnusualSequence, !has_usual_sequence)
-            .with(RuleSubject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+            .with(RulePrecondition::ReservedOperation, operations.has_reserved)
+            .with(RulePrecondition::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(
+                RulePrecondition::FirstSlotUse,
+                self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()),
+            )
+            .with(RulePrecondition::UnusualSequence, !has_usual_sequence)
+            .with(RulePrecondition::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.

@@ -1,18 +1,18 @@
 //! Memory of Calls without a Reply: a Reply to the repeated Call on the next connection must not use it.
 
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of Calls. Beyond it, all are forgotten, and their repetitions are not judged.
 const MAX_CALLS: usize = 4096;
 
 /// Handle and offset of each segment of the Write chunks and the Reply chunk of a Call.
-pub(crate) type ResultChunkSegments = Vec<(Handle, u64)>;
+pub(crate) type AdvertisedResultSegments = Vec<(Handle, u64)>;
 
 /// Memory for results by the index of the Transaction.
 #[derive(Debug, Default)]
-pub(crate) struct UnansweredResultChunks(FxHashMap<u64, ResultChunkSegments>);
+pub(crate) struct UnansweredResultChunks(FxHashMap<u64, AdvertisedResultSegments>);
 
 impl UnansweredResultChunks {
     /// Records the memory for results of a Call without a Reply.
@@ -32,7 +32,7 @@ impl UnansweredResultChunks {
     }
 
     /// Removes and returns the memory of the Call that a Transaction repeats.
-    pub(crate) fn take(&mut self, transaction: &Transaction) -> Option<ResultChunkSegments> {
+    pub(crate) fn take(&mut self, transaction: &Transaction) -> Option<AdvertisedResultSegments> {
         self.0.remove(&transaction.retry_of?)
     }
 }

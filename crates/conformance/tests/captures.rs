@@ -1,5 +1,5 @@
-//! Real captures, whole and damaged: no error, no warning that is not about loss, and no finding in a damaged capture that
-//! the whole one does not have.
+//! Real captures, whole and damaged: no error, no warning that is not about loss, and no finding in a damaged capture
+//! that the whole one does not have.
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
@@ -182,7 +182,8 @@ fn a_lost_packet_breaks_no_rule() {
     }
 }
 
-/// Each of these frames is the Reply to a Call on the same slot, on another connection than the Calls before and after them.
+/// Each of these frames is the Reply to a Call on the same slot, on another connection than the Calls before and after
+/// them.
 #[test]
 fn lost_replies_on_several_connections_of_a_session_break_no_rule() {
     let frames = named("rxe-v42-conc-head.pcap.gz");
@@ -192,7 +193,8 @@ fn lost_replies_on_several_connections_of_a_session_break_no_rule() {
     assert_no_more("rxe-v42-conc-head without frames 61, 66 and 71", &whole, &findings);
 }
 
-/// The Reply comes after its acknowledgement, and after the next Reply: the capture is out of order, and the slot was not busy.
+/// The Reply comes after its acknowledgement, and after the next Reply: the capture is out of order, and the slot was
+/// not busy.
 #[test]
 fn a_reply_captured_after_a_later_one_breaks_no_rule() {
     // The acknowledgement of the next Reply is frame 53.
@@ -213,7 +215,8 @@ fn a_reply_captured_after_a_later_one_breaks_no_rule() {
     }
 }
 
-/// Swaps frames with their successors. The timestamps stay in order, as in a capture of several queues, or move with the frames.
+/// Swaps frames with their successors. The timestamps stay in order, as in a capture of several queues, or move with
+/// the frames.
 fn swapped(frames: &[StoredFrame], first: &[usize], are_times_in_order: bool) -> Vec<Finding> {
     let mut order: Vec<usize> = (0..frames.len()).collect();
     first.iter().for_each(|at| order.swap(*at, at + 1));
@@ -300,22 +303,22 @@ impl Damage {
     }
 }
 
-/// Number of frames behind a damage in a quick run, or behind two kinds of damage at once: the Replies of Calls in flight are
-/// among them.
+/// Number of frames behind a damage in a quick run, or behind two kinds of damage at once: the Replies of Calls in
+/// flight are among them.
 const FRAMES_BEHIND: usize = 300;
-/// Number of frames at the start of a capture that are damaged in turn in a quick run: most is unknown there, such as grants,
-/// the path MTU, and slots.
+/// Number of frames at the start of a capture that are damaged in turn in a quick run: most is unknown there, such as
+/// grants, the path MTU, and slots.
 const FRAMES_AT_START: usize = 170;
 
-/// The session of this capture uses one slot on four connections. Three of them, with their set-ups, are within 20 frames:
-/// without these, nothing shows that there are other connections.
+/// The session of this capture uses one slot on four connections. Three of them, with their set-ups, are within 20
+/// frames: without these, nothing shows that there are other connections.
 fn is_of_unseen_connections(name: &str, damage: Damage, finding: &Finding) -> bool {
     let Damage::Loss(count) = damage else { return false };
     count == 20 && name.starts_with("rxe-v42-conc-head") && finding.rule.id == "nfs/slot-gap"
 }
 
-/// Damages captures at each of `places`, and checks that nothing looks broken. If NFSRDMA_FULL is 1, or the start of the name
-/// of a capture, all or these captures are damaged everywhere.
+/// Damages captures at each of `places`, and checks that nothing looks broken. If NFSRDMA_FULL is 1, or the start of
+/// the name of a capture, all or these captures are damaged everywhere.
 fn assert_harmless(
     damages: &[Damage],
     is_chosen: impl Fn(&str) -> bool,
@@ -541,7 +544,8 @@ fn a_random_order_of_near_frames_breaks_no_rule() {
             order.sort_by_cached_key(|at| at + displacement());
             let order: Vec<_> = { frames.iter().map(|frame| frame.time) }.zip(order).collect();
             let mut findings = findings_in_order(&frames, &order);
-            // Where the capture was idle, 20 places are more than the 50 ms that bytes of a stream may be captured late.
+            // Where the capture was idle, 20 places are more than the 50 ms that bytes of a stream may be captured
+            // late.
             findings.retain(|finding| window < 20 || finding.rule.id.starts_with("nfs/"));
             let findings: Vec<&Finding> = findings.iter().collect();
             assert!(

@@ -60,7 +60,8 @@ struct HeaderCount {
     /// Request PSNs of each direction, with those of responses to RDMA Reads.
     sent: HashMap<Direction, HashSet<u32>>,
     highest: HashMap<Direction, u32>,
-    /// PSNs of RDMA Read requests before any packet showed the path MTU: how many PSNs they use is unknown to the product.
+    /// PSNs of RDMA Read requests before any packet showed the path MTU: how many PSNs they use is unknown to the
+    /// product.
     early_reads: HashSet<(Direction, u32)>,
     has_seen_path_mtu: bool,
     /// End of the bytes of each direction of TCP.
@@ -324,8 +325,8 @@ fn a_changed_header_field_is_named() {
     assert!(all >= 40 && named * 100 >= all * 99, "{named} of {all}\n{}", others.join("\n"));
 }
 
-/// Changes of opcodes that leave the headers as they are: First becomes Only, Middle becomes Last, and the reverse. InfiniBand
-/// Architecture Specification volume 1, section 9.2.1.
+/// Changes of opcodes that leave the headers as they are: First becomes Only, Middle becomes Last, and the reverse.
+/// InfiniBand Architecture Specification volume 1, section 9.2.1.
 const OPCODES: [(u8, u8); 6] =
     [(0x00, 0x04), (0x01, 0x02), (0x02, 0x01), (0x06, 0x0a), (0x07, 0x08), (0x08, 0x07)];
 

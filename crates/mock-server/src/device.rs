@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 
 use nfsrdma_rpc::SharedMemoryId;
 use nfsrdma_rpc::rpcrdma_framing::ChunkRegion;

@@ -25,11 +25,11 @@ use nfsrdma_rpc::rpcrdma_framing::{
     self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, OutgoingPayloadSource,
-    RdmaTransportParams, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, SharedMemoryId, SubmitBusyReason,
-    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCredits, TransportEvent,
-    TransportKind, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedRpcRdmaParameters,
+    NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
+    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport,
+    RpcTransportError, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCredits,
+    TransportEvent, TransportKind, TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
@@ -94,8 +94,8 @@ struct MockEventBuffers {
 
 #[derive(Debug)]
 struct MockConnection {
-    terms: TransportParams,
-    rdma: RdmaTransportParams,
+    terms: NegotiatedTransportParams,
+    rdma: NegotiatedRpcRdmaParameters,
     credits: TransportCredits,
     counts: RpcClientConnectionCounters,
     reverse_credits: u32,
@@ -328,24 +328,24 @@ impl MockInFlightCall {
     /// Registers memory for the chunks of a plan. `None` if the limit is reached.
     fn expose(
         &mut self,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
         plan: &CallChunkPlan,
         device: &mut MockRdmaDevice,
     ) -> Option<()> {
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                OutgoingPayloadSource::Copied(bytes) => {
+                OutgoingPayloadMemory::Copied(bytes) => {
                     let region = device.register(u32::try_from(bytes.len()).ok()?, MockMemoryAccess::Read)?;
                     device.bytes_mut(region.handle).copy_from_slice(bytes);
                     region
                 }
-                OutgoingPayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
                     device.register_stored(store, at, length)?
                 }
             };
             self.reads.push(region);
         }
-        for index in (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index)) {
+        for index in (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index)) {
             let length = CallChunkPlan::write_length(call, index);
             let region = if length > 0 {
                 device.register(length, MockMemoryAccess::Write)?
@@ -371,7 +371,7 @@ impl MockInFlightCall {
 
 /// Appends the message with its inline payloads.
 fn put_message(
-    call: &TransportCall<'_>,
+    call: &OutgoingRpcCall<'_>,
     plan: &CallChunkPlan,
     device: &MockRdmaDevice,
     encoder: &mut Encoder,
@@ -383,8 +383,8 @@ fn put_message(
         encoder.raw(head);
         if !plan.is_read(index) {
             match payload.source {
-                OutgoingPayloadSource::Copied(bytes) => encoder.append_padded(bytes),
-                OutgoingPayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadMemory::Copied(bytes) => encoder.append_padded(bytes),
+                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
                     encoder.append_padded(device.shared_bytes(store, at, length).unwrap_or_default());
                 }
             }
@@ -506,14 +506,14 @@ impl RpcTransport for MockTransport {
             wish.private_data.then(|| PrivateData { remote_invalidation: false, ..wish.private_data() });
         let received = self.settings.private_data;
         let received_length = if received.is_some() { PrivateData::LENGTH } else { 0 };
-        let rdma = RdmaTransportParams {
+        let rdma = NegotiatedRpcRdmaParameters {
             device: "loopback".into(),
             received_length,
             responder_resources: 16,
-            ..RdmaTransportParams::negotiate(sent, received)
+            ..NegotiatedRpcRdmaParameters::negotiate(sent, received)
         };
         let local = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-        let terms = TransportParams {
+        let terms = NegotiatedTransportParams {
             kind: self.settings.kind,
             local,
             peer: target.address,
@@ -538,7 +538,7 @@ impl RpcTransport for MockTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
         self.links.get(connection.0 as usize).map(|link| &link.terms)
     }
 
@@ -557,15 +557,15 @@ impl RpcTransport for MockTransport {
     fn submit(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
         let link = link
             .filter(|link| !link.is_closed && link.disconnect_reason.is_none())
-            .ok_or(refused(SubmitRefusal::Closed))?;
+            .ok_or(refused(PermanentSubmitRefusal::Closed))?;
         if link.flight.has(call.xid) {
-            return Err(refused(SubmitRefusal::XidInFlight));
+            return Err(refused(PermanentSubmitRefusal::XidInFlight));
         }
         if link.credits.available() == 0 {
             link.counts.credit_waits += 1;
@@ -573,10 +573,10 @@ impl RpcTransport for MockTransport {
         }
         let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refused)?;
         for payload in call.payloads {
-            if let OutgoingPayloadSource::Shared { store, offset: at, length } = payload.source {
+            if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
                 self.device
                     .shared_bytes(store, at, length)
-                    .ok_or(refused(SubmitRefusal::UnknownSharedMemory))?;
+                    .ok_or(refused(PermanentSubmitRefusal::UnknownSharedMemory))?;
             }
         }
         let mut kept = self.free_calls.pop().unwrap_or_default();
@@ -603,15 +603,15 @@ impl RpcTransport for MockTransport {
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
-            return refused(SubmitRefusal::Closed);
+            return refused(PermanentSubmitRefusal::Closed);
         };
-        rpcrdma_framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
+        rpcrdma_framing::check_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
         if rpcrdma_framing::SHORTEST_HEADER + message.len() > link.rdma.call_inline as usize {
-            return refused(SubmitRefusal::TooLong);
+            return refused(PermanentSubmitRefusal::TooLong);
         }
         let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
-            return refused(SubmitRefusal::NoCall);
+            return refused(PermanentSubmitRefusal::NoCall);
         };
         link.pending_reverse_calls.swap_remove(place);
         let mut encoder = Encoder::new();

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
 
 use super::*;
-use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{CapturedCallChunkLayout, ConnectOptions, ReplySizeLimits, RequestedCallForm};
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
@@ -45,19 +45,19 @@ fn sattr() -> Sattr3 {
 fn call<T>(
     line: &mut RpcClient<'_>,
     args: &Args<'_>,
-    more: &ProcedureCall<'_>,
+    more: &SynchronousProcedureCall<'_>,
     read: impl FnOnce(&Results<'_>) -> T,
 ) -> Result<T, RpcCallError> {
     let number = args.number();
     line.call(
-        &ProcedureCall { program: Program::NFS, version: 3, number: number.0, ..*more },
+        &SynchronousProcedureCall { program: Program::NFS, version: 3, number: number.0, ..*more },
         |encoder| args.encode(encoder),
         |cursor| Ok::<_, XdrError>(read(&Results::decode(number, cursor, &mut NullFieldObserver)?)),
     )
 }
 
-fn plain(reply: u32) -> ProcedureCall<'static> {
-    ProcedureCall::new(Program::NFS, 3, 0, reply)
+fn plain(reply: u32) -> SynchronousProcedureCall<'static> {
+    SynchronousProcedureCall::new(Program::NFS, 3, 0, reply)
 }
 
 fn create(line: &mut RpcClient<'_>, root: &[u8], name: &[u8]) -> Vec<u8> {
@@ -79,7 +79,7 @@ fn write(line: &mut RpcClient<'_>, file: &[u8], data: &[u8], shape: RequestedCal
         stable: StableHow::FILE_SYNC,
         data: Ddp::Chunk { length, bytes: None },
     });
-    let more = ProcedureCall { data: &[OutgoingPayloadSource::Copied(data)], shape, ..plain(400) };
+    let more = SynchronousProcedureCall { data: &[OutgoingPayloadMemory::Copied(data)], shape, ..plain(400) };
     call(line, &args, &more, |results| match results {
         Results::WRITE(StatusUnion::Ok(ok)) => ok.count,
         other => panic!("{other:?}"),
@@ -94,7 +94,7 @@ fn read(
     shape: RequestedCallForm<'_>,
 ) -> Result<Vec<u8>, RpcCallError> {
     let args = Args::READ(Read3Args { file: Opaque(file), offset: 0, count });
-    let more = ProcedureCall { max_payload_bytes: &[count], shape, ..plain(200) };
+    let more = SynchronousProcedureCall { max_payload_bytes: &[count], shape, ..plain(200) };
     call(line, &args, &more, |results| match results {
         Results::READ(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec).unwrap(),
         other => panic!("{other:?}"),
@@ -113,7 +113,7 @@ fn submit_null(
 ) -> Result<SubmittedCallForm, SubmitError> {
     let message = null(xid);
     transport
-        .submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
+        .submit(connection, &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
 }
 
 /// Returns an NFSv3 NULL Call, encoded by hand: RFC 5531 section 9.
@@ -260,10 +260,10 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     args.encode(&mut encoder);
     let mut message = encoder.finish().0;
     message[23] = 6; // the procedure
-    let call = TransportCall {
+    let call = OutgoingRpcCall {
         reply: ReplySizeLimits { message: 300, payloads: &[5000] },
         requested_form: RequestedCallForm::Captured(writes),
-        ..TransportCall::without_payloads(Xid(77), CallTag(1), &message, 0)
+        ..OutgoingRpcCall::without_payloads(Xid(77), CallTag(1), &message, 0)
     };
     let submitted = transport.submit(connection, &call).unwrap();
     assert_eq!((submitted.write_segments, submitted.changed), (4, false));
@@ -334,7 +334,7 @@ fn link_text(transport: &MockTransport) -> Content {
     });
     let handle = handle.unwrap();
     let args = Args::READLINK(nfsrdma_dissectors::nfs::v3::Readlink3Args { symlink: Opaque(&handle) });
-    let more = ProcedureCall { max_payload_bytes: &[4096], ..plain(200) };
+    let more = SynchronousProcedureCall { max_payload_bytes: &[4096], ..plain(200) };
     let text = call(&mut line, &args, &more, |results| match results {
         Results::READLINK(StatusUnion::Ok(ok)) => ok.data.bytes().map(<[u8]>::to_vec),
         _ => None,
@@ -398,7 +398,7 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
         assert!(next(&mut transport).is_none());
         assert_eq!(
             submit_null(&mut transport, connection, 9),
-            Err(SubmitError::Refused(SubmitRefusal::Closed))
+            Err(SubmitError::Refused(PermanentSubmitRefusal::Closed))
         );
         // A new connection works like the first one.
         let again = transport.connect(&target(32)).unwrap();
@@ -498,7 +498,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     expect!(transport, TransportEvent::Call(call) => assert_eq!((call.xid, call.message), (Xid(7), &null(7)[..])));
     let answer: Vec<u8> = [7u32, 1, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
     let none = transport.answer(connection, Xid(8), &[&[0, 0, 0, 8], &answer[4..]].concat());
-    assert_eq!(none, Err(SubmitError::Refused(SubmitRefusal::NoCall)));
+    assert_eq!(none, Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall)));
     transport.answer(connection, Xid(7), &answer).unwrap();
     let answers = transport.answers(connection);
     let mut cursor = Cursor::new(&answers[0]);
@@ -511,7 +511,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     expect!(transport, TransportEvent::Call(_));
     assert_eq!(
         transport.answer(connection, Xid(7), &long),
-        Err(SubmitError::Refused(SubmitRefusal::TooLong))
+        Err(SubmitError::Refused(PermanentSubmitRefusal::TooLong))
     );
 }
 
@@ -580,7 +580,7 @@ fn an_xid_is_in_flight_once() {
     submit_null(&mut transport, connection, 2).unwrap();
     assert_eq!(
         submit_null(&mut transport, connection, 2),
-        Err(SubmitError::Refused(SubmitRefusal::XidInFlight))
+        Err(SubmitError::Refused(PermanentSubmitRefusal::XidInFlight))
     );
 }
 
@@ -601,8 +601,8 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             stable: StableHow::UNSTABLE,
             data: Ddp::Chunk { length, bytes: None },
         });
-        let more = ProcedureCall {
-            data: &[OutgoingPayloadSource::Shared { store, offset: at, length }],
+        let more = SynchronousProcedureCall {
+            data: &[OutgoingPayloadMemory::Shared { store, offset: at, length }],
             ..plain(400)
         };
         call(&mut line, &args, &more, |results| {
@@ -611,8 +611,8 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
         .unwrap();
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
-    let beyond = ProcedureCall {
-        data: &[OutgoingPayloadSource::Shared { store, offset: 99_999, length: 2 }],
+    let beyond = SynchronousProcedureCall {
+        data: &[OutgoingPayloadMemory::Shared { store, offset: 99_999, length: 2 }],
         ..plain(400)
     };
     let args = Args::WRITE(Write3Args {
@@ -625,7 +625,7 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
     let outcome = call(&mut line, &args, &beyond, |_| ());
     assert!(matches!(
         outcome,
-        Err(RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::UnknownSharedMemory)))
+        Err(RpcCallError::Submit(SubmitError::Refused(PermanentSubmitRefusal::UnknownSharedMemory)))
     ));
 }
 
@@ -656,13 +656,13 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
     ];
     for (xid, (offsets, writes, returned)) in (1..).zip(cases) {
         let message = three_reads(xid, &file, offsets);
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             reply: ReplySizeLimits { message: 400, payloads: &[100; 3] },
             requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout {
                 writes: &writes,
                 ..CapturedCallChunkLayout::default()
             }),
-            ..TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 400)
+            ..OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 400)
         };
         transport.submit(connection, &call).unwrap();
         expect!(transport, TransportEvent::Reply(reply) => {
@@ -718,7 +718,7 @@ fn rfc5531_section_9_other_programs_versions_and_procedures_are_told() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let mut line = line(&mut transport);
     let outcome = |line: &mut RpcClient<'_>, program, version, number| {
-        let procedure = ProcedureCall::new(program, version, number, 100);
+        let procedure = SynchronousProcedureCall::new(program, version, number, 100);
         line.call(&procedure, |_| {}, |_| Ok(())).map_err(|error| error.to_string())
     };
     assert_eq!(outcome(&mut line, Program::NFS, 4, 0), Ok(()));

@@ -2,8 +2,8 @@
 //!
 //! An [`OutputFile`] is written under another name in the same directory, `.NAME.RANDOM.unfinished`.
 //! [`OutputFile::commit`] flushes it, syncs it to the disk and renames it, so that a reader of NAME sees the old file
-//! or the new one, whatever happens in between. A file dropped without a commit is removed. A program that a signal ends
-//! calls [`remove_unfinished`]; SIGKILL and a crash of the machine leave the unfinished file.
+//! or the new one, whatever happens in between. A file dropped without a commit is removed. A program that a signal
+//! ends calls [`remove_unfinished`]; SIGKILL and a crash of the machine leave the unfinished file.
 //!
 //! - An input of the command is never replaced: [`ProtectedInputFiles`] identifies inputs by device and inode, whatever
 //!   their names.

@@ -15,7 +15,7 @@ use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProced
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
     ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,
@@ -83,7 +83,8 @@ pub fn is_limited_to_files(program: Program, version: u32, procedure: u32) -> bo
         (Program::NLM, _) => matches!(procedure, 0..=4 | 20..=22),
         // NULL, GETPORT, DUMP. RFC 1833 section 3.
         (Program::PORTMAP, 2) => matches!(procedure, 0 | 3 | 4),
-        // NULL, GETADDR, DUMP, GETTIME, UADDR2TADDR, TADDR2UADDR, GETVERSADDR, GETADDRLIST, GETSTAT. RFC 1833 section 2.
+        // NULL, GETADDR, DUMP, GETTIME, UADDR2TADDR, TADDR2UADDR, GETVERSADDR, GETADDRLIST, GETSTAT. RFC 1833 section
+        // 2.
         (Program::PORTMAP, 3 | 4) => matches!(procedure, 0 | 3 | 4 | 6..=9 | 11 | 12),
         _ => false,
     }
@@ -112,7 +113,7 @@ pub fn query_port_mapper(
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = line.call(
-        &ProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
+        &SynchronousProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
         |encoder| v2::Args::GETPORT(mapping).encode(encoder),
         |cursor| match v2::Results::decode(getport, cursor, &mut NullFieldObserver)? {
             v2::Results::GETPORT(port) => Ok(port.port),
@@ -178,7 +179,7 @@ impl AuxiliaryRpcConnections {
         Xid(self.last_xid)
     }
 
-    /// Sends a Call on a connection, waits for its Reply, and passes it to `heard`.
+    /// Sends a Call on a connection, waits for its Reply, and passes it to `accept`.
     ///
     /// # Errors
     /// Returns an error if the connection fails, or if no Reply arrives within the timeout.
@@ -186,7 +187,7 @@ impl AuxiliaryRpcConnections {
         &mut self,
         AuxiliaryRpcConnection { connection, peer, .. }: AuxiliaryRpcConnection,
         call: &ContainedCall<'_>,
-        heard: impl FnOnce(&TransportReply<'_>) -> T,
+        accept: impl FnOnce(&TransportReply<'_>) -> T,
     ) -> Result<T, AuxiliaryProgramError> {
         let absent = |why: &dyn fmt::Display| AuxiliaryProgramError::Absent(why.to_string());
         let xid = call.call().xid;
@@ -195,7 +196,7 @@ impl AuxiliaryRpcConnections {
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
                 Some(TransportEvent::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
-                    return Ok(heard(&reply));
+                    return Ok(accept(&reply));
                 }
                 Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
                     self.lanes.retain(|(_, program, version), lane| {
@@ -225,8 +226,8 @@ impl AuxiliaryRpcConnections {
         self.lost_programs.contains(&program)
     }
 
-    /// Returns the connection of a client to a program, and opens it if necessary. Waits up to the timeout for a program
-    /// that went away and may be restarting.
+    /// Returns the connection of a client to a program, and opens it if necessary. Waits up to the timeout for a
+    /// program that went away and may be restarting.
     ///
     /// # Errors
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many

@@ -1,8 +1,8 @@
 //! Replay of captured traffic against a live server, and server capability probes.
 //!
-//! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`run_plan`] lists what a
-//! run will do. [`reply_size`] bounds the size of a Reply, [`auxiliary_programs`] calls MOUNT, NLM and the port mapper,
-//! and [`probe`] queries the capabilities of a server. The RPC client with its transports is [`nfsrdma_rpc`].
+//! [`compile`] converts a capture to a [`trace`], from which the [`tree`] of files is inferred. [`run_plan`] lists what
+//! a run will do. [`reply_size`] bounds the size of a Reply, [`auxiliary_programs`] calls MOUNT, NLM and the port
+//! mapper, and [`probe`] queries the capabilities of a server. The RPC client with its transports is [`nfsrdma_rpc`].
 
 pub mod auxiliary_programs;
 pub mod compile;

@@ -5,7 +5,7 @@
 //! data does not fit (`svc_rdma_prepare_reply_chunk` fails with E2BIG).
 
 use nfsrdma_dissectors::nfs::{v3, v4};
-use nfsrdma_rpc::synchronous_client::ProcedureCall;
+use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 /// COMPOUND: status, length of an empty tag, number of results. RFC 8881 section 16.2.2.
 const COMPOUND: u32 = 12;
@@ -65,8 +65,8 @@ impl ReplySizeUpperBound {
     }
 
     /// Returns the procedure call with these sizes filled in.
-    pub fn apply_to<'a>(&'a self, procedure: &ProcedureCall<'a>) -> ProcedureCall<'a> {
-        ProcedureCall {
+    pub fn apply_to<'a>(&'a self, procedure: &SynchronousProcedureCall<'a>) -> SynchronousProcedureCall<'a> {
+        SynchronousProcedureCall {
             max_result_bytes: self.message_bytes,
             max_payload_bytes: &self.data_bytes,
             ..*procedure

@@ -66,7 +66,7 @@ impl RpcTransportError {
     /// Returns the party at fault.
     pub fn blame(&self) -> TransportErrorResponsibility {
         match self.kind {
-            RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Memory)) => {
+            RpcTransportErrorKind::Submit(SubmitError::Refused(PermanentSubmitRefusal::Memory)) => {
                 TransportErrorResponsibility::Unreachable
             }
             RpcTransportErrorKind::Submit(SubmitError::Refused(_)) => TransportErrorResponsibility::Program,
@@ -133,7 +133,7 @@ pub enum SubmitError {
     /// Retry later: the resource that is exhausted.
     Busy(SubmitBusyReason),
     /// Never possible on this connection.
-    Refused(SubmitRefusal),
+    Refused(PermanentSubmitRefusal),
 }
 
 /// An exhausted resource, which a later event frees.
@@ -149,7 +149,7 @@ pub enum SubmitBusyReason {
 
 /// The reason that a Call can never be sent on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubmitRefusal {
+pub enum PermanentSubmitRefusal {
     /// The connection is closed, or never existed.
     Closed,
     /// A Call in flight has this XID.
@@ -177,17 +177,27 @@ impl fmt::Display for SubmitError {
             Self::Busy(SubmitBusyReason::Credits) => "no credit is left; wait for a Reply",
             Self::Busy(SubmitBusyReason::Memory) => "no registered memory is left; wait for a Reply",
             Self::Busy(SubmitBusyReason::Queue) => "too much waits to be sent; wait for a Reply",
-            Self::Refused(SubmitRefusal::Closed) => "the connection is closed; connect again",
-            Self::Refused(SubmitRefusal::XidInFlight) => "a Call in flight has this XID; take another",
-            Self::Refused(SubmitRefusal::Xid) => "the message does not begin with the XID of the Call",
-            Self::Refused(SubmitRefusal::Position) => "the position of a payload is not in the message",
-            Self::Refused(SubmitRefusal::TooMany) => "more payloads than a Call may have",
-            Self::Refused(SubmitRefusal::TooLong) => "longer than the transport can carry",
-            Self::Refused(SubmitRefusal::Memory) => {
+            Self::Refused(PermanentSubmitRefusal::Closed) => "the connection is closed; connect again",
+            Self::Refused(PermanentSubmitRefusal::XidInFlight) => {
+                "a Call in flight has this XID; take another"
+            }
+            Self::Refused(PermanentSubmitRefusal::Xid) => {
+                "the message does not begin with the XID of the Call"
+            }
+            Self::Refused(PermanentSubmitRefusal::Position) => {
+                "the position of a payload is not in the message"
+            }
+            Self::Refused(PermanentSubmitRefusal::TooMany) => "more payloads than a Call may have",
+            Self::Refused(PermanentSubmitRefusal::TooLong) => "longer than the transport can carry",
+            Self::Refused(PermanentSubmitRefusal::Memory) => {
                 "no memory can be registered for its chunks; raise the limit of locked memory (ulimit -l)"
             }
-            Self::Refused(SubmitRefusal::UnknownSharedMemory) => "the payload is not in shared memory",
-            Self::Refused(SubmitRefusal::NoCall) => "no Call of the reverse direction waits for this answer",
+            Self::Refused(PermanentSubmitRefusal::UnknownSharedMemory) => {
+                "the payload is not in shared memory"
+            }
+            Self::Refused(PermanentSubmitRefusal::NoCall) => {
+                "no Call of the reverse direction waits for this answer"
+            }
         })
     }
 }
@@ -219,10 +229,10 @@ mod tests {
     #[test]
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
         assert_eq!(
-            RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Xid)).blame(),
+            RpcTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Xid)).blame(),
             TransportErrorResponsibility::Program
         );
-        let memory = RpcTransportError::from(SubmitError::Refused(SubmitRefusal::Memory));
+        let memory = RpcTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Memory));
         assert_eq!(memory.blame(), TransportErrorResponsibility::Unreachable, "the limit of this machine");
         assert!(memory.to_string().contains("ulimit -l"), "{memory}");
         assert_eq!(

@@ -8,9 +8,9 @@
 //!
 //! # Transports
 //! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
-//! [`TransportCall`] contains the message without the DDP-eligible arguments, those arguments with their positions, and
-//! the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read, Write
-//! and Reply chunks, or a Long Call. A [`TransportEvent`] borrows received data in place until the next call of
+//! [`OutgoingRpcCall`] contains the message without the DDP-eligible arguments, those arguments with their positions,
+//! and the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read,
+//! Write and Reply chunks, or a Long Call. A [`TransportEvent`] borrows received data in place until the next call of
 //! [`RpcTransport::poll`].
 //!
 //! One value drives any number of connections from one thread: with RDMA they share completion queue, memory and event
@@ -46,7 +46,7 @@
 //!   header is discarded (RFC 8166 section 4.5) and reported as an event; its Call stays in flight.
 //! - Memory that a Call exposes is not reused until its Reply has arrived or the connection is gone, even if nobody
 //!   waits for the Reply any more (RFC 8166 section 4.4.1).
-//! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadSource::Copied`].
+//! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadMemory::Copied`].
 
 mod connection_event;
 mod error;
@@ -74,16 +74,16 @@ pub use connection_event::{
     TransportEvent, TransportReply,
 };
 pub use error::{
-    RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError, SubmitRefusal,
+    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
     TransportErrorResponsibility,
 };
 pub use outgoing_call::{
-    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadSource,
-    ReplySizeLimits, RequestedCallForm, SubmittedCallForm, TransportCall,
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadMemory,
+    OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, SubmittedCallForm,
 };
 pub use params::{
-    ConnectOptions, ConnectTarget, RdmaFabric, RdmaTransportParams, RpcClientConnectionCounters,
-    TransportCredits, TransportKind, TransportParams,
+    ConnectOptions, ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RdmaFabric,
+    RpcClientConnectionCounters, TransportCredits, TransportKind,
 };
 pub use reconnection::ReconnectionAttempts;
 
@@ -122,7 +122,7 @@ pub trait RpcTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError>;
 
     /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
-    fn params(&self, connection: ConnectionId) -> Option<&TransportParams>;
+    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams>;
 
     /// Returns the credits of the forward direction. `None` if nothing limits them, as on TCP, or the connection is
     /// closed.
@@ -147,7 +147,7 @@ pub trait RpcTransport {
     fn submit(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError>;
 
     /// Answers a Call of the reverse direction with a complete RPC message, without chunks (RFC 8167 section 5.2).

@@ -11,7 +11,7 @@ pub struct CallTag(pub u64);
 
 /// A Call to send, borrowed.
 #[derive(Clone, Copy, Debug)]
-pub struct TransportCall<'a> {
+pub struct OutgoingRpcCall<'a> {
     /// The XID, with which the message begins. No other Call in flight on the connection may have it.
     pub xid: Xid,
     /// The tag that its events return.
@@ -28,7 +28,7 @@ pub struct TransportCall<'a> {
     pub requested_form: RequestedCallForm<'a>,
 }
 
-impl<'a> TransportCall<'a> {
+impl<'a> OutgoingRpcCall<'a> {
     /// Maximum number of DDP-eligible arguments, and of such results, in one Call. Linux sends one.
     pub const MAX_PAYLOADS: usize = 16;
 
@@ -52,15 +52,15 @@ pub struct DdpEligibleArgument<'a> {
     /// in [`ReducedDataItem`](nfsrdma_dissectors::xdr::ReducedDataItem).
     pub position: u32,
     /// The location of the content.
-    pub source: OutgoingPayloadSource<'a>,
+    pub source: OutgoingPayloadMemory<'a>,
 }
 
 impl DdpEligibleArgument<'_> {
     /// Returns the length of the content in bytes, without XDR padding.
     pub fn length(&self) -> usize {
         match self.source {
-            OutgoingPayloadSource::Copied(bytes) => bytes.len(),
-            OutgoingPayloadSource::Shared { length, .. } => length as usize,
+            OutgoingPayloadMemory::Copied(bytes) => bytes.len(),
+            OutgoingPayloadMemory::Shared { length, .. } => length as usize,
         }
     }
 
@@ -72,7 +72,7 @@ impl DdpEligibleArgument<'_> {
 
 /// The location of a payload's content.
 #[derive(Clone, Copy, Debug)]
-pub enum OutgoingPayloadSource<'a> {
+pub enum OutgoingPayloadMemory<'a> {
     /// Borrowed memory: the transport copies it before `submit` returns.
     Copied(&'a [u8]),
     /// Memory that the transport [shares](super::RpcTransport::share): sent in place, or fetched from it by the server.

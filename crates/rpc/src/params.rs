@@ -36,7 +36,7 @@ pub struct ConnectOptions {
     /// `true` to send private data at all. Without it, the defaults of RFC 8166 apply.
     pub private_data: bool,
     /// `true` to connect from a port below 1,024, which many servers require and which needs a privilege. Without the
-    /// privilege any port is used; see [`TransportParams::local`].
+    /// privilege any port is used; see [`NegotiatedTransportParams::local`].
     pub reserved_port: bool,
     /// Maximum duration of `connect`.
     pub timeout: Duration,
@@ -73,7 +73,7 @@ impl ConnectOptions {
 
 /// The negotiated parameters of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransportParams {
+pub struct NegotiatedTransportParams {
     /// The transport.
     pub kind: TransportKind,
     /// The local address and port, if there is one.
@@ -81,7 +81,7 @@ pub struct TransportParams {
     /// The server's address and port.
     pub peer: SocketAddr,
     /// The parameters of RDMA; `None` on TCP.
-    pub rdma: Option<RdmaTransportParams>,
+    pub rdma: Option<NegotiatedRpcRdmaParameters>,
 }
 
 /// The transport of a connection.
@@ -120,7 +120,7 @@ impl fmt::Display for TransportKind {
 
 /// The negotiated parameters of RPC-over-RDMA.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RdmaTransportParams {
+pub struct NegotiatedRpcRdmaParameters {
     /// Name of the local device, such as `mlx5_0`.
     pub device: String,
     /// The private data that this side sent, if any.
@@ -140,7 +140,7 @@ pub struct RdmaTransportParams {
     pub responder_resources: u8,
 }
 
-impl RdmaTransportParams {
+impl NegotiatedRpcRdmaParameters {
     /// Derives the parameters from the private data of both sides (RFC 8797 sections 4.1, 4.2 and 5.1).
     pub fn negotiate(sent: Option<PrivateData>, received: Option<PrivateData>) -> Self {
         let ours = sent.as_ref().unwrap_or(&PrivateData::DEFAULT);
@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn rfc8797_section_4_2_a_threshold_is_the_smaller_of_send_and_receive_size() {
-        let terms = RdmaTransportParams::negotiate(Some(private(3, 7, false)), Some(private(15, 1, true)));
+        let terms =
+            NegotiatedRpcRdmaParameters::negotiate(Some(private(3, 7, false)), Some(private(15, 1, true)));
         assert_eq!((terms.call_inline, terms.reply_inline), (2048, 8192));
         assert!(!terms.remote_invalidation);
     }
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn rfc8797_section_5_1_a_side_that_tells_nothing_has_1024_bytes_each_way() {
-        let terms = RdmaTransportParams::negotiate(Some(private(3, 3, true)), None);
+        let terms = NegotiatedRpcRdmaParameters::negotiate(Some(private(3, 3, true)), None);
         assert_eq!((terms.call_inline, terms.reply_inline, terms.remote_invalidation), (1024, 1024, false));
     }
 

@@ -96,7 +96,7 @@ impl ReconnectionAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SubmitError, SubmitRefusal};
+    use crate::{PermanentSubmitRefusal, SubmitError};
 
     fn target() -> ConnectTarget {
         ConnectTarget {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_fault_of_this_program_ends_the_attempts() {
         let mut attempts = ReconnectionAttempts::new(Instant::now(), Duration::from_secs(30));
-        let fault = || RpcTransportErrorKind::Submit(SubmitError::Refused(SubmitRefusal::Xid));
+        let fault = || RpcTransportErrorKind::Submit(SubmitError::Refused(PermanentSubmitRefusal::Xid));
         assert!(attempts.connect(&target(), |_| Err(error(fault()))).is_err());
     }
 }

@@ -19,9 +19,9 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
-    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, OutgoingPayloadSource,
-    ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportError,
-    SubmitBusyReason, SubmitError, SubmitRefusal, TransportCall, TransportErrorResponsibility,
+    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, OutgoingPayloadMemory,
+    OutgoingRpcCall, PermanentSubmitRefusal, ReconnectionAttempts, ReplySizeLimits, RequestedCallForm,
+    RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, TransportErrorResponsibility,
     TransportEvent,
 };
 
@@ -79,10 +79,10 @@ pub trait OutgoingCallCheck {
     ///
     /// # Errors
     /// Returns the reason that the Call must not be sent.
-    fn check_call(&self, call: &TransportCall<'_>) -> Result<(), Self::Refusal>;
+    fn check_call(&self, call: &OutgoingRpcCall<'_>) -> Result<(), Self::Refusal>;
 
     /// Processes the Reply of a Call that was sent. The cursor is at the beginning of the Reply message.
-    fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>);
+    fn record_reply(&mut self, call: &OutgoingRpcCall<'_>, reply: Cursor<'_>);
 }
 
 /// The filter that lets every Call pass.
@@ -92,16 +92,16 @@ pub struct AllowAllCallCheck;
 impl OutgoingCallCheck for AllowAllCallCheck {
     type Refusal = Infallible;
 
-    fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), Infallible> {
+    fn check_call(&self, _call: &OutgoingRpcCall<'_>) -> Result<(), Infallible> {
         Ok(())
     }
 
-    fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
+    fn record_reply(&mut self, _call: &OutgoingRpcCall<'_>, _reply: Cursor<'_>) {}
 }
 
 /// A procedure and the parameters of its Call.
 #[derive(Clone, Copy)]
-pub struct ProcedureCall<'a> {
+pub struct SynchronousProcedureCall<'a> {
     /// The program.
     pub program: Program,
     /// The version of the program.
@@ -109,7 +109,7 @@ pub struct ProcedureCall<'a> {
     /// The procedure number.
     pub number: u32,
     /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
-    pub data: &'a [OutgoingPayloadSource<'a>],
+    pub data: &'a [OutgoingPayloadMemory<'a>],
     /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
     pub max_result_bytes: u32,
     /// Maximum number of bytes of each DDP-eligible result.
@@ -118,7 +118,7 @@ pub struct ProcedureCall<'a> {
     pub shape: RequestedCallForm<'a>,
 }
 
-impl ProcedureCall<'_> {
+impl SynchronousProcedureCall<'_> {
     /// Creates a procedure call whose results have at most `reply` bytes.
     pub fn new(program: Program, version: u32, number: u32, reply: u32) -> Self {
         Self {
@@ -272,7 +272,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Returns an error if there are no results.
     pub fn call<T>(
         &mut self,
-        procedure: &ProcedureCall<'_>,
+        procedure: &SynchronousProcedureCall<'_>,
         arguments: impl FnOnce(&mut Encoder),
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
@@ -288,7 +288,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 source: *source,
             })
             .collect();
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid,
             tag: CallTag(xid.0.into()),
             message: &message,
@@ -327,7 +327,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Sends a Call and decodes its Reply. Reconnects and resends within the limits.
     fn exchange<T>(
         &mut self,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let mut results = Some(results);
@@ -342,7 +342,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(RpcCallError::Disconnected(DisconnectReason::NonRpcServerProtocol(_))) => return done,
                 Err(
                     RpcCallError::Disconnected(_)
-                    | RpcCallError::Submit(SubmitError::Refused(SubmitRefusal::Closed)),
+                    | RpcCallError::Submit(SubmitError::Refused(PermanentSubmitRefusal::Closed)),
                 ) if lost < MAX_RESENDS => {
                     lost += 1;
                 }
@@ -372,11 +372,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         &mut self,
         minor: u32,
         operations: &[v4::Args<'_>],
-        more: &ProcedureCall<'_>,
+        more: &SynchronousProcedureCall<'_>,
         results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let head = v4::CompoundCallHead { tag: Text(b""), minorversion: minor };
-        let procedure = ProcedureCall { program: Program::NFS, version: 4, number: 1, ..*more };
+        let procedure = SynchronousProcedureCall { program: Program::NFS, version: 4, number: 1, ..*more };
         self.call(
             &procedure,
             |encoder| v4::CompoundCall::new(head, operations).encode(encoder),
@@ -384,7 +384,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         )
     }
 
-    fn credential(&self, procedure: &ProcedureCall<'_>) -> Credential<'_> {
+    fn credential(&self, procedure: &SynchronousProcedureCall<'_>) -> Credential<'_> {
         let sys = AuthSys {
             stamp: 0,
             machinename: Text(self.auth_sys.machine.as_bytes()),
@@ -400,7 +400,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     }
 
     /// Submits a Call. While the transport is busy, processes its events.
-    fn submit(&mut self, call: &TransportCall<'_>, deadline: Instant) -> Result<(), RpcCallError> {
+    fn submit(&mut self, call: &OutgoingRpcCall<'_>, deadline: Instant) -> Result<(), RpcCallError> {
         loop {
             match self.transport.submit(self.connection, call) {
                 Ok(_) => return Ok(()),
@@ -425,7 +425,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Waits for the Reply. Answers Calls from the server with PROG_UNAVAIL.
     fn receive<T>(
         &mut self,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
         start: Instant,
         results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>>,
     ) -> Result<T, RpcCallError> {
@@ -491,7 +491,7 @@ pub(crate) fn decode_reply<'a, T>(
 }
 
 /// Encodes a Call up to its arguments.
-fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &ProcedureCall<'_>) -> Encoder {
+fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &SynchronousProcedureCall<'_>) -> Encoder {
     let mut encoder = Encoder::new();
     let body = RpcMsgBody::Call(rpc::CallBody {
         rpcvers: rpc::VERSION,
@@ -543,7 +543,7 @@ mod tests {
         let timeout = Duration::from_millis(300);
         let mut line = RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout);
         let begin = Instant::now();
-        let outcome = line.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        let outcome = line.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
         assert!(matches!(outcome, Err(RpcCallError::Timeout(_))), "{outcome:?}");
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     }
@@ -572,7 +572,8 @@ mod tests {
             let mut client =
                 RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout)
                     .with_reconnect(&target);
-            let outcome = client.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+            let outcome =
+                client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
             assert_eq!(outcome.is_ok(), silent_connections == 2, "{outcome:?}");
         }
     }
@@ -583,11 +584,11 @@ mod tests {
     impl OutgoingCallCheck for ClosedFilter {
         type Refusal = fmt::Error;
 
-        fn check_call(&self, _call: &TransportCall<'_>) -> Result<(), fmt::Error> {
+        fn check_call(&self, _call: &OutgoingRpcCall<'_>) -> Result<(), fmt::Error> {
             Err(fmt::Error)
         }
 
-        fn record_reply(&mut self, _call: &TransportCall<'_>, _reply: Cursor<'_>) {}
+        fn record_reply(&mut self, _call: &OutgoingRpcCall<'_>, _reply: Cursor<'_>) {}
     }
 
     #[test]
@@ -601,7 +602,7 @@ mod tests {
         let credential = AuthSysCredential::default();
         let mut client = RpcClient::new(&mut tcp, connection, credential, Xid(1), Duration::from_secs(5))
             .with_filter(ClosedFilter);
-        let outcome = client.call(&ProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+        let outcome = client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
         assert!(matches!(outcome, Err(RpcCallError::Filtered(_))), "{outcome:?}");
         client.transport().flush();
         drop(tcp);

@@ -17,16 +17,16 @@ use crate::frame::FrameNumber;
 use crate::infiniband::cm::CommunicationId;
 use crate::infiniband::{Psn, Qpn};
 use crate::net::InnermostNetworkPacket;
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
 use super::connection_setup::{ConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
 use super::conversation::{RpcConversation, Version2SendCredits};
 use super::duplicate_frames::VaryingIpIdDetector;
+use super::early_packet_buffer::EarlyPacketBuffer;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
-use super::reorder_buffer::EarlyPacketBuffer;
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,
 };
@@ -129,7 +129,7 @@ impl EndpointPair {
 
 /// Key of a connection; never reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ConnectionKey {
+pub(super) struct ConnectionSlabKey {
     pub(super) slot: usize,
     serial: u64,
 }
@@ -369,7 +369,7 @@ pub(super) struct ConnectionTable {
 
 /// Result of the lookup of a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ConnectionLookup {
+pub(super) enum ConnectionLookupResult {
     /// The path was known.
     Known,
     /// The path is the other direction of a known connection.
@@ -475,7 +475,7 @@ impl ConnectionTable {
         path: QueuePairFlowKey,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, ConnectionLookup) {
+    ) -> (usize, ConnectionSide, ConnectionLookupResult) {
         if let Some((at, side)) = self.paths.get(&path).copied()
             && let Some(connection) = self.slots.get(at)
             && connection.is_paired()
@@ -483,7 +483,7 @@ impl ConnectionTable {
             if !connection.is_ending {
                 self.lookups.add(path, (at, side));
             }
-            return (at, side, ConnectionLookup::Known);
+            return (at, side, ConnectionLookupResult::Known);
         }
         self.find_unpaired(path, transport, evidence)
     }
@@ -493,7 +493,7 @@ impl ConnectionTable {
         path: QueuePairFlowKey,
         transport: ConnectionTransport,
         evidence: impl Fn(&FlowConnection, ConnectionSide) -> bool,
-    ) -> (usize, ConnectionSide, ConnectionLookup) {
+    ) -> (usize, ConnectionSide, ConnectionLookupResult) {
         let own = self.paths.get(&path).copied();
         let find = |is_alike: fn(VirtualNetwork, VirtualNetwork) -> bool| {
             let mut candidates = self
@@ -525,9 +525,9 @@ impl ConnectionTable {
             (Some((at, sender)), own) => {
                 let joined = own.map(|(joined, _)| joined);
                 self.pair_direction(at, sender, path, joined);
-                (at, sender, joined.map_or(ConnectionLookup::Paired, ConnectionLookup::Merged))
+                (at, sender, joined.map_or(ConnectionLookupResult::Paired, ConnectionLookupResult::Merged))
             }
-            (None, Some((at, side))) => (at, side, ConnectionLookup::Known),
+            (None, Some((at, side))) => (at, side, ConnectionLookupResult::Known),
             (None, None) => {
                 let (a, b) = (
                     ConnectionEndpointState::for_queue_pair(path.source, path.tenant, None),
@@ -538,7 +538,7 @@ impl ConnectionTable {
                     ),
                 );
                 let at = self.add(a, b, transport);
-                (at, ConnectionSide::A, ConnectionLookup::New)
+                (at, ConnectionSide::A, ConnectionLookupResult::New)
             }
         }
     }
@@ -586,7 +586,7 @@ impl ConnectionTable {
         &mut self,
         ports: EndpointPair,
         transport: ConnectionTransport,
-    ) -> ConnectionKey {
+    ) -> ConnectionSlabKey {
         let [a, b] = [ports.a, ports.b].map(|(address, port)| {
             ConnectionEndpointState::new(address, ports.tenant, EndpointKind::Port(port))
         });
@@ -594,21 +594,21 @@ impl ConnectionTable {
         if transport == ConnectionTransport::Udp {
             self.udp_connections.insert(ports.in_canonical_order().0, at);
         }
-        ConnectionKey { slot: at, serial: self.serial }
+        ConnectionSlabKey { slot: at, serial: self.serial }
     }
 
     /// Returns the connection, if it still exists.
-    pub(super) fn get_by_key(&self, key: ConnectionKey) -> Option<&FlowConnection> {
+    pub(super) fn get_by_key(&self, key: ConnectionSlabKey) -> Option<&FlowConnection> {
         self.slots.get(key.slot).filter(|connection| connection.serial == key.serial)
     }
 
     /// Returns the connection as mutable, if it still exists.
-    pub(super) fn get_mut_by_key(&mut self, key: ConnectionKey) -> Option<&mut FlowConnection> {
+    pub(super) fn get_mut_by_key(&mut self, key: ConnectionSlabKey) -> Option<&mut FlowConnection> {
         self.slots.get_mut(key.slot).filter(|connection| connection.serial == key.serial)
     }
 
     /// Returns the connection whose packets use this path.
-    pub(super) fn key_by_path(&self, path: QueuePairFlowKey) -> Option<ConnectionKey> {
+    pub(super) fn key_by_path(&self, path: QueuePairFlowKey) -> Option<ConnectionSlabKey> {
         let (at, _) = *self.paths.get(&path)?;
         self.key(at)
     }
@@ -624,7 +624,7 @@ impl ConnectionTable {
     }
 
     /// Records that the end of a connection was seen. Returns `true` if it had not been seen before.
-    pub(super) fn record_end(&mut self, key: ConnectionKey) -> bool {
+    pub(super) fn record_end(&mut self, key: ConnectionSlabKey) -> bool {
         let Some(connection) = self.get_mut_by_key(key) else { return false };
         let is_first = !std::mem::replace(&mut connection.is_ending, true);
         let (addresses, last_frame) = (connection.addresses(), connection.last_frame);
@@ -657,17 +657,17 @@ impl ConnectionTable {
     }
 
     /// Returns the key of the connection in a slot.
-    pub(super) fn key(&self, at: usize) -> Option<ConnectionKey> {
-        self.slots.get(at).map(|connection| ConnectionKey { slot: at, serial: connection.serial })
+    pub(super) fn key(&self, at: usize) -> Option<ConnectionSlabKey> {
+        self.slots.get(at).map(|connection| ConnectionSlabKey { slot: at, serial: connection.serial })
     }
 
     /// Returns the number of a connection; `None` before it has carried RPC.
-    pub(super) fn number(&self, key: ConnectionKey) -> Option<u64> {
+    pub(super) fn number(&self, key: ConnectionSlabKey) -> Option<u64> {
         self.get_by_key(key)?.number
     }
 
     /// Returns `true` if the connection still exists.
-    pub(super) fn contains_key(&self, key: ConnectionKey) -> bool {
+    pub(super) fn contains_key(&self, key: ConnectionSlabKey) -> bool {
         self.get_by_key(key).is_some()
     }
 

@@ -21,14 +21,14 @@ pub const NFS_RDMA_PORT: Port = Port(20049);
 
 /// Service that a client connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectedService {
+pub enum ServiceIdOrPort {
     /// A service of InfiniBand, and its IP addresses and ports (annex A11).
     Id(ServiceId, Option<CmRequestIpEndpoints>),
     /// A TCP port.
     Port(Port),
 }
 
-impl ConnectedService {
+impl ServiceIdOrPort {
     /// Returns the TCP port, or the port in the TCP port space of InfiniBand.
     pub fn port(&self) -> Option<Port> {
         match self {
@@ -46,7 +46,7 @@ impl ConnectedService {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiatedParameters {
     /// Service that the client connected to.
-    pub service: ConnectedService,
+    pub service: ServiceIdOrPort,
     /// RPC-over-RDMA private data of the client.
     pub client: SidePrivateData,
     /// RPC-over-RDMA private data of the server.
@@ -258,7 +258,7 @@ impl PendingConnectionSetUps {
             outbound: request.initiator_depth.into(),
         });
         let terms = NegotiatedParameters {
-            service: ConnectedService::Id(service, ip),
+            service: ServiceIdOrPort::Id(service, ip),
             client: SidePrivateData::find(private, &mut NullFieldObserver),
             server: SidePrivateData::Cut,
             client_format: PrivateDataVersionFlags::find(private.bytes),
@@ -366,7 +366,7 @@ mod tests {
     fn port_20049_of_the_tcp_port_space_is_nfs() {
         let (client, server) = (SidePrivateData::Absent, SidePrivateData::Absent);
         let terms = |service| NegotiatedParameters {
-            service: ConnectedService::Id(ServiceId(service), None),
+            service: ServiceIdOrPort::Id(ServiceId(service), None),
             client,
             server,
             client_format: None,
@@ -388,7 +388,7 @@ mod tests {
             SidePrivateData::Present(PrivateData { send_size, receive_size, ..PrivateData::DEFAULT })
         };
         let thresholds = |client, server| {
-            let service = ConnectedService::Port(NFS_RDMA_PORT);
+            let service = ServiceIdOrPort::Port(NFS_RDMA_PORT);
             let terms = NegotiatedParameters {
                 service,
                 client,

@@ -23,7 +23,7 @@ pub(super) use rpcrdma_messages::{advertises_handle, may_start_call, reply_xid};
 use crate::field::NullFieldObserver;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::nfs::{self, LinkTextChunks, Procedure};
-use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
@@ -33,8 +33,8 @@ use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::multi_send_messages::PartialRpcMessageTable;
 use super::reliable_connection::RcPacketWithoutOperation;
+use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
     CallDirection, CapturedMessage, CreditUse, DeliveryEvidence, RpcMessageKind, SiblingConnections,
@@ -43,7 +43,7 @@ use super::transaction::{
 use super::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey, TransactionState, TransactionTable,
 };
-use super::transport_event::{ExaminedPacketCounts, MemoryAccess, UnexpectedCapturedMessageReason};
+use super::transport_event::{ExaminedPacketCounts, RdmaReadOrWrite, UnexpectedRpcMessageReason};
 use super::transport_header::TransportHeaderSummary;
 use super::{FlowDecodingStatistics, FlowLimits, FrameContentKind, PacketMeta};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
@@ -73,7 +73,7 @@ impl BorrowedFlowState<'_> {
 }
 
 /// State of the XID of a new Call.
-enum CallXidState {
+enum NewCallXidMatch {
     /// The Call is a copy of this Transaction's Call.
     Copy(TransactionSlabKey),
     /// The Reply in this Transaction was captured before the Call.
@@ -225,10 +225,10 @@ impl RpcConversation {
     /// Returns the time of the oldest Call in flight of a side that offers memory to write to.
     pub(super) fn oldest_write_offer(
         &self,
-        ledger: &TransactionTable,
+        transaction_table: &TransactionTable,
         requester: ConnectionSide,
     ) -> Option<Timestamp> {
-        let entries = self.transaction_keys().filter_map(|key| ledger.get(key));
+        let entries = self.transaction_keys().filter_map(|key| transaction_table.get(key));
         let calls = entries.filter(|entry| entry.is_open() && entry.requester == requester).filter(|entry| {
             !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some()
         });
@@ -277,7 +277,7 @@ impl RpcConversation {
                         self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
                     if context.transaction_table.transport_events.is_enabled() {
                         self.record_empty_write(context, sender, length);
-                        let access = MemoryAccess { is_read: false, handle, offset, length };
+                        let access = RdmaReadOrWrite { is_read: false, handle, offset, length };
                         self.check_access(context, sender, *owner, access);
                     }
                 }
@@ -307,7 +307,7 @@ impl RpcConversation {
                     *owner =
                         self.find_segment(context.transaction_table, sender.peer(), handle, offset, length);
                     if context.transaction_table.transport_events.is_enabled() {
-                        let access = MemoryAccess { is_read: true, handle, offset, length };
+                        let access = RdmaReadOrWrite { is_read: true, handle, offset, length };
                         self.check_access(context, sender, *owner, access);
                     }
                 }
@@ -372,7 +372,7 @@ impl RpcConversation {
         let quiet_ns = self.update_last_message_time(&call);
         let mut is_xid_in_use = false;
         let answered = match self.match_call_xid(context, sender, xid, &call) {
-            CallXidState::Copy(key) => {
+            NewCallXidMatch::Copy(key) => {
                 let moved = |entry: &TrackedFlowTransaction| {
                     entry.is_open() && advertises_other_memory(&entry.transaction, &envelope)
                 };
@@ -381,12 +381,12 @@ impl RpcConversation {
                 }
                 return key;
             }
-            CallXidState::Reply(key) => Some(key),
-            CallXidState::InUse(key) => {
+            NewCallXidMatch::Reply(key) => Some(key),
+            NewCallXidMatch::InUse(key) => {
                 is_xid_in_use = self.is_other_call(context, key, &call);
                 None
             }
-            CallXidState::NoMatch => None,
+            NewCallXidMatch::NoMatch => None,
         };
         let mut transaction = empty_transaction(xid);
         transaction.quiet_ns = quiet_ns;
@@ -398,7 +398,7 @@ impl RpcConversation {
         store_call_chunks(&mut transaction, envelope, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, sender, transaction, answered);
         if is_xid_in_use {
-            self.suspect_message(context, sender, key, UnexpectedCapturedMessageReason::XidInUse);
+            self.suspect_message(context, sender, key, UnexpectedRpcMessageReason::XidInUse);
         }
         key
     }
@@ -416,12 +416,14 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         copy: &CapturedMessage,
-    ) -> CallXidState {
-        let Some(key) = self.transactions.get(&(sender, xid)).copied() else { return CallXidState::NoMatch };
-        let Some(entry) = context.transaction_table.get_mut(key) else { return CallXidState::NoMatch };
+    ) -> NewCallXidMatch {
+        let Some(key) = self.transactions.get(&(sender, xid)).copied() else {
+            return NewCallXidMatch::NoMatch;
+        };
+        let Some(entry) = context.transaction_table.get_mut(key) else { return NewCallXidMatch::NoMatch };
         let may_be_copy = !entry.has_delivered_reply() || context.packet_meta.is_duplicate();
         // Captured after its Reply: a capture of several queues may reorder packets.
-        let Some(call) = &mut entry.transaction.call else { return CallXidState::Reply(key) };
+        let Some(call) = &mut entry.transaction.call else { return NewCallXidMatch::Reply(key) };
         if may_be_copy && call.is_copy_of(copy) {
             if !context.packet_meta.is_captured_twice() {
                 call.copies += 1;
@@ -430,15 +432,15 @@ impl RpcConversation {
             let listed_bytes = append_frames(&mut call.frames, &copy.frames, context.stats);
             call.adopt_longer_copy(copy);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
-            return CallXidState::Copy(key);
+            return NewCallXidMatch::Copy(key);
         }
         // The XID is reused for another Call, so nothing more is expected for the previous one.
         if entry.state == TransactionState::Open {
             context.transaction_table.close(key, *context.packet_meta);
             self.suspected_messages.record_forgotten_call();
-            return CallXidState::InUse(key);
+            return NewCallXidMatch::InUse(key);
         }
-        CallXidState::NoMatch
+        NewCallXidMatch::NoMatch
     }
 
     /// Records which side sends Calls of NFS, MOUNT or NFSACL, if this Call is the first of them.
@@ -549,13 +551,13 @@ impl RpcConversation {
     /// Merges a Transaction that has only a Call with the one that has its Reply, after their connections were merged.
     pub(super) fn merge_halves(
         &mut self,
-        ledger: &mut TransactionTable,
+        transaction_table: &mut TransactionTable,
         one: TransactionSlabKey,
         other: TransactionSlabKey,
     ) {
-        let has_call = |key| ledger.get(key).is_some_and(|entry| entry.transaction.call.is_some());
+        let has_call = |key| transaction_table.get(key).is_some_and(|entry| entry.transaction.call.is_some());
         let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
-        if let Some(entry) = ledger.merge_halves(call, reply) {
+        if let Some(entry) = transaction_table.merge_halves(call, reply) {
             self.transactions.insert((entry.requester, entry.transaction.xid), call);
         }
     }

@@ -20,7 +20,7 @@ use crate::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transaction};
 
-pub use call_operation::{CallOperation, MainOperation};
+pub use call_operation::{MainOperation, ProcedureOrMainOperation};
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use reencoding::{ReencodedBytes, ReencodedMessage};
 
@@ -38,10 +38,10 @@ pub struct RpcSummary {
     /// Name of the procedure, if it is known here.
     pub procedure_name: Option<&'static str>,
     /// Procedure, or the main operation of a COMPOUND; `None` in a version that is not decoded.
-    pub operation: Option<CallOperation>,
+    pub operation: Option<ProcedureOrMainOperation>,
     /// Main operation among those that were decoded, if the capture truncates a COMPOUND and `operation` is therefore
     /// the procedure.
-    pub decoded_operation: Option<CallOperation>,
+    pub decoded_operation: Option<ProcedureOrMainOperation>,
     /// Main operation of a COMPOUND or CB_COMPOUND for labels, whose name is that of [`RpcSummary::label_operation`].
     pub main_operation: Option<MainOperation>,
     /// Status of the procedure: `nfsstat3`, `nfsstat4`, `nlm4_stats`.
@@ -65,7 +65,7 @@ impl RpcSummary {
     }
 
     /// Returns the operation for labels: the main operation, as far as it is known.
-    pub fn label_operation(&self) -> Option<CallOperation> {
+    pub fn label_operation(&self) -> Option<ProcedureOrMainOperation> {
         self.decoded_operation.or(self.operation)
     }
 
@@ -373,7 +373,7 @@ impl<'a> TransactionMessages<'a> {
             facts.procedure = Some(call.procedure);
             facts.payload = Some(call.payload);
             facts.procedure_name = nfs::procedure_name(call.program, call.version, call.procedure);
-            facts.operation = facts.procedure_name.map(CallOperation::Named);
+            facts.operation = facts.procedure_name.map(ProcedureOrMainOperation::Named);
             facts.call_error = self.decode_arguments(call, cursor, &mut facts).err();
         } else if let Some(mut cursor) = self.call {
             let mut partial = PartialCallHeader::default();
@@ -407,7 +407,7 @@ impl<'a> TransactionMessages<'a> {
             }
         }
         if facts.call_error.is_some_and(|error| error.is_cut())
-            && facts.operation == Some(CallOperation::Named(Procedure::Compound.name()))
+            && facts.operation == Some(ProcedureOrMainOperation::Named(Procedure::Compound.name()))
             && let Some(operation) = self.operation_of_reply().map(MainOperation::Operation)
         {
             (facts.operation, facts.decoded_operation) = (Some(operation.into()), None);
@@ -475,8 +475,8 @@ impl<'a> TransactionMessages<'a> {
             (call.head.minorversion, operation, decoded, named.stop)
         };
         facts.minor_version = Some(minor_version);
-        facts.operation = operation.map(CallOperation::from).or(facts.operation);
-        facts.decoded_operation = decoded.map(CallOperation::from);
+        facts.operation = operation.map(ProcedureOrMainOperation::from).or(facts.operation);
+        facts.decoded_operation = decoded.map(ProcedureOrMainOperation::from);
         facts.main_operation = decoded.or(operation);
         match stop {
             Some(error) => Err(error),
@@ -782,7 +782,7 @@ impl PartialCallHeader {
         facts.procedure = self.procedure;
         if let (Some(program), Some(version), Some(number)) = (self.program, self.version, self.procedure) {
             facts.procedure_name = nfs::procedure_name(program, version, number);
-            facts.operation = facts.procedure_name.map(CallOperation::Named);
+            facts.operation = facts.procedure_name.map(ProcedureOrMainOperation::Named);
         }
     }
 }

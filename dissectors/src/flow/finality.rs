@@ -10,8 +10,8 @@ use crate::frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 
 use super::FrameContentKind;
+use super::early_packet_buffer::MAX_AGE_NS;
 use super::reliable_connection::{ExtendedPsn, RequesterPacketState};
-use super::reorder_buffer::MAX_AGE_NS;
 use super::stream::table::TcpConversation;
 use super::transaction::{MissingPart, RpcMessageKind, Transaction};
 use super::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey, TransactionTable};
@@ -32,7 +32,7 @@ pub(super) fn handle_acknowledgement(
     (sent, sequence): (&mut RequesterPacketState, ExtendedPsn),
     packet: &InfinibandPacket<'_>,
     now: Timestamp,
-    ledger: &mut TransactionTable,
+    transactions: &mut TransactionTable,
 ) {
     if let Some(aeth) = packet.aeth {
         for (key, at) in sent
@@ -40,8 +40,12 @@ pub(super) fn handle_acknowledgement(
             .filter_map(TransactionSlabKey::from_attribution)
         {
             match at {
-                PackedChunkSegmentOrdinal::CALL => ledger.record_acknowledgment(key, RpcMessageKind::Call),
-                PackedChunkSegmentOrdinal::REPLY => ledger.record_acknowledgment(key, RpcMessageKind::Reply),
+                PackedChunkSegmentOrdinal::CALL => {
+                    transactions.record_acknowledgment(key, RpcMessageKind::Call)
+                }
+                PackedChunkSegmentOrdinal::REPLY => {
+                    transactions.record_acknowledgment(key, RpcMessageKind::Reply)
+                }
                 _ => {}
             }
         }
@@ -54,28 +58,28 @@ pub(super) fn handle_emitted_messages(
     stream: Option<&mut TcpConversation>,
     meanings: &[FrameContentKind],
     first: usize,
-    ledger: &mut TransactionTable,
+    transactions: &mut TransactionTable,
 ) {
     let Some(stream) = stream else { return };
     for meaning in meanings.iter().skip(first) {
         if let FrameContentKind::Message { key, which } = *meaning
-            && let Some(entry) = ledger.get(key)
+            && let Some(entry) = transactions.get(key)
         {
             let sender = match which {
                 RpcMessageKind::Call => entry.requester,
                 RpcMessageKind::Reply => entry.requester.peer(),
             };
             if stream.directions_from(sender).0.record_message_end(key, which) {
-                ledger.record_acknowledgment(key, which);
+                transactions.record_acknowledgment(key, which);
             }
         }
     }
 }
 
 /// Handles a datagram, which may be a Reply.
-pub(super) fn handle_datagram_reply(meaning: FrameContentKind, ledger: &mut TransactionTable) {
+pub(super) fn handle_datagram_reply(meaning: FrameContentKind, transactions: &mut TransactionTable) {
     if let FrameContentKind::Message { key, which: RpcMessageKind::Reply } = meaning
-        && let Some(entry) = ledger.get_mut(key)
+        && let Some(entry) = transactions.get_mut(key)
     {
         let copies = |which| entry.transaction.message(which).map_or(0, |message| message.copies);
         entry.is_reply_acknowledged = copies(RpcMessageKind::Reply) >= copies(RpcMessageKind::Call);

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma::{Handle, RdmaPacketPayload, RdmaSendMessage};
+use crate::rdma_operation::{CapturedRdmaPayloadBytes, Handle, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::RetransmissionStall;
+use super::early_packet_buffer::MAX_AGE_NS;
 use super::missing_byte_ranges::add_gap;
 use super::reliable_connection::ExtendedPsn;
-use super::reorder_buffer::MAX_AGE_NS;
 
 /// Maximum number of buffered packets of incomplete messages.
 const MAX_PACKETS: usize = 256;
@@ -73,7 +73,11 @@ impl MessageReassembly {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPositionInMessage, RdmaPacketPayload<'_>, Option<Handle>),
+        (place, data, invalidated_handle): (
+            PacketPositionInMessage,
+            CapturedRdmaPayloadBytes<'_>,
+            Option<Handle>,
+        ),
         packet_meta: PacketMeta<'_>,
     ) {
         let part = MessagePacket {

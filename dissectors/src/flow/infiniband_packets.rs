@@ -9,17 +9,17 @@ use crate::infiniband::{
     self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
 };
 use crate::net::InnermostNetworkPacket;
-use crate::rdma::{ConnectionSide, RdmaOperation};
+use crate::rdma_operation::{ConnectionSide, RdmaOperation};
 use crate::rpc::Xid;
 
 use super::accepted_packet_inference::ReceiverPacketOutcome;
-use super::connection::{ConnectionLookup, FlowConnection, QueuePairFlowKey};
+use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::conversation::{self, BorrowedFlowState};
 use super::duplicate_frames::{self, FrameFingerprint};
+use super::early_packet_buffer::ReorderedWriteWaitReason;
 use super::finality;
 use super::packet_opcode_sequence::PacketOrderFault;
 use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, UncapturedRdmaWriteRange};
-use super::reorder_buffer::ReorderedWriteWaitReason;
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionSlabKey, TransactionTable};
 use super::transport_event::CapturedTransportEventKind;
@@ -224,9 +224,9 @@ impl Flow {
             self.connections.find(path, connection_transport(packet.encapsulation), evidence)
         };
         match found {
-            ConnectionLookup::Known | ConnectionLookup::Paired => {}
-            ConnectionLookup::Merged(joined) => self.on_connections_joined(at, joined, sender),
-            ConnectionLookup::New => self.on_new_connection(at, path, packet_meta),
+            ConnectionLookupResult::Known | ConnectionLookupResult::Paired => {}
+            ConnectionLookupResult::Merged(joined) => self.on_connections_joined(at, joined, sender),
+            ConnectionLookupResult::New => self.on_new_connection(at, path, packet_meta),
         }
         (at, sender)
     }
@@ -283,8 +283,8 @@ impl Flow {
                 true => peer.requests.retransmission_times().1,
                 false => own.requests.retransmission_times().0,
             };
-            let tell = own.ip_id_variation.distinguishes_packets(id);
-            if self.recent_frames.contains_copy(mark, packet_meta.time, tell, asked) {
+            let ids_distinguish = own.ip_id_variation.distinguishes_packets(id);
+            if self.recent_frames.contains_copy(mark, packet_meta.time, ids_distinguish, asked) {
                 self.recent_frames.record(mark, packet_meta.time);
                 self.stats.duplicate_frames += 1;
                 return (sequence, Some(DeliveryAnomaly::CAPTURED_TWICE));
@@ -685,9 +685,9 @@ impl Flow {
             ConnectionSide::A => &mut b.requests,
             ConnectionSide::B => &mut a.requests,
         };
-        let ledger = &self.transaction_table;
-        let unread = conversation.unread_ranges(ledger, responder, answered);
-        let owner = |range: &_| conversation.owner_of_range(ledger, responder, range);
+        let transactions = &self.transaction_table;
+        let unread = conversation.unread_ranges(transactions, responder, answered);
+        let owner = |range: &_| conversation.owner_of_range(transactions, responder, range);
         if reader.infer_lost_reads(&responses, unread, *path_mtu, owner) {
             self.retry_early_packets(at, None, None, packet_meta);
         }
@@ -805,7 +805,7 @@ fn connection_transport(wire: RdmaEncapsulation) -> ConnectionTransport {
 /// Returns `true` if a packet answers a request of `side` of a connection, or uses memory that `side`
 /// advertised.
 fn refers_to_side(
-    ledger: &TransactionTable,
+    transactions: &TransactionTable,
     connection: &FlowConnection,
     side: ConnectionSide,
     packet: &InfinibandPacket<'_>,
@@ -820,9 +820,9 @@ fn refers_to_side(
     };
     match packet.properties.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => requests.was_sent_recently(packet.bth.psn),
-        ReadRequest | Write => {
-            packet.reth.is_some_and(|reth| connection.conversation.has_advertised_range(ledger, side, &reth))
-        }
+        ReadRequest | Write => packet
+            .reth
+            .is_some_and(|reth| connection.conversation.has_advertised_range(transactions, side, &reth)),
         Send => answered
             .get_or_init(|| conversation::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),

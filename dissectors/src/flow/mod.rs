@@ -8,10 +8,10 @@
 //! - [`reliable_connection`]: packets with sequence numbers become RDMA operations;
 //! - [`infiniband_message_reassembly`]: messages of several packets;
 //! - [`accepted_packet_inference`]: the copy of a packet that its receiver accepted;
-//! - [`reorder_buffer`]: packets captured before the packet that determines their place;
+//! - [`early_packet_buffer`]: packets captured before the packet that determines their place;
 //! - [`duplicate_frames`]: frames that the capture contains twice;
-//! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the messages in
-//!   them;
+//! - [`tcp_segment_dispatch`] and [`stream`]: TCP segments become bytes in order, and [`rpc_records`] finds the
+//!   messages in them;
 //! - [`rpc_over_udp`]: messages in UDP datagrams;
 //! - [`conversation`]: messages become Calls and Replies, RDMA Reads and Writes are matched to the chunks
 //!   they move;
@@ -39,6 +39,7 @@ mod connection_setup;
 mod conversation;
 pub mod decode;
 mod duplicate_frames;
+mod early_packet_buffer;
 mod finality;
 mod frame_kind;
 mod frame_role;
@@ -48,13 +49,12 @@ pub mod ip_reassembly;
 mod iwarp;
 mod memory_budget;
 mod missing_byte_ranges;
-mod multi_send_messages;
 mod packet_opcode_sequence;
 pub mod pending_calls;
 mod reliable_connection;
-mod reorder_buffer;
 mod rpc_over_udp;
 mod rpc_records;
+mod rpcrdma2_message_continuation;
 mod rpcrdma_control_message;
 mod statistics;
 mod stream;
@@ -72,7 +72,7 @@ use std::collections::VecDeque;
 pub use byte_range_set::ByteRangeSet;
 pub use connection::ConnectionParametersSnapshot;
 pub use connection_setup::{
-    ConnectedService, NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, SetUpFrame,
+    NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, SetUpFrame,
 };
 pub use conversation::Version2SendCredits;
 pub use frame_kind::FrameContentKind;
@@ -91,13 +91,13 @@ use crate::infiniband::icrc::Icrc;
 use crate::net::{
     self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
 };
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 use crate::rpcrdma::Dialect;
 
 pub use accepted_packet_inference::RetransmissionStall;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
 use closed_connection_reports::ClosingConnections;
-use connection::{ConnectionKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
+use connection::{ConnectionSlabKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_setup::PendingConnectionSetUps;
 use conversation::BorrowedFlowState;
 use duplicate_frames::DuplicateFrameDetector;
@@ -298,7 +298,7 @@ pub struct Flow {
     /// MPA counts before the last frame.
     mpa_before_frame: MpaCounts,
     /// Connection of the last frame if the frame is [`FrameContentKind::Control`].
-    control_connection_key: Option<ConnectionKey>,
+    control_connection_key: Option<ConnectionSlabKey>,
     /// Time of the last frame.
     now: Timestamp,
     /// Frames since the last check of memory limits and due Transactions.

@@ -4,19 +4,21 @@
 //! A packet is placed by its PSN alone: the first packet of an RDMA Write or Read has the address, and the
 //! distance in PSNs times the path MTU gives the offset. So retransmission, duplicates, loss and reordering
 //! need no states of their own, except for packets captured before the first one
-//! ([`reorder_buffer`](super::reorder_buffer)).
+//! ([`early_packet_buffer`](super::early_packet_buffer)).
 
 use std::collections::VecDeque;
 
 use crate::frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
-use crate::rdma::{Handle, RdmaAttribution, RdmaOperation, RdmaPacketPayload, RdmaSendMessage};
+use crate::rdma_operation::{
+    CapturedRdmaPayloadBytes, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage,
+};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
+use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::infiniband_message_reassembly::{MessageReassembly, PacketRun};
-use super::reorder_buffer::{OrphanReadResponse, OrphanWritePacket};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +187,7 @@ impl ObservedPathMtu {
         self,
         packets: u64,
         place: PacketPositionInMessage,
-        data: &RdmaPacketPayload<'_>,
+        data: &CapturedRdmaPayloadBytes<'_>,
         message: u32,
     ) -> Option<u64> {
         let offset = match (packets, place, self.0) {
@@ -592,7 +594,8 @@ impl RequesterPacketState {
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
-        let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data =
+            CapturedRdmaPayloadBytes { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
             true => RcPacketWithoutOperation::WriteOfCutFirst,
@@ -669,7 +672,8 @@ impl RequesterPacketState {
             }
             return Err(RcPacketWithoutOperation::Control);
         }
-        let data = RdmaPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data =
+            CapturedRdmaPayloadBytes { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
@@ -689,7 +693,11 @@ impl RequesterPacketState {
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        (place, data, invalidated_handle): (PacketPositionInMessage, RdmaPacketPayload<'a>, Option<Handle>),
+        (place, data, invalidated_handle): (
+            PacketPositionInMessage,
+            CapturedRdmaPayloadBytes<'a>,
+            Option<Handle>,
+        ),
         packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
         let ends = place.ends();

@@ -42,7 +42,7 @@ impl Flow {
         let (at, sender) = known.unwrap_or_else(|| {
             (
                 self.connections.add_port_connection(ports, ConnectionTransport::Udp).slot,
-                crate::rdma::ConnectionSide::A,
+                crate::rdma_operation::ConnectionSide::A,
             )
         });
         let remark =

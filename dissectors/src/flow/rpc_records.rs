@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::Timestamp;
-use crate::rdma::RdmaAttribution;
+use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
@@ -72,7 +72,7 @@ struct DeliveredRpcRecord {
 
 /// Record parser of one direction.
 #[derive(Debug, Default)]
-pub(super) struct RpcRecordReader {
+pub(super) struct CapturedRpcRecordParser {
     state: RpcRecordParserState,
     /// Captured bytes of an incomplete record mark.
     mark_bytes: Vec<u8>,
@@ -81,7 +81,7 @@ pub(super) struct RpcRecordReader {
     sent_records: VecDeque<DeliveredRpcRecord>,
 }
 
-impl RpcRecordReader {
+impl CapturedRpcRecordParser {
     /// Expects a record at the next byte.
     pub(super) fn expect_record(&mut self) {
         self.state = RpcRecordParserState::Mark;
@@ -346,7 +346,7 @@ impl RpcRecordReader {
 
 impl DeliveredRpcRecord {
     /// Returns `true` if the retransmitted bytes differ from the first copy.
-    fn differs_from_copy(&self, copy: &StreamBytes<'_>, ledger: &TransactionTable) -> bool {
+    fn differs_from_copy(&self, copy: &StreamBytes<'_>, transactions: &TransactionTable) -> bool {
         let Some((key, at)) =
             TransactionSlabKey::from_attribution(self.attribution).filter(|_| self.is_single_fragment)
         else {
@@ -354,7 +354,7 @@ impl DeliveredRpcRecord {
         };
         let which =
             if at == PackedChunkSegmentOrdinal::CALL { RpcMessageKind::Call } else { RpcMessageKind::Reply };
-        let message = ledger.get(key).and_then(|entry| entry.transaction.message(which));
+        let message = transactions.get(key).and_then(|entry| entry.transaction.message(which));
         let Some(message) = message else { return false };
         let begin = self.range.start + RecordMark::LENGTH as u64;
         let known = message.bytes.get(copy.at.saturating_sub(begin) as usize..).unwrap_or_default();

@@ -3,7 +3,7 @@
 
 use crate::field::{FieldObserver, ObserverRef};
 use crate::frame::FrameNumber;
-use crate::rdma::RdmaSendMessage;
+use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, XdrError};
 

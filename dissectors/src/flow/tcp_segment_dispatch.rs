@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{InnermostNetworkPacket, TcpSegment};
-use crate::rdma::{ConnectionSide, RdmaPacketPayload};
+use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide};
 use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
-use super::connection::{ConnectionKey, ConnectionTable, EndpointPair, FlowConnection};
-use super::connection_setup::{ConnectedService, NegotiatedParameters, RdmaReadResources};
+use super::connection::{ConnectionSlabKey, ConnectionTable, EndpointPair, FlowConnection};
+use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort};
 use super::duplicate_frames;
 use super::finality;
 use super::iwarp::IwarpConnection;
-use super::rpc_records::{ProtocolSwitch, RpcRecordReader};
+use super::rpc_records::{CapturedRpcRecordParser, ProtocolSwitch};
 use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};
@@ -29,7 +29,7 @@ use super::{DeliveryAnomaly, Flow, FlowLimits, FrameContentKind, PacketMeta};
 struct StreamDispatcher<'a> {
     sender: ConnectionSide,
     protocol: &'a mut StreamProtocol,
-    connection: &'a mut Option<ConnectionKey>,
+    connection: &'a mut Option<ConnectionSlabKey>,
     ports: EndpointPair,
     opened_by: Option<ConnectionSide>,
     last_frame: FrameNumber,
@@ -44,7 +44,7 @@ struct StreamDispatcher<'a> {
     limits: &'a FlowLimits,
     frame_kinds: &'a mut Vec<FrameContentKind>,
     /// Connections that ended because the stream switched to another protocol.
-    ended_connections: &'a mut Vec<ConnectionKey>,
+    ended_connections: &'a mut Vec<ConnectionSlabKey>,
 }
 
 /// Maximum distance between two segments that together show that a new stream began, both far from all
@@ -92,7 +92,7 @@ impl StreamDispatcher<'_> {
         self.connection.is_some_and(|key| self.connections.contains_key(key))
     }
 
-    fn connect(&mut self) -> ConnectionKey {
+    fn connect(&mut self) -> ConnectionSlabKey {
         let key = self.connections.add_port_connection(self.ports, connection_transport(self.protocol));
         if let Some(connection) = self.connections.get_mut(key.slot) {
             connection.opened_by = self.opened_by;
@@ -175,7 +175,7 @@ impl StreamDispatcher<'_> {
             ConnectionSide::B => self.ports.a.1,
         };
         let terms = NegotiatedParameters {
-            service: ConnectedService::Port(port),
+            service: ServiceIdOrPort::Port(port),
             client,
             server,
             client_format,
@@ -212,7 +212,10 @@ impl StreamDispatcher<'_> {
     }
 }
 
-fn record_reader(protocol: &mut StreamProtocol, sender: ConnectionSide) -> Option<&mut RpcRecordReader> {
+fn record_reader(
+    protocol: &mut StreamProtocol,
+    sender: ConnectionSide,
+) -> Option<&mut CapturedRpcRecordParser> {
     let StreamProtocol::Records(records) = protocol else { return None };
     let [a, b] = &mut **records;
     Some(match sender {
@@ -320,7 +323,8 @@ impl Flow {
             stream.set_sequence_bases(sender, segment);
             stream.is_cut |= segment.payload.is_cut();
         }
-        let data = RdmaPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let data =
+            CapturedRdmaPayloadBytes { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
@@ -471,7 +475,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: RdmaPacketPayload<'_>,
+        data: CapturedRdmaPayloadBytes<'_>,
     ) {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -565,7 +569,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: RdmaPacketPayload<'_>,
+        data: CapturedRdmaPayloadBytes<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
@@ -597,7 +601,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: RdmaPacketPayload<'_>,
+        data: CapturedRdmaPayloadBytes<'_>,
     ) {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return };

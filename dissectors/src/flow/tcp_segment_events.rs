@@ -1,7 +1,7 @@
 //! Transport events of TCP segments.
 
 use crate::net::TcpSegment;
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 use super::transport_event::CapturedTransportEventKind;
 use super::{Flow, PacketMeta};

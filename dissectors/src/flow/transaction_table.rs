@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
@@ -231,7 +231,7 @@ struct TransactionSlot {
 
 /// Record of the closing of an entry.
 #[derive(Clone, Copy, Debug)]
-struct TransactionClosingRecord {
+struct ClosedTransactionQueueEntry {
     key: TransactionSlabKey,
     /// Number of the closing; only the last closing of an entry is valid.
     number: u64,
@@ -244,7 +244,7 @@ pub(super) struct TransactionTable {
     slots: Vec<TransactionSlot>,
     free: Vec<u32>,
     /// In order of closing; stale ones remain until they reach the front.
-    closing_queue: VecDeque<TransactionClosingRecord>,
+    closing_queue: VecDeque<ClosedTransactionQueueEntry>,
     /// Number of closings so far.
     closing_count: u64,
     /// In order of opening; keys of removed entries remain until they reach the front.
@@ -458,7 +458,7 @@ impl TransactionTable {
         if self.transport_events.is_enabled() {
             self.newly_closed.push(key);
         }
-        self.closing_queue.push_back(TransactionClosingRecord { key, number, time: packet_meta.time });
+        self.closing_queue.push_back(ClosedTransactionQueueEntry { key, number, time: packet_meta.time });
         if self.closing_queue.len() > 2 * self.closed_count + MIN_STALE_ENTRIES {
             let mut closings = std::mem::take(&mut self.closing_queue);
             closings.retain(|closing| self.is_current(closing));
@@ -473,7 +473,7 @@ impl TransactionTable {
     }
 
     /// Returns `true` if this was the last closing of an entry that still exists.
-    fn is_current(&self, closing: &TransactionClosingRecord) -> bool {
+    fn is_current(&self, closing: &ClosedTransactionQueueEntry) -> bool {
         self.get(closing.key).is_some_and(|entry| entry.state == TransactionState::Closed(closing.number))
     }
 
@@ -608,14 +608,14 @@ impl TransactionTable {
     /// Returns the nanoseconds that a closed entry waits for copies: longer if its Reply was refused, because
     /// it will be retransmitted.
     #[cold]
-    fn linger_ns(&self, closing: &TransactionClosingRecord) -> u64 {
+    fn linger_ns(&self, closing: &ClosedTransactionQueueEntry) -> u64 {
         let is_refused =
             self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_reply_acknowledged);
         if is_refused { REFUSED_LINGER_NS } else { LINGER_NS }
     }
 
     /// Returns `true` if a closed entry expects nothing more, or the closing is stale.
-    fn expects_nothing_more(&self, closing: &TransactionClosingRecord, now: Timestamp) -> bool {
+    fn expects_nothing_more(&self, closing: &ClosedTransactionQueueEntry, now: Timestamp) -> bool {
         let waited = now.abs_diff_ns(closing.time);
         self.get(closing.key).is_none_or(|entry| {
             entry.state != TransactionState::Closed(closing.number)

@@ -8,11 +8,11 @@ use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpQueue, MessageNumber};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::net::{InnermostNetworkPacket, NetworkLayerPayload};
-use crate::rdma::{ConnectionSide, Handle};
+use crate::rdma_operation::{ConnectionSide, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
 
-use super::connection::{ConnectionKey, FlowConnection};
+use super::connection::{ConnectionSlabKey, FlowConnection};
 use super::frame_kind::FrameContentKind;
 use super::statistics::UndecodedReason;
 use super::transaction::{EndpointRole, TransactionConnection};
@@ -74,7 +74,7 @@ pub enum CapturedTransportEventKind {
     /// A TCP segment that announces a window of zero. RFC 9293 section 3.8.6.
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
-    InvalidAccess(MemoryAccess, MemoryAccessFault),
+    InvalidAccess(RdmaReadOrWrite, MemoryAccessFault),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -105,7 +105,7 @@ pub enum CapturedTransportEventKind {
         has_read_list: Option<bool>,
     },
     /// A message that the state of its connection does not permit.
-    UnexpectedMessage(UnexpectedCapturedMessageReason),
+    UnexpectedMessage(UnexpectedRpcMessageReason),
     /// RDMAP Terminate: the sender detected an error and closes the stream. RFC 5040 section 4.8.
     Terminate(RdmapTerminate),
 }
@@ -270,7 +270,7 @@ pub enum MpaStartupFault {
 
 /// An RDMA Read or Write of the peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemoryAccess {
+pub struct RdmaReadOrWrite {
     /// `true` for an RDMA Read.
     pub is_read: bool,
     /// Handle of the memory.
@@ -313,7 +313,7 @@ pub enum RpcRdmaHeaderFault {
 
 /// Reason why the state of a connection does not permit a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnexpectedCapturedMessageReason {
+pub enum UnexpectedRpcMessageReason {
     /// The Requester of a Call in flight sent RDMA_ERROR with its XID. RFC 8166 section 4.2.4.
     ErrorByRequester,
     /// RDMA_ERROR, but no Call in flight has its XID. RFC 8166 section 4.5.
@@ -460,7 +460,7 @@ pub(super) struct UnemittedTransportEvents {
     is_enabled: bool,
     events: Vec<UnnamedConnectionTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
-    early: Vec<(ConnectionKey, UnnamedConnectionTransportEvent)>,
+    early: Vec<(ConnectionSlabKey, UnnamedConnectionTransportEvent)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.

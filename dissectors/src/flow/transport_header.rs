@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::field::{Field, FieldObserver, FieldValue, field_name};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;

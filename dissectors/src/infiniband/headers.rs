@@ -9,7 +9,7 @@ use super::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 crate::number! {
     /// Message sequence number, 24 bits: the number of messages that the responder completed, modulo 2^24. Section

@@ -10,7 +10,7 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;
 use crate::frame::CapturedSlice;
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 /// Encapsulation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use crate::field::FieldObserver;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::frame::CapturedSlice;
 use crate::infiniband::ImmediateData;
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 use super::DdpSegment;
 use super::ddp::DdpQueue;

@@ -2,7 +2,7 @@
 
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 use super::crc::Crc;
 use super::ddp::{DdpControl, DdpQueue, MessageNumber, Tagged, Untagged};
@@ -109,13 +109,14 @@ impl DdpSegment {
         }
     }
 
-    /// Returns `true` if the headers are valid for a ULPDU of this length, and reserved bits are zero. Random bytes hardly ever
-    /// pass.
+    /// Returns `true` if the headers are valid for a ULPDU of this length, and reserved bits are zero. Random bytes
+    /// hardly ever pass.
     pub fn is_plausible(&self, ulpdu_length: usize) -> bool {
         !self.has_reserved_bits && self.is_acceptable(ulpdu_length)
     }
 
-    /// Returns `true` if a receiver accepts the headers of a ULPDU of this length: it ignores reserved bits. RFC 5041 section
+    /// Returns `true` if a receiver accepts the headers of a ULPDU of this length: it ignores reserved bits. RFC 5041
+    /// section
     /// 4.1, RFC 5040 section 4.1.
     pub fn is_acceptable(&self, ulpdu_length: usize) -> bool {
         let payload = ulpdu_length.checked_sub(self.header_length());

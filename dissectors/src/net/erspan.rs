@@ -1,6 +1,6 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner, incomplete_header};
+use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner, incomplete_header};
 use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
@@ -83,7 +83,7 @@ pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
                 at: part.at,
             })
         }
-        Some(_) => decode_inner(TunnelPayload::Ethernet, part.skip_bytes(Erspan2::LENGTH), way, observer),
+        Some(_) => decode_inner(TunnelPayloadType::Ethernet, part.skip_bytes(Erspan2::LENGTH), way, observer),
     }
 }
 
@@ -114,8 +114,8 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
         rest = rest.skip_bytes(ErspanPlatform::LENGTH);
     }
     match header.ft {
-        ErspanFrameType::ETHERNET => decode_inner(TunnelPayload::Ethernet, rest, way, observer),
-        ErspanFrameType::IP => decode_inner(TunnelPayload::Ip, rest, way, observer),
+        ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, way, observer),
+        ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, way, observer),
         _ => way.into_unread(UndecodableFrameReason::Malformed {
             what: HeaderDefect::ErspanFrameType,
             at: part.at + 10,

@@ -2,7 +2,7 @@
 
 use super::link::EtherType;
 use super::tunnel::{
-    InnermostNetworkContext, TunnelPayload, decode_inner, decode_inner_network, incomplete_header,
+    InnermostNetworkContext, TunnelPayloadType, decode_inner, decode_inner_network, incomplete_header,
 };
 use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
@@ -90,15 +90,15 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
         EtherType::TRANSPARENT_ETHERNET => {
             // The upper 24 bits are the Virtual Subnet ID of NVGRE: RFC 7637 section 3.2.
             let tenant = key.map_or(VirtualNetwork::NONE, |key| VirtualNetwork::network(key.0 >> 8));
-            decode_inner_network(TunnelPayload::Ethernet, rest, way, tenant, observer)
+            decode_inner_network(TunnelPayloadType::Ethernet, rest, way, tenant, observer)
         }
         // Type I has no ERSPAN header and no sequence number.
         EtherType::ERSPAN if !flags.sequence_number => {
-            decode_inner(TunnelPayload::Ethernet, rest, way, observer)
+            decode_inner(TunnelPayloadType::Ethernet, rest, way, observer)
         }
         EtherType::ERSPAN => erspan::decode_type_2(rest, way, observer),
         EtherType::ERSPAN_3 => erspan::decode_type_3(rest, way, observer),
-        other => decode_inner(TunnelPayload::Network(other), rest, way, observer),
+        other => decode_inner(TunnelPayloadType::Network(other), rest, way, observer),
     }
 }
 

@@ -6,7 +6,9 @@
 
 use super::ip::{Ipv4, Ipv6};
 use super::link::{EtherType, Ethernet};
-use super::tunnel::{InnermostNetworkContext, TunnelNesting, TunnelPayload, decode_inner, incomplete_header};
+use super::tunnel::{
+    InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner, incomplete_header,
+};
 use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
 use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::CapturedSlice;
@@ -57,17 +59,26 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
         }
     };
     match (last, part.bytes.first().map(|first| first >> 4)) {
-        (IPV4_EXPLICIT_NULL, _) => decode_inner(TunnelPayload::Network(EtherType::IPV4), part, way, observer),
-        (IPV6_EXPLICIT_NULL, _) => decode_inner(TunnelPayload::Network(EtherType::IPV6), part, way, observer),
+        (IPV4_EXPLICIT_NULL, _) => {
+            decode_inner(TunnelPayloadType::Network(EtherType::IPV4), part, way, observer)
+        }
+        (IPV6_EXPLICIT_NULL, _) => {
+            decode_inner(TunnelPayloadType::Network(EtherType::IPV6), part, way, observer)
+        }
         (_, Some(4 | 6)) if may_be_ip(part) || !is_ethernet(part) => {
-            decode_inner(TunnelPayload::Ip, part, way, observer)
+            decode_inner(TunnelPayloadType::Ip, part, way, observer)
         }
         (_, Some(0)) if has_control_word(part) => {
             PseudowireControl::decode(part.bytes, part.at, observer);
-            decode_inner(TunnelPayload::Ethernet, part.skip_bytes(PseudowireControl::LENGTH), way, observer)
+            decode_inner(
+                TunnelPayloadType::Ethernet,
+                part.skip_bytes(PseudowireControl::LENGTH),
+                way,
+                observer,
+            )
         }
-        (_, Some(0)) => decode_inner(TunnelPayload::Ethernet, part, way, observer),
-        (_, Some(_)) if is_ethernet(part) => decode_inner(TunnelPayload::Ethernet, part, way, observer),
+        (_, Some(0)) => decode_inner(TunnelPayloadType::Ethernet, part, way, observer),
+        (_, Some(_)) if is_ethernet(part) => decode_inner(TunnelPayloadType::Ethernet, part, way, observer),
         (_, first) => {
             if first == Some(1) {
                 PseudowireChannel::decode(part.bytes, part.at, observer);

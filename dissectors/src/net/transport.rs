@@ -2,7 +2,7 @@
 
 use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
-use super::tunnel::{self, InnermostNetworkContext, TunnelPayload};
+use super::tunnel::{self, InnermostNetworkContext, TunnelPayloadType};
 use super::{
     HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, gre, infiniband_link,
     vxlan,
@@ -196,7 +196,7 @@ pub(super) fn decode<'a, O: FieldObserver<'a>>(
             return way.into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
         }
     };
-    tunnel::decode_inner(TunnelPayload::Network(ether_type), payload, way, observer)
+    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, way, observer)
 }
 
 #[inline(always)]

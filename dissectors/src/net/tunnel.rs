@@ -96,7 +96,7 @@ pub(super) fn incomplete_header(
 
 /// Payload type of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TunnelPayload {
+pub(super) enum TunnelPayloadType {
     /// An Ethernet frame without frame check sequence.
     Ethernet,
     /// A packet of this EtherType.
@@ -107,7 +107,7 @@ pub(super) enum TunnelPayload {
 
 /// Decodes the payload of a tunnel. Kept out of line, because frames without tunnel do not need it.
 pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
-    inside: TunnelPayload,
+    inside: TunnelPayloadType,
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     observer: &mut O,
@@ -118,7 +118,7 @@ pub(super) fn decode_inner<'a, O: FieldObserver<'a>>(
 /// Same as [`decode_inner`] for a tunnel with a virtual network.
 #[inline(never)]
 pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
-    inside: TunnelPayload,
+    inside: TunnelPayloadType,
     part: CapturedSlice<'a>,
     way: InnermostNetworkContext,
     tenant: VirtualNetwork,
@@ -129,13 +129,13 @@ pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
             .into_unread(UndecodableFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
     };
     let datagram = match inside {
-        TunnelPayload::Ethernet => link::decode_ethernet(part, depth, observer),
-        TunnelPayload::Network(ether_type) => link::decode_network(ether_type, part, depth, observer),
-        TunnelPayload::Ip => ip::decode_ip(part, depth, observer),
+        TunnelPayloadType::Ethernet => link::decode_ethernet(part, depth, observer),
+        TunnelPayloadType::Network(ether_type) => link::decode_network(ether_type, part, depth, observer),
+        TunnelPayloadType::Ip => ip::decode_ip(part, depth, observer),
     };
     match (datagram.source, datagram.destination) {
         // A tunneled Ethernet frame never takes the outer addresses, even if it has no network address.
-        (Address::Unknown, Address::Unknown) if inside != TunnelPayload::Ethernet => {
+        (Address::Unknown, Address::Unknown) if inside != TunnelPayloadType::Ethernet => {
             way.into_datagram(datagram.payload)
         }
         _ => datagram,

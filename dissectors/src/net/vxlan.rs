@@ -1,7 +1,7 @@
 //! VXLAN: Ethernet frames in UDP. RFC 7348.
 
 use super::transport::UdpDatagram;
-use super::tunnel::{InnermostNetworkContext, TunnelPayload, decode_inner_network};
+use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner_network};
 use super::{InnermostNetworkPacket, NetworkLayerPayload};
 use crate::address::{Port, VirtualNetwork};
 use crate::field::FieldObserver;
@@ -39,7 +39,7 @@ pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
         Some((header, _)) => {
             let tenant = VirtualNetwork::network(header.vni);
             decode_inner_network(
-                TunnelPayload::Ethernet,
+                TunnelPayloadType::Ethernet,
                 part.skip_bytes(Vxlan::LENGTH),
                 way,
                 tenant,

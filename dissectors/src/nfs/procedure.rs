@@ -10,11 +10,11 @@ use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v
 
 /// Maps programs and versions to the modules with their procedure tables.
 macro_rules! programs {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $program:ident $version:literal: $($room:ident)::+;)*) => {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $program:ident $version:literal: $($module:ident)::+;)*) => {
         /// A procedure with known arguments and results.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Procedure {
-            $($(#[doc = $doc])+ $variant($($room)::+::Procedure),)*
+            $($(#[doc = $doc])+ $variant($($module)::+::Procedure),)*
             /// COMPOUND of any minor version of NFSv4.
             Compound,
             /// CB_COMPOUND of any minor version of NFSv4.
@@ -29,15 +29,15 @@ macro_rules! programs {
 
             /// Adds the fields of all tables to a registry.
             pub(super) fn describe(registry: &mut FieldRegistry) {
-                $($($room)::+::Args::describe(registry);
-                $($room)::+::Results::describe(registry);)*
+                $($($module)::+::Args::describe(registry);
+                $($module)::+::Results::describe(registry);)*
             }
 
             /// Returns the procedure with these numbers, if it is in a table.
             fn in_table(program: Program, version: u32, number: u32) -> Option<Self> {
                 match (program, version) {
                     $((Program::$program, $version) => {
-                        let procedure = $($room)::+::Procedure(number);
+                        let procedure = $($module)::+::Procedure(number);
                         procedure.name().map(|_| Self::$variant(procedure))
                     })*
                     _ => None,
@@ -103,7 +103,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Args::decode(procedure, cursor, observer).map(|_| ())
+                        $($module)::+::Args::decode(procedure, cursor, observer).map(|_| ())
                     })*
                     Self::Compound => decode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>, _>(cursor, observer),
                     Self::CbCompound => decode_compound::<v4::CbCompoundCallHead<'_>, v4::CbArgs<'_>, _>(cursor, observer),
@@ -146,7 +146,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Results::decode(procedure, cursor, observer).map(|_| ())
+                        $($module)::+::Results::decode(procedure, cursor, observer).map(|_| ())
                     })*
                     Self::Compound => decode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>, _>(cursor, observer),
                     Self::CbCompound => decode_compound::<v4::CompoundReplyHead<'_>, v4::CbResults<'_>, _>(cursor, observer),
@@ -158,7 +158,7 @@ macro_rules! programs {
             /// Those of COMPOUND can, depending on its operations.
             pub fn has_eligible_arguments(self) -> bool {
                 match self {
-                    $(Self::$variant(procedure) => $($room)::+::Args::is_ddp_eligible(procedure),)*
+                    $(Self::$variant(procedure) => $($module)::+::Args::is_ddp_eligible(procedure),)*
                     Self::Compound => true,
                     Self::CbCompound | Self::Null => false,
                 }
@@ -168,7 +168,7 @@ macro_rules! programs {
             /// Those of COMPOUND can, depending on its operations.
             pub fn has_eligible_results(self) -> bool {
                 match self {
-                    $(Self::$variant(procedure) => $($room)::+::Results::is_ddp_eligible(procedure),)*
+                    $(Self::$variant(procedure) => $($module)::+::Results::is_ddp_eligible(procedure),)*
                     Self::Compound => true,
                     Self::CbCompound | Self::Null => false,
                 }
@@ -185,7 +185,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Args::decode(procedure, cursor, &mut NullFieldObserver)
+                        $($module)::+::Args::decode(procedure, cursor, &mut NullFieldObserver)
                             .map(|arguments| arguments.encode(encoder))
                     })*
                     Self::Compound => reencode_compound::<v4::CompoundCallHead<'_>, v4::Args<'_>>(cursor, encoder),
@@ -205,7 +205,7 @@ macro_rules! programs {
             ) -> Result<(), XdrError> {
                 match self {
                     $(Self::$variant(procedure) => {
-                        $($room)::+::Results::decode(procedure, cursor, &mut NullFieldObserver)
+                        $($module)::+::Results::decode(procedure, cursor, &mut NullFieldObserver)
                             .map(|results| results.encode(encoder))
                     })*
                     Self::Compound => reencode_compound::<v4::CompoundReplyHead<'_>, v4::Results<'_>>(cursor, encoder),

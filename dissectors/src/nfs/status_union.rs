@@ -31,9 +31,9 @@ impl ProcedureStatus {
     /// # Errors
     /// Returns an error if the message ends before the status.
     pub fn read<S: StatusUnionDiscriminant>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
-        let mut heard = DecodedEnumValueObserver::default();
-        let status = S::decode(cursor, S::FIELD, &mut heard)?;
-        Ok(Self { number: heard.number, name: heard.name, is_ok: status == S::OK })
+        let mut value_observer = DecodedEnumValueObserver::default();
+        let status = S::decode(cursor, S::FIELD, &mut value_observer)?;
+        Ok(Self { number: value_observer.number, name: value_observer.name, is_ok: status == S::OK })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, NullFieldObserver};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
 

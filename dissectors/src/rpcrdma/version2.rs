@@ -4,7 +4,7 @@
 //! `rdma_rpc_first_word` of the draft, which is the first word of the RPC message or of a part of it.
 
 use crate::field::{Field, FieldObserver};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 use crate::xdr::{Chain, Cursor, List, Opaque, StructuredOpaque, Xdr, XdrError};
 
 use super::header::{

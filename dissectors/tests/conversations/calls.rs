@@ -301,7 +301,8 @@ impl Conversation {
         Self::roll_returning(ReturnedLength::Item, dice, dialect, xid, handles)
     }
 
-    /// Like [`Conversation::roll`]. The first item in a Write chunk returns another length, if its chunk has room for it.
+    /// Like [`Conversation::roll`]. The first item in a Write chunk returns another length, if its chunk has room for
+    /// it.
     pub(crate) fn roll_returning(
         returned: ReturnedLength,
         dice: &mut Dice,

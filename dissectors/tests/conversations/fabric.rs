@@ -294,7 +294,8 @@ impl Fabric {
         self.frames.push(frame);
     }
 
-    /// Changes the bytes of frame `at` from the Base Transport Header, or from the header of its FPDU, on. Its CRC remains right.
+    /// Changes the bytes of frame `at` from the Base Transport Header, or from the header of its FPDU, on. Its CRC
+    /// remains right.
     pub(crate) fn alter(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
         const BTH: usize = 42;
         const FPDU: usize = 54;
@@ -366,8 +367,8 @@ impl Crc {
     }
 }
 
-/// Computes the ICRC of a RoCEv2 frame: over the headers from IP on, with ones in place of the fields that routers may change,
-/// after eight bytes of ones. InfiniBand Architecture Specification volume 1, annex A17.3.3.
+/// Computes the ICRC of a RoCEv2 frame: over the headers from IP on, with ones in place of the fields that routers may
+/// change, after eight bytes of ones. InfiniBand Architecture Specification volume 1, annex A17.3.3.
 fn seal(frame: &mut [u8]) {
     const IP: usize = 14;
     const UDP: usize = IP + 20;

@@ -128,8 +128,8 @@ fn seed_000_4_nfs_versions_2_and_3_place_four_items_directly() {
     }
 }
 
-/// 000 section 4, 002 section 3: a server ignores the Write list of a procedure without such results. It returns the list
-/// unused, and the Reply is not in it.
+/// 000 section 4, 002 section 3: a server ignores the Write list of a procedure without such results. It returns the
+/// list unused, and the Reply is not in it.
 #[test]
 fn seed_000_4_the_write_list_of_another_procedure_is_ignored() {
     let mut exchange = Exchange::new(3, 1);
@@ -168,8 +168,8 @@ fn read(exchange: &mut Exchange, bytes: &[u8], way: Way) {
     exchange.reply.words(&[OP_READ, 0, 1]).item(bytes, way);
 }
 
-/// The COMPOUND of the figure in 000 section 5 and 002 section 4.3: PUTFH LOOKUP READ PUTFH LOOKUP READLINK PUTFH LOOKUP
-/// READ.
+/// The COMPOUND of the figure in 000 section 5 and 002 section 4.3: PUTFH LOOKUP READ PUTFH LOOKUP READLINK PUTFH
+/// LOOKUP READ.
 fn figure(items: [(&[u8], Way); 3]) -> Exchange {
     let mut exchange = Exchange::new(4, 1);
     // No tag, minor version 0; NFS4_OK, no tag.
@@ -221,8 +221,8 @@ fn seed_002_4_3_the_result_of_a_write_chunk_without_segments_or_bytes_is_inline(
     }
 }
 
-/// RFC 8166 section 3.4.6.2: a returned chunk has the length of its item. A Responder may have written the roundup, too. With
-/// any other length, the item is not whole, or bytes follow it.
+/// RFC 8166 section 3.4.6.2: a returned chunk has the length of its item. A Responder may have written the roundup,
+/// too. With any other length, the item is not whole, or bytes follow it.
 #[test]
 fn seed_8166_3_4_6_2_a_write_chunk_returns_the_length_of_its_item() {
     let [bytes, link] = [data(97), b"../b".to_vec()];
@@ -245,8 +245,8 @@ fn seed_8166_3_4_6_2_a_write_chunk_returns_the_length_of_its_item() {
             let summary = transaction.with_messages(|reading| reading.summary());
             let error = summary.decode_error(&transaction, RpcMessageKind::Reply);
             assert_eq!(error.map(|error| error.reason().to_string()).as_deref(), reason, "{kind:?}");
-            // The offset of the length of the first READ: after XID, type, status, verifier and status of the RPC, status, tag
-            // and count of the COMPOUND, two results, and operation, status and eof of READ.
+            // The offset of the length of the first READ: after XID, type, status, verifier and status of the RPC,
+            // status, tag and count of the COMPOUND, two results, and operation, status and eof of READ.
             let missing: Vec<_> = summary.missing(&transaction).iter().map(ToString::to_string).collect();
             let expected = reason.map(|_| format!("undecoded:reply:{}", (6 + 3 + 4 + 3) * 4) + "-");
             assert_eq!(missing, expected.into_iter().collect::<Vec<_>>(), "{kind:?}, {returned}");
@@ -296,8 +296,8 @@ fn seed_002_4_1_a_compound_may_use_the_read_list_and_the_write_list() {
     exchange.expect(&[(&written, Way::Chunk)], &[(&read_back, Way::Chunk)]);
 }
 
-/// 002 section 4.1 lists NFS4_CONTENT_DATA of READ_PLUS among the DDP-eligible results; RFC 8267 section 6.1 does not. The
-/// chunk of a READ after it remains with the READ.
+/// 002 section 4.1 lists NFS4_CONTENT_DATA of READ_PLUS among the DDP-eligible results; RFC 8267 section 6.1 does not.
+/// The chunk of a READ after it remains with the READ.
 #[test]
 fn seed_002_4_1_the_data_of_read_plus_is_found_in_a_write_chunk() {
     let (a, b, c) = (data(3001), data(1000), data(400));

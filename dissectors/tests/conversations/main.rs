@@ -285,8 +285,8 @@ fn run(kind: Kind) {
     seeds.for_each(|seed| batch(seed, kind));
 }
 
-/// A Write chunk may include the roundup of its item. With any other length, its Transaction is not complete, but decoded to
-/// its end.
+/// A Write chunk may include the roundup of its item. With any other length, its Transaction is not complete, but
+/// decoded to its end.
 #[test]
 fn generated_write_chunks_of_another_length_than_their_item_are_reported() {
     let count = number("CONVERSATIONS", 2000).div_ceil(u64::from(BATCH) * 4);

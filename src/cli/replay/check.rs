@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_rpc::url::ServerUrl;
 
 use super::compile;
-use super::preparation::ReplayStartRefusal;
+use super::connection_and_seeding::ReplayStartRefusal;
 use super::report_files::ReplayOutputArgs;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs};

@@ -2,9 +2,9 @@
 
 pub(super) mod check;
 mod compile;
+mod connection_and_seeding;
 mod learn;
 mod plan;
-mod preparation;
 pub(super) mod report_files;
 mod run;
 mod seed;

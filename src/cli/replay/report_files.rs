@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use crate::cli::output_file_creation;
 use crate::output::replay::ReplayOutcomeView;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
-use nfsrdma_replay::run::trace_recording::TraceRecorder;
+use nfsrdma_replay::run::trace_recording::ReplayRunTraceRecorder;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 /// Treatment of file data in a recording.
@@ -57,7 +57,7 @@ impl ReplayOutputArgs {
         &self,
         trace: &Path,
         inputs: &ProtectedInputFiles,
-    ) -> Result<Option<TraceRecorder<OutputFile>>> {
+    ) -> Result<Option<ReplayRunTraceRecorder<OutputFile>>> {
         let Some(path) = &self.record else { return Ok(None) };
         let keeping = match self.record_data {
             RecordedFileDataMode::Keep => TraceFileDataRetention::KEPT,
@@ -65,7 +65,7 @@ impl ReplayOutputArgs {
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
         let recording =
-            TraceRecorder::new(output_file_creation::create_seekable(path, inputs)?, keeping, &name)
+            ReplayRunTraceRecorder::new(output_file_creation::create_seekable(path, inputs)?, keeping, &name)
                 .map_err(|error| OutputError::write_error(path, error))?;
         Ok(Some(recording.with_finish(|to| Ok(to.commit()?))))
     }

@@ -9,19 +9,21 @@ use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
 use super::check::ReplayCheckOptions;
-use super::preparation::{PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag};
+use super::connection_and_seeding::{
+    PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag,
+};
 use super::report_files::ReplayOutputArgs;
 use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, report_error, write_error};
-use crate::interrupt::GracefulShutdown;
+use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::ReportFormat;
 use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
-use nfsrdma_replay::run::trace_recording::ReplayRecorder;
+use nfsrdma_replay::run::trace_recording::ReplayMessageRecorder;
 use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
     ReplayRunError, run_all as drive, tolerance_rules,
@@ -253,8 +255,8 @@ fn read_rules(path: &Path) -> Result<Vec<tolerance_rules::file::ToleranceFileRul
 /// Monitor of a replay that shows its progress.
 struct RunProgressReporter {
     progress: ProgressLine,
-    interrupted: GracefulShutdown,
-    tape: Option<Box<dyn ReplayRecorder>>,
+    interrupted: ShutdownSignalRegistration,
+    tape: Option<Box<dyn ReplayMessageRecorder>>,
 }
 
 impl ReplayMonitor for RunProgressReporter {
@@ -268,7 +270,7 @@ impl ReplayMonitor for RunProgressReporter {
         self.interrupted.is_requested()
     }
 
-    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayMessageRecorder>> {
         self.tape.take()
     }
 }
@@ -305,8 +307,10 @@ pub(super) fn seed_and_run(
     if options.gss == GssCallReplayPolicy::Krb5 {
         gss::probe(&server.server.host)?;
     }
-    let tape =
-        how.reports.begin_recording(path, inputs)?.map(|tape| Box::new(tape) as Box<dyn ReplayRecorder>);
+    let tape = how
+        .reports
+        .begin_recording(path, inputs)?
+        .map(|tape| Box::new(tape) as Box<dyn ReplayMessageRecorder>);
     let mut ready: Option<PreparedReplay> = None;
     let mut copies = Vec::new();
     for number in 1..=how.clients {
@@ -331,7 +335,7 @@ pub(super) fn seed_and_run(
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
     // Ctrl-C ends the replay gracefully; a second one ends the program.
-    let interrupted = GracefulShutdown::new().map_err(anyhow::Error::from)?;
+    let interrupted = ShutdownSignalRegistration::new().map_err(anyhow::Error::from)?;
     let mut looker = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape };
     let parties =
         copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
@@ -473,10 +477,10 @@ pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatu
 mod tests {
     use super::*;
     use nfsrdma_replay::run::StepCounts;
-    use nfsrdma_replay::run::tree_check::TreeCheckReport;
+    use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 
     /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
-    fn report(matched: u64, unreplayable: u64, walked: Option<TreeCheckReport>) -> ReplayReport {
+    fn report(matched: u64, unreplayable: u64, walked: Option<FinalTreeCheckReport>) -> ReplayReport {
         let states = StepCounts { matched, unreplayable, ..StepCounts::default() };
         let mut report = ReplayReport { tree_check: walked, ..ReplayReport::default() };
         (report.steps.total, report.steps.states) = (matched + unreplayable, states);
@@ -496,26 +500,27 @@ mod tests {
 
     #[test]
     fn a_final_check_that_failed_or_covered_too_little_is_no_success() {
-        let whole = TreeCheckReport {
+        let whole = FinalTreeCheckReport {
             names: 10,
             objects: 10,
             bytes: 1000,
             written_bytes: 1000,
-            ..TreeCheckReport::default()
+            ..FinalTreeCheckReport::default()
         };
-        let of = |walked: TreeCheckReport, asked| exit_status(&report(10, 0, Some(walked)), asked);
+        let of = |walked: FinalTreeCheckReport, asked| exit_status(&report(10, 0, Some(walked)), asked);
         assert_eq!(of(whole.clone(), 100.0), ExitStatus::Done);
-        let failed = TreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
+        let failed =
+            FinalTreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
         assert_eq!(of(failed.clone(), 0.0), ExitStatus::Uncovered);
         // Differences found before the failure take precedence.
-        assert_eq!(of(TreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
-        let unread = TreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
+        assert_eq!(of(FinalTreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
+        let unread = FinalTreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
         assert_eq!(of(unread.clone(), DEFAULT_MIN_COVERAGE), ExitStatus::Uncovered);
         assert_eq!(of(unread, 0.0), ExitStatus::Done);
         assert_eq!(
-            of(TreeCheckReport { left_out: 30, ..whole }, DEFAULT_MIN_COVERAGE),
+            of(FinalTreeCheckReport { left_out: 30, ..whole }, DEFAULT_MIN_COVERAGE),
             ExitStatus::Uncovered
         );
-        assert_eq!(of(TreeCheckReport::default(), 100.0), ExitStatus::Done);
+        assert_eq!(of(FinalTreeCheckReport::default(), 100.0), ExitStatus::Done);
     }
 }

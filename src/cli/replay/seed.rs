@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::preparation::ReplayClientCopyIdentity;
+use super::connection_and_seeding::ReplayClientCopyIdentity;
 use super::server::{ReplayServerArgs, open_trace};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::units::{HumanSize, PluralCount};
@@ -49,7 +49,7 @@ pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
     if !args.quiet {
         let made = ready.seeded.counts;
         let mut to = std::io::stdout().lock();
-        let mut tell = || -> std::io::Result<()> {
+        let mut write_summary = || -> std::io::Result<()> {
             let [objects, links] = [(made.objects, "object"), (made.links, "further name")]
                 .map(|(count, thing)| PluralCount(count, thing));
             writeln!(to, "{}: {objects}, {links}, {} of content", ready.directory, HumanSize(made.bytes))?;
@@ -62,7 +62,7 @@ pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
             }
             Ok(())
         };
-        tell().map_err(write_error)?;
+        write_summary().map_err(write_error)?;
     }
     Ok(ExitStatus::Done)
 }

@@ -25,7 +25,7 @@ const LENGTH_ONLY_LABELS: [&str; 9] = [
 
 /// Fields of a structure, or of one operation of a COMPOUND: the items of a tape between two indexes.
 #[derive(Clone, Copy)]
-pub(super) struct JsonMembers<'t, 'a> {
+pub(super) struct BufferedStructureFields<'t, 'a> {
     items: &'t [BufferedField<'a>],
     at: usize,
     end: usize,
@@ -36,10 +36,10 @@ pub(super) struct JsonMembers<'t, 'a> {
 pub(super) struct JsonMember<'t, 'a> {
     pub(super) key: &'static str,
     is_list: bool,
-    values: JsonMembers<'t, 'a>,
+    values: BufferedStructureFields<'t, 'a>,
 }
 
-impl<'t, 'a> JsonMembers<'t, 'a> {
+impl<'t, 'a> BufferedStructureFields<'t, 'a> {
     pub(super) fn new(items: &'t [BufferedField<'a>], at: usize, end: usize) -> Self {
         Self { items, at, end: end.min(items.len()) }
     }
@@ -66,13 +66,13 @@ impl<'t, 'a> JsonMembers<'t, 'a> {
         Some(item)
     }
 
-    /// Returns the fields of the structure that [`JsonMembers::next_item`] returned from index `at`.
+    /// Returns the fields of the structure that [`BufferedStructureFields::next_item`] returned from index `at`.
     fn fields_of(self, at: usize, end: usize) -> Self {
         Self { items: self.items, at: at + 1, end: end.min(self.items.len()) }
     }
 }
 
-impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
+impl<'t, 'a> Iterator for BufferedStructureFields<'t, 'a> {
     type Item = JsonMember<'t, 'a>;
 
     fn next(&mut self) -> Option<JsonMember<'t, 'a>> {
@@ -88,7 +88,7 @@ impl<'t, 'a> Iterator for JsonMembers<'t, 'a> {
         {
             self.next_item();
         }
-        let values = JsonMembers { items: self.items, at, end: self.at };
+        let values = BufferedStructureFields { items: self.items, at, end: self.at };
         Some(JsonMember { key: first.field.label, is_list, values })
     }
 }
@@ -112,7 +112,7 @@ impl Serialize for JsonMember<'_, '_> {
                 serializer.collect_seq(std::iter::from_fn(|| {
                     let at = values.at;
                     values.next_item()?;
-                    Some(JsonFieldValue(JsonMembers { items: values.items, at, end: values.at }))
+                    Some(JsonFieldValue(BufferedStructureFields { items: values.items, at, end: values.at }))
                 }))
             }
         }
@@ -121,7 +121,7 @@ impl Serialize for JsonMember<'_, '_> {
 
 /// Single value: an item with its content.
 #[derive(Clone, Copy)]
-struct JsonFieldValue<'t, 'a>(JsonMembers<'t, 'a>);
+struct JsonFieldValue<'t, 'a>(BufferedStructureFields<'t, 'a>);
 
 impl Serialize for JsonFieldValue<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -135,7 +135,10 @@ impl Serialize for JsonFieldValue<'_, '_> {
 }
 
 /// Writes a structure as an object, or as one value if it is a stateid or a time.
-fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+fn structure<S: Serializer>(
+    fields: BufferedStructureFields<'_, '_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
         BufferedFieldContent::Value(value) => Some(value),
         _ => None,
@@ -167,7 +170,10 @@ fn structure<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Resul
     }
 }
 
-pub(super) fn object<S: Serializer>(fields: JsonMembers<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn object<S: Serializer>(
+    fields: BufferedStructureFields<'_, '_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(None)?;
     for member in fields {
         map.serialize_entry(member.key, &member)?;
@@ -264,7 +270,7 @@ fn is_mode(item: &BufferedField<'_>) -> bool {
 }
 
 /// Returns the names of a mask, or of all words of a bitmap.
-fn mask_names<'t>(words: JsonMembers<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
+fn mask_names<'t>(words: BufferedStructureFields<'t, '_>) -> impl Iterator<Item = FlagText> + use<'t> {
     let items: &'t [BufferedField<'_>] = words.items.get(words.at..words.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
         BufferedFieldContent::Value(FieldValue::Flags(mask, names)) => (mask, names),

@@ -8,7 +8,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary};
+use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, DeliveryEvidence, MissingPart, RpcMessageKind,
@@ -23,7 +23,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::SCHEMA;
-use super::arguments_and_results::{JsonMembers, object};
+use super::arguments_and_results::{BufferedStructureFields, object};
 use super::field_buffer::{JsonCompoundOperationFields, MessageFieldBuffer};
 use crate::output::PendingCallState;
 use crate::output::units::IsoTimestamp;
@@ -78,11 +78,11 @@ impl From<NameOrNumberJson> for Cow<'_, str> {
     }
 }
 
-impl From<CallOperation> for NameOrNumberJson {
-    fn from(operation: CallOperation) -> Self {
+impl From<ProcedureOrMainOperation> for NameOrNumberJson {
+    fn from(operation: ProcedureOrMainOperation) -> Self {
         match operation {
-            CallOperation::Named(name) => Self::Known(name),
-            CallOperation::Number(number) => Self::Number(number),
+            ProcedureOrMainOperation::Named(name) => Self::Known(name),
+            ProcedureOrMainOperation::Number(number) => Self::Number(number),
         }
     }
 }
@@ -219,7 +219,11 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
         let message = |which| MessageJson::from_record(transaction, facts, which, has_iso);
         let is_compound = !tape.parts.is_empty();
         let body = |at, end| {
-            ProcedureBodyJson(JsonMembers::new(&tape.items, at, if is_compound { at } else { end }))
+            ProcedureBodyJson(BufferedStructureFields::new(
+                &tape.items,
+                at,
+                if is_compound { at } else { end },
+            ))
         };
         Self {
             schema: SCHEMA,
@@ -253,13 +257,13 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             rpc_status: facts.rpc_status.and_then(rpc_status),
             call: message(RpcMessageKind::Call),
             reply: message(RpcMessageKind::Reply),
-            read_chunks: ChunkArray(&transaction.read_chunks, ChunkObjectKind::Read),
-            write_chunks: ChunkArray(&transaction.write_chunks, ChunkObjectKind::Write),
+            read_chunks: ChunkArray(&transaction.read_chunks, JsonChunkKind::Read),
+            write_chunks: ChunkArray(&transaction.write_chunks, JsonChunkKind::Write),
             reply_chunk: transaction
                 .reply_chunk
                 .as_ref()
-                .map(|chunk| MessageChunkJson(chunk, ChunkObjectKind::Write)),
-            reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, ChunkObjectKind::Read),
+                .map(|chunk| MessageChunkJson(chunk, JsonChunkKind::Write)),
+            reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, JsonChunkKind::Read),
             retry_of: transaction.retry_of,
             done: transaction.is_done,
             latency_ns: transaction.latency_ns(),
@@ -366,7 +370,8 @@ impl DecodedValuesJson<'_, '_> {
     pub(crate) fn bodies(&self) -> (Value, Value) {
         let items = &self.tape.items;
         let value = |at, end| {
-            serde_json::to_value(ProcedureBodyJson(JsonMembers::new(items, at, end))).unwrap_or_default()
+            serde_json::to_value(ProcedureBodyJson(BufferedStructureFields::new(items, at, end)))
+                .unwrap_or_default()
         };
         (value(0, self.results), value(self.results, usize::MAX))
     }
@@ -411,7 +416,7 @@ impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = |part: Option<&JsonCompoundOperationFields>| {
             let (at, end) = part.map_or((0, 0), |part| (part.items.start, part.items.end));
-            JsonMembers::new(&self.tape.items, at, end)
+            BufferedStructureFields::new(&self.tape.items, at, end)
         };
         let (arguments, results) = (members(self.call), members(self.reply));
         let mut map = serializer.serialize_map(None)?;
@@ -443,19 +448,19 @@ impl Serialize for CompoundOperationJson<'_, '_> {
             }
         }
         if repeats {
-            map.serialize_entry("result", &NameCollidingResults { arguments, results })?;
+            map.serialize_entry("result", &ResultsNamedLikeArguments { arguments, results })?;
         }
         map.end()
     }
 }
 
 /// Results with the name of an argument.
-struct NameCollidingResults<'t, 'a> {
-    arguments: JsonMembers<'t, 'a>,
-    results: JsonMembers<'t, 'a>,
+struct ResultsNamedLikeArguments<'t, 'a> {
+    arguments: BufferedStructureFields<'t, 'a>,
+    results: BufferedStructureFields<'t, 'a>,
 }
 
-impl Serialize for NameCollidingResults<'_, '_> {
+impl Serialize for ResultsNamedLikeArguments<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for result in self.results.filter(|result| self.arguments.has(result.key)) {
@@ -466,7 +471,7 @@ impl Serialize for NameCollidingResults<'_, '_> {
 }
 
 /// Arguments or results of a procedure without operations.
-struct ProcedureBodyJson<'t, 'a>(JsonMembers<'t, 'a>);
+struct ProcedureBodyJson<'t, 'a>(BufferedStructureFields<'t, 'a>);
 
 impl ProcedureBodyJson<'_, '_> {
     fn is_empty(&self) -> bool {
@@ -588,12 +593,12 @@ pub(crate) fn inline_length(record: &CapturedMessage) -> Option<usize> {
 
 /// Kind of chunk by its keys: Read chunks have a Position, the others the lengths that the Reply returned.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ChunkObjectKind {
+enum JsonChunkKind {
     Read,
     Write,
 }
 
-struct ChunkArray<'t>(&'t [Chunk], ChunkObjectKind);
+struct ChunkArray<'t>(&'t [Chunk], JsonChunkKind);
 
 impl ChunkArray<'_> {
     fn is_empty(&self) -> bool {
@@ -607,13 +612,13 @@ impl Serialize for ChunkArray<'_> {
     }
 }
 
-struct MessageChunkJson<'t>(&'t Chunk, ChunkObjectKind);
+struct MessageChunkJson<'t>(&'t Chunk, JsonChunkKind);
 
 impl Serialize for MessageChunkJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(chunk, kind) = *self;
         let mut map = serializer.serialize_map(None)?;
-        if kind == ChunkObjectKind::Read {
+        if kind == JsonChunkKind::Read {
             map.serialize_entry("position", &chunk.position.unwrap_or(0))?;
         }
         map.serialize_entry("segments", &SegmentArray(&chunk.segments, kind))?;
@@ -624,7 +629,7 @@ impl Serialize for MessageChunkJson<'_> {
     }
 }
 
-struct SegmentArray<'t>(&'t [ChunkSegment], ChunkObjectKind);
+struct SegmentArray<'t>(&'t [ChunkSegment], JsonChunkKind);
 
 impl Serialize for SegmentArray<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -632,7 +637,7 @@ impl Serialize for SegmentArray<'_> {
             handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),
             offset: JsonText(JsonHexNumber(segment.offset, 16)),
             length: segment.length,
-            returned: (self.1 == ChunkObjectKind::Write).then_some(segment.returned_length),
+            returned: (self.1 == JsonChunkKind::Write).then_some(segment.returned_length),
             moved: segment.moved_coverage.total_bytes(),
             frames: segment.frames.map(|(first, last)| [first.0, last.0]),
         }))

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::verdict::{ReplayVerdict, VerdictSeverity};
+use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
     ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, copy_frames, frames, reason_text,
     similar_steps, tree_differences,
@@ -16,7 +16,7 @@ use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
-use nfsrdma_replay::run::tree_check::TreeCheckReport;
+use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::seed::file_server_client::ObjectOwner;
 
 /// Maximum number of differences shown per step.
@@ -95,9 +95,9 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
 fn class_and_text(view: &ReplayReportView<'_>) -> (&'static str, String) {
     let ReplayVerdict { severity, text } = ReplayVerdict::of(view.report, view.min_coverage);
     let class = match severity {
-        VerdictSeverity::Good => "good",
-        VerdictSeverity::Incomplete => "fair",
-        VerdictSeverity::Bad => "bad",
+        ReplayVerdictSeverity::Good => "good",
+        ReplayVerdictSeverity::Incomplete => "fair",
+        ReplayVerdictSeverity::Bad => "bad",
     };
     (class, text)
 }
@@ -192,8 +192,9 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(data_bytes))),
     ];
     if let Some(walked) = &report.tree_check {
-        let TreeCheckReport { names, objects, bytes, written_bytes, differing, left_out, failed, .. } =
-            walked;
+        let FinalTreeCheckReport {
+            names, objects, bytes, written_bytes, differing, left_out, failed, ..
+        } = walked;
         let mut text = format!(
             "{}, {}, {} of {} written: {} differ",
             PluralCount(*names, "name"),

@@ -5,7 +5,7 @@ use nfsrdma_replay::run::report::ReplayReport;
 
 /// Severity of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VerdictSeverity {
+pub(super) enum ReplayVerdictSeverity {
     /// Nothing differs.
     Good,
     /// Too little was verified.
@@ -17,13 +17,13 @@ pub(super) enum VerdictSeverity {
 /// Verdict on a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReplayVerdict {
-    pub(super) severity: VerdictSeverity,
+    pub(super) severity: ReplayVerdictSeverity,
     /// The verdict in one sentence.
     pub(super) text: String,
 }
 
 impl ReplayVerdict {
-    fn new(severity: VerdictSeverity, text: impl Into<String>) -> Self {
+    fn new(severity: ReplayVerdictSeverity, text: impl Into<String>) -> Self {
         Self { severity, text: text.into() }
     }
 
@@ -32,8 +32,8 @@ impl ReplayVerdict {
         let walked = report.tree_check.as_ref();
         let files = walked.map_or(0, |walked| walked.differing);
         let steps = report.mismatched();
-        let bad = |text: String| Self::new(VerdictSeverity::Bad, text);
-        let incomplete = |text: &str| Self::new(VerdictSeverity::Incomplete, text);
+        let bad = |text: String| Self::new(ReplayVerdictSeverity::Bad, text);
+        let incomplete = |text: &str| Self::new(ReplayVerdictSeverity::Incomplete, text);
         let shortfall = report.shortfall(min_coverage);
         if !report.protocol.own.is_empty() {
             bad("protocol error by this program".into())
@@ -56,7 +56,7 @@ impl ReplayVerdict {
         } else if let Some(shortfall) = shortfall {
             incomplete(&shortfall.to_string())
         } else {
-            Self::new(VerdictSeverity::Good, without_difference(report))
+            Self::new(ReplayVerdictSeverity::Good, without_difference(report))
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use nfsrdma_replay::run::StepCounts;
     use nfsrdma_replay::run::report::EarlyRunEnd;
-    use nfsrdma_replay::run::tree_check::TreeCheckReport;
+    use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 
     fn report(matched: u64, tolerated: u64, mismatched: u64) -> ReplayReport {
         let unreplayable = 10 - matched - tolerated - mismatched;
@@ -94,38 +94,43 @@ mod tests {
         report
     }
 
-    fn is(report: &ReplayReport, severity: VerdictSeverity, text: &str) {
+    fn is(report: &ReplayReport, severity: ReplayVerdictSeverity, text: &str) {
         assert_eq!(ReplayVerdict::of(report, 50.0), ReplayVerdict::new(severity, text));
     }
 
     #[test]
     fn tolerated_and_unreplayed_steps_come_before_the_statement_that_nothing_differs() {
-        is(&report(10, 0, 0), VerdictSeverity::Good, "nothing differs");
-        is(&report(6, 4, 0), VerdictSeverity::Good, "4 of 10 steps tolerated by rules, nothing else differs");
+        is(&report(10, 0, 0), ReplayVerdictSeverity::Good, "nothing differs");
+        is(
+            &report(6, 4, 0),
+            ReplayVerdictSeverity::Good,
+            "4 of 10 steps tolerated by rules, nothing else differs",
+        );
         is(
             &report(5, 4, 0),
-            VerdictSeverity::Good,
+            ReplayVerdictSeverity::Good,
             "4 of 9 steps tolerated by rules, 1 step not replayed, nothing else differs",
         );
-        is(&report(5, 4, 1), VerdictSeverity::Bad, "1 step differs");
+        is(&report(5, 4, 1), ReplayVerdictSeverity::Bad, "1 step differs");
     }
 
     #[test]
     fn a_run_that_verified_too_little_is_not_good() {
-        is(&report(0, 0, 0), VerdictSeverity::Incomplete, "nothing was replayed");
+        is(&report(0, 0, 0), ReplayVerdictSeverity::Incomplete, "nothing was replayed");
         is(
             &report(1, 0, 0),
-            VerdictSeverity::Incomplete,
+            ReplayVerdictSeverity::Incomplete,
             "too little could be verified: 1 of 10 steps were replayed, less than 50%",
         );
         let mut interrupted = report(10, 0, 0);
         interrupted.end = EarlyRunEnd { is_interrupted: true, ..EarlyRunEnd::default() };
-        is(&interrupted, VerdictSeverity::Incomplete, "stopped before the last step");
+        is(&interrupted, ReplayVerdictSeverity::Incomplete, "stopped before the last step");
         let mut unchecked = report(10, 0, 0);
-        unchecked.tree_check = Some(TreeCheckReport { failed: Some("EIO".into()), ..Default::default() });
-        is(&unchecked, VerdictSeverity::Incomplete, "the final check is incomplete");
+        unchecked.tree_check =
+            Some(FinalTreeCheckReport { failed: Some("EIO".into()), ..Default::default() });
+        is(&unchecked, ReplayVerdictSeverity::Incomplete, "the final check is incomplete");
         let mut differing = report(10, 0, 0);
-        differing.tree_check = Some(TreeCheckReport { differing: 2, ..Default::default() });
-        is(&differing, VerdictSeverity::Bad, "2 files differ at the end");
+        differing.tree_check = Some(FinalTreeCheckReport { differing: 2, ..Default::default() });
+        is(&differing, ReplayVerdictSeverity::Bad, "2 files differ at the end");
     }
 }

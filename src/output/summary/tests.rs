@@ -7,7 +7,7 @@ use crate::testing;
 
 /// Returns the summary of a capture in the format of `form`.
 fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> String {
-    let mut statistics = CaptureStatistics::default();
+    let mut statistics = FrameAndTransactionStatistics::default();
     let mut flow = testing::read_with(capture, |frame| statistics.frame(frame));
     while let Some(transaction) = flow.next_transaction() {
         transaction.with_messages(|reading| statistics.transaction(&transaction, &reading.summary()));
@@ -133,7 +133,7 @@ fn an_operation_sums_up_its_transactions() {
 
 #[test]
 fn of_nothing_there_is_a_summary_too() {
-    let (statistics, flow) = (CaptureStatistics::default(), Flow::new(FlowLimits::default()));
+    let (statistics, flow) = (FrameAndTransactionStatistics::default(), Flow::new(FlowLimits::default()));
     let summary = CaptureSummary {
         statistics: &statistics,
         flow: &flow,
@@ -173,7 +173,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
     next[19] = 1;
     let mut version = ip;
     version[14] = 0x95;
-    let mut statistics = CaptureStatistics::default();
+    let mut statistics = FrameAndTransactionStatistics::default();
     let mut flow = Flow::new(FlowLimits::default());
     for (number, bytes) in [&ip, &next, &[0; 54], &version].into_iter().enumerate() {
         let frame = Frame {
@@ -228,7 +228,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     frame[16..18].copy_from_slice(&140_u16.to_be_bytes());
     (frame[23], frame[46]) = (6, 0x50);
     frame[36..38].copy_from_slice(&2049_u16.to_be_bytes());
-    let mut statistics = CaptureStatistics::default();
+    let mut statistics = FrameAndTransactionStatistics::default();
     let mut flow = Flow::new(FlowLimits::default());
     let frame = Frame {
         number: FrameNumber(1),

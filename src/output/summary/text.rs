@@ -15,7 +15,7 @@ use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
-    CaptureStatistics, ChunkTally, OperationKey, OperationTally, RetransmissionTally,
+    ChunkTally, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
 };
 
 /// Maximum number of connections shown; of many, only the largest matter.
@@ -113,8 +113,8 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Appends the number of conformance findings by severity, with their rules. Findings of severity info, of which there may be
-/// many, have a number only, except those about the transport.
+/// Appends the number of conformance findings by severity, with their rules. Findings of severity info, of which there
+/// may be many, have a number only, except those about the transport.
 fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, text: &mut String) {
     let mut parts = Vec::new();
     for severity in SeverityLevel::ALL {
@@ -226,7 +226,7 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
 }
 
 /// Appends the number of Transactions and their missing parts.
-fn push_transactions(statistics: &CaptureStatistics, text: &mut String) {
+fn push_transactions(statistics: &FrameAndTransactionStatistics, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
     let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
@@ -261,7 +261,7 @@ fn push_transactions(statistics: &CaptureStatistics, text: &mut String) {
 }
 
 /// Returns a table for each version of each program.
-fn operation_tables(statistics: &CaptureStatistics, glyphs: Glyphs) -> Vec<SummaryTable> {
+fn operation_tables(statistics: &FrameAndTransactionStatistics, glyphs: Glyphs) -> Vec<SummaryTable> {
     let mut tables: Vec<SummaryTable> = Vec::new();
     let mut before: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
@@ -311,7 +311,7 @@ fn operation_cells(key: &OperationKey, tally: &OperationTally, glyphs: Glyphs) -
     ]
 }
 
-fn connection_table(statistics: &CaptureStatistics) -> SummaryTable {
+fn connection_table(statistics: &FrameAndTransactionStatistics) -> SummaryTable {
     let connections = statistics.connections();
     let mut table = SummaryTable::new(
         "Connections".to_owned(),
@@ -335,7 +335,7 @@ fn connection_table(statistics: &CaptureStatistics) -> SummaryTable {
     table
 }
 
-fn chunk_table(statistics: &CaptureStatistics) -> SummaryTable {
+fn chunk_table(statistics: &FrameAndTransactionStatistics) -> SummaryTable {
     let chunks = statistics.chunks();
     let mut table = SummaryTable::new(
         "Chunks".to_owned(),

@@ -1,4 +1,4 @@
-use crate::output::style::{Glyphs, Styles, TerminalProfile, columns};
+use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
 use crate::output::transaction_list::TransactionListWriter;
 use crate::output::units::TimeFormat;
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -348,8 +348,10 @@ fn callbacks_point_back() {
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    let colored =
-        list("rxe-v42.pcap", TerminalProfile { styles: Styles::colored(), ..TerminalProfile::terminal(100) });
+    let colored = list(
+        "rxe-v42.pcap",
+        TerminalProfile { styles: TerminalOutputStyles::colored(), ..TerminalProfile::terminal(100) },
+    );
     let mut plain = String::new();
     let mut rest = colored.as_str();
     while let Some((before, code)) = rest.split_once('\u{1b}') {

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalProfile};
-use crate::output::tree::{EmptyFrameStore, FieldTreeWriter, FrameStore};
+use crate::output::tree::{EmptyFrameStore, FieldTreeTextWriter, FrameStore};
 use nfsrdma_analysis::names::FileNames;
 
 use super::{capture, transactions};
@@ -21,7 +21,7 @@ fn tree_with(
     frames: &impl FrameStore,
 ) -> String {
     let mut out = Vec::new();
-    let (mut view, mut names) = (FieldTreeWriter::new(screen), FileNames::default());
+    let (mut view, mut names) = (FieldTreeTextWriter::new(screen), FileNames::default());
     transaction
         .with_messages(|reading| {
             let facts = reading.summary();
@@ -141,7 +141,7 @@ fn a_procedure_of_nfsv3_that_fails() {
 /// Returns the trees of some frames and of the messages that they complete.
 fn frame_trees(name: &str, numbers: std::ops::RangeInclusive<u64>) -> String {
     let (mut source, mut flow) = (capture(name), Flow::new(FlowLimits::default()));
-    let (mut view, mut out) = (FieldTreeWriter::new(TerminalProfile::pipe()), Vec::new());
+    let (mut view, mut out) = (FieldTreeTextWriter::new(TerminalProfile::pipe()), Vec::new());
     let mut names = FileNames::default();
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);

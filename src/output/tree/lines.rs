@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::Field;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::output::style::{Style, StyledText, Styles};
+use crate::output::style::{Style, StyledText, TerminalOutputStyles};
 
 /// Buffer that the byte range of a line refers to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ impl TreeLine {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub(super) fn write(&self, out: &mut impl Write, styles: &Styles) -> io::Result<()> {
+    pub(super) fn write(&self, out: &mut impl Write, styles: &TerminalOutputStyles) -> io::Result<()> {
         write!(out, "{:1$}", "", self.depth * 2)?;
         for (style, text) in &self.pieces {
             write!(out, "{}", StyledText(*style, text))?;

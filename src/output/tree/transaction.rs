@@ -8,8 +8,8 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint,
-    LostCallTransmissionEvidence, RpcMessageKind, Transaction, TransactionConnection,
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, EarlierCallTransmissionEvidence,
+    Endpoint, RpcMessageKind, Transaction, TransactionConnection,
 };
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -32,14 +32,14 @@ const MAX_FRAMES_WITH_HEADERS: usize = 4;
 
 /// Writer of trees.
 #[derive(Debug)]
-pub struct FieldTreeWriter {
+pub struct FieldTreeTextWriter {
     screen: TerminalProfile,
     tree: FieldTree,
     labels: InfoColumnFormatter,
     lines: Vec<TreeLine>,
 }
 
-impl FieldTreeWriter {
+impl FieldTreeTextWriter {
     /// Creates a view for this screen; its lines are never truncated.
     pub fn new(screen: TerminalProfile) -> Self {
         let tree = FieldTree::new(screen.glyphs);
@@ -75,7 +75,7 @@ impl FieldTreeWriter {
         self.write(out)
     }
 
-    /// Returns the lines of a Transaction, as [`FieldTreeWriter::transaction`] writes them.
+    /// Returns the lines of a Transaction, as [`FieldTreeTextWriter::transaction`] writes them.
     pub fn transaction_lines(
         &mut self,
         transaction: &Transaction,
@@ -160,8 +160,8 @@ impl FieldTreeWriter {
         heading(depth, style, text)
     }
 
-    /// Returns the content of the chunk that contains a complete message, which lines with [`TreeLineByteSource::Chunk`]
-    /// refer to, or `None` for an inline message.
+    /// Returns the content of the chunk that contains a complete message, which lines with
+    /// [`TreeLineByteSource::Chunk`] refer to, or `None` for an inline message.
     pub fn message_chunk_content(transaction: &Transaction, which: RpcMessageKind) -> Option<Vec<u8>> {
         let message = transaction.message(which)?;
         message_chunk(transaction, which, message).map(std::borrow::Cow::into_owned)
@@ -182,7 +182,7 @@ impl FieldTreeWriter {
         self.write(out)
     }
 
-    /// Returns the lines of a frame, as [`FieldTreeWriter::frame`] writes them.
+    /// Returns the lines of a frame, as [`FieldTreeTextWriter::frame`] writes them.
     pub fn frame_lines(&mut self, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> &[TreeLine] {
         self.lines.clear();
         self.frame_at(frame, 0, flow.is_iwarp(), flow.frame_mpa_counts());
@@ -271,10 +271,10 @@ impl FieldTreeWriter {
         if let Some(lost) = transaction.lost_copy() {
             let time = HumanDuration(lost.ns(), *glyphs);
             let about = match lost {
-                LostCallTransmissionEvidence::Certain { .. } => format!(
+                EarlierCallTransmissionEvidence::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
                 ),
-                LostCallTransmissionEvidence::Possible { .. } => format!(
+                EarlierCallTransmissionEvidence::Possible { .. } => format!(
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };

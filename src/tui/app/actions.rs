@@ -9,7 +9,9 @@ use crate::tui::prompt::PromptPurpose;
 use crate::tui::search::SearchCriterion;
 use crate::tui::shared_capture::SharedCapture;
 
-use super::{App, FocusPane, KeyMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions, TuiView};
+use super::{
+    App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions, TuiView,
+};
 
 impl App {
     /// Performs an action.
@@ -68,7 +70,7 @@ impl App {
                 self.list.follows_tail = !self.list.follows_tail;
                 self.show_message(if self.list.follows_tail { "follow on" } else { "follow off" });
             }
-            KeyAction::Follow => self.menu = Some(KeyMenu::Follow),
+            KeyAction::Follow => self.menu = Some(SingleLetterActionMenu::Follow),
             KeyAction::FollowFile => self.follow(Self::filter_for_file),
             KeyAction::FollowSlot => self.follow(Self::filter_for_slot),
             KeyAction::FollowConnection => self.follow(Self::filter_for_connection),
@@ -248,12 +250,12 @@ impl App {
     }
 
     /// Handles a letter typed in a menu.
-    pub(super) fn handle_menu_key(&mut self, menu: KeyMenu, code: KeyCode) {
+    pub(super) fn handle_menu_key(&mut self, menu: SingleLetterActionMenu, code: KeyCode) {
         match (menu, code) {
-            (KeyMenu::Follow, KeyCode::Char('f')) => self.perform(KeyAction::FollowFile),
-            (KeyMenu::Follow, KeyCode::Char('s')) => self.perform(KeyAction::FollowSlot),
-            (KeyMenu::Follow, KeyCode::Char('c')) => self.perform(KeyAction::FollowConnection),
-            (KeyMenu::Follow, KeyCode::Char('x')) => self.perform(KeyAction::FollowXid),
+            (SingleLetterActionMenu::Follow, KeyCode::Char('f')) => self.perform(KeyAction::FollowFile),
+            (SingleLetterActionMenu::Follow, KeyCode::Char('s')) => self.perform(KeyAction::FollowSlot),
+            (SingleLetterActionMenu::Follow, KeyCode::Char('c')) => self.perform(KeyAction::FollowConnection),
+            (SingleLetterActionMenu::Follow, KeyCode::Char('x')) => self.perform(KeyAction::FollowXid),
             _ => {}
         }
     }

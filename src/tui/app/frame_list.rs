@@ -2,9 +2,9 @@
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use crate::output::style::Styles;
+use crate::output::style::TerminalOutputStyles;
 use crate::tui::frame_reload::FrameListSlice;
-use crate::tui::frame_scan::{FrameLine, FrameLineFormat, FrameScan, FrameScanQuery, TuiFrameScanResult};
+use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineFormat, TuiFrameScanResult};
 use crate::tui::views::ansi_escape_parsing::plain;
 
 use super::App;
@@ -91,14 +91,14 @@ impl App {
         };
     }
 
-    fn line_format(&self, width: Option<usize>) -> FrameLineFormat {
+    fn line_format(&self, width: Option<usize>) -> TuiFrameLineFormat {
         let mut screen = self.theme.terminal_style(self.options.glyphs);
         screen.width = width;
         // Invisible lines, which are only searched, have no styles.
         if width.is_none() {
-            screen.styles = Styles::plain();
+            screen.styles = TerminalOutputStyles::plain();
         }
-        FrameLineFormat {
+        TuiFrameLineFormat {
             screen,
             time: self.options.time,
             start: self.unfiltered.tables.times.map(|(start, _)| start),
@@ -203,11 +203,11 @@ impl App {
 
     /// Processes the results of scans. Returns `true` if there were any.
     pub(super) fn poll_scans(&mut self) -> bool {
-        let room = self.shares.lines_bytes;
+        let limit_bytes = self.shares.lines_bytes;
         let at = self.frame_list.at;
         let is_complete = |held: &FilteredSortedFrameList| held.is_complete_to(at);
         let was_complete = self.frame_list.lines.as_ref().is_none_or(is_complete);
-        let mut is_new = self.frame_list.lines.as_mut().is_some_and(|held| held.take_results(room));
+        let mut is_new = self.frame_list.lines.as_mut().is_some_and(|held| held.take_results(limit_bytes));
         if !was_complete && self.frame_list.lines.as_ref().is_some_and(is_complete) {
             // Move the cursor to the nearest selected frame.
             self.move_frame_cursor(0);

@@ -207,8 +207,8 @@ impl FilteredSortedFrameList {
         (self.order, self.positions) = (order, places);
     }
 
-    /// Adds the results of the scan, and stops it above `room` bytes. Returns `true` if there were any.
-    pub(in crate::tui) fn take_results(&mut self, room: usize) -> bool {
+    /// Adds the results of the scan, and stops it above `limit_bytes`. Returns `true` if there were any.
+    pub(in crate::tui) fn take_results(&mut self, limit_bytes: usize) -> bool {
         let Some(scan) = &self.scan else { return false };
         let (found, is_over) = scan.take();
         let is_new = !found.is_empty() || is_over;
@@ -224,7 +224,7 @@ impl FilteredSortedFrameList {
                 TuiFrameScanResult::Text(_) => {}
             }
         }
-        self.is_truncated = self.bytes > room || self.lines.len() >= u32::MAX as usize;
+        self.is_truncated = self.bytes > limit_bytes || self.lines.len() >= u32::MAX as usize;
         if is_over || self.is_truncated {
             self.scan = None;
         }

@@ -201,7 +201,7 @@ pub(super) struct ScreenAreas {
 
 /// A menu with one letter for each action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyMenu {
+pub(super) enum SingleLetterActionMenu {
     Follow,
 }
 
@@ -234,7 +234,7 @@ pub struct App {
     pub(super) marks: BTreeSet<MarkedRow>,
     pub(super) prompt: Option<Prompt>,
     history: [Vec<String>; 4],
-    pub(super) menu: Option<KeyMenu>,
+    pub(super) menu: Option<SingleLetterActionMenu>,
     pub(super) help: Option<usize>,
     pub(super) message: Option<StatusMessage>,
     pub(super) is_paused: bool,

@@ -8,7 +8,7 @@ use crate::tui::frame_reload::{DetailPaneContent, DetailSubject};
 use super::transaction_list::scrolled;
 
 /// Key of a group: its depth and the first word of its line. Groups stay closed in other Transactions.
-type TreeGroupKey = (usize, String);
+type ProtocolTreeExpansionKey = (usize, String);
 
 /// The tree.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(in crate::tui) struct TreePane {
     pub(in crate::tui) bar: usize,
     /// Bar at the top.
     pub(in crate::tui) bar_top: usize,
-    closed: FxHashSet<TreeGroupKey>,
+    closed: FxHashSet<ProtocolTreeExpansionKey>,
     visible: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Default for TreePane {
     }
 }
 
-fn group_key(line: &TreeLine) -> TreeGroupKey {
+fn group_key(line: &TreeLine) -> ProtocolTreeExpansionKey {
     let text = line.pieces.first().map_or("", |(_, text)| text.as_str());
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '-').unwrap_or(text.len());
     (line.depth, text.get(..end).unwrap_or_default().to_owned())

@@ -1,7 +1,7 @@
 //! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
 //! connections depend on all earlier frames.
 
-use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowBuilder};
+use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use nfsrdma_analysis::filter::FilterRunner;
 use nfsrdma_analysis::names::FileNames;
 
@@ -22,7 +22,7 @@ impl FrameReloadWorker {
             FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
         });
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
-        let mut writer = TransactionRowBuilder::new(self.manner.glyphs);
+        let mut writer = TuiTransactionRowBuilder::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (RowPage::default(), 0, 0);
         loop {
             let is_over = match again.next() {

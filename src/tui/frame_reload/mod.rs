@@ -4,7 +4,7 @@
 //! read regularly checks for new ones.
 
 mod evicted_row_pages;
-mod frame_list;
+mod frame_list_slice;
 mod rdma_acknowledgements;
 mod transaction;
 mod waterfall;
@@ -27,7 +27,7 @@ use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::Filter;
 
 use super::model::{RowPage, TransactionListRow, transaction_list_row};
-use super::read_pass::{ReadPassFileNames, ReadPassSettings};
+use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use super::save::{self, SaveRequest};
 use super::shared_capture::SharedCapture;
 
@@ -190,7 +190,7 @@ impl ReloadClient {
     pub(super) fn start(
         capture: SharedCapture,
         manner: ReadPassSettings,
-        names: ReadPassFileNames,
+        names: SharedInferredFileNames,
         screen: TerminalProfile,
     ) -> Self {
         let (questions, asked) = channel();
@@ -198,7 +198,7 @@ impl ReloadClient {
         thread::spawn(move || {
             let limits =
                 FlowLimits { keep_file_data: true, record_transaction_frames: true, ..manner.limits.clone() };
-            let mut desk = FrameReloadWorker {
+            let mut worker = FrameReloadWorker {
                 capture,
                 manner,
                 limits,
@@ -209,7 +209,7 @@ impl ReloadClient {
                 responses: answers,
                 pending: PendingReloads::default(),
             };
-            while desk.serve_next() {}
+            while worker.serve_next() {}
         });
         Self { requests: questions, responses: received }
     }
@@ -244,7 +244,7 @@ struct FrameReloadWorker {
     capture: SharedCapture,
     manner: ReadPassSettings,
     limits: FlowLimits,
-    names: ReadPassFileNames,
+    names: SharedInferredFileNames,
     screen: TerminalProfile,
     resume_points: Vec<CaptureResumePoint>,
     requests: Receiver<FrameReloadRequest>,

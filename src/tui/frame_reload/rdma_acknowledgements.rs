@@ -49,7 +49,7 @@ impl ReliablePacket {
 }
 
 /// An ACK or NAK.
-struct RdmaAckPacket<'p> {
+struct WaterfallAckPacket<'p> {
     frame: FrameNumber,
     time: Timestamp,
     packet: &'p ReliablePacket,
@@ -64,12 +64,12 @@ pub(super) fn add_acknowledgements(
     packets: &FxHashMap<FrameNumber, WaterfallPacket>,
 ) {
     let reliable = |frame: &FrameNumber| packets.get(frame).and_then(|timed| timed.reliable.as_ref());
-    let mut answers: Vec<RdmaAckPacket<'_>> = packets
+    let mut answers: Vec<WaterfallAckPacket<'_>> = packets
         .iter()
         .filter_map(|(frame, timed)| {
             let packet = timed.reliable.as_ref()?;
             let syndrome = packet.syndrome.filter(|_| packet.sender(connection).is_some())?;
-            Some(RdmaAckPacket { frame: *frame, time: timed.time, packet, syndrome })
+            Some(WaterfallAckPacket { frame: *frame, time: timed.time, packet, syndrome })
         })
         .collect();
     answers.sort_unstable_by_key(|answer| answer.frame);
@@ -82,7 +82,7 @@ pub(super) fn add_acknowledgements(
         let Some(sender) = sent.sender(connection) else { continue };
         let behind = answers.partition_point(|answer| answer.frame <= bar.frames.1);
         // An ACK acknowledges all packets up to its PSN.
-        let covers = |answer: &&RdmaAckPacket<'_>| {
+        let covers = |answer: &&WaterfallAckPacket<'_>| {
             matches!(answer.syndrome, Syndrome::Ack { .. })
                 && answer.packet.goes_to(sender)
                 && sent.psn.distance(answer.packet.psn) >= 0

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::{FieldTreeWriter, FrameStore, TreeLineByteSource};
+use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
 use crate::tui::shared_capture::OwnedFrame;
 
 use super::rdma_acknowledgements::ReliablePacket;
@@ -163,7 +163,7 @@ impl FrameReloadWorker {
         transaction.index = wanted.index;
         transaction.connection =
             TransactionConnection { number: wanted.connection, ..transaction.connection };
-        let mut view = FieldTreeWriter::new(self.screen).with_literals();
+        let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
         let transaction = &transaction;
         let findings =
             self.manner.findings.as_ref().map(|findings| findings.of(wanted.index)).unwrap_or_default();
@@ -186,7 +186,7 @@ impl FrameReloadWorker {
                     transaction.message(which).map(|message| message.bytes.clone())
                 }
                 TreeLineByteSource::Chunk(which) => {
-                    FieldTreeWriter::message_chunk_content(transaction, which)
+                    FieldTreeTextWriter::message_chunk_content(transaction, which)
                 }
             };
             bytes.insert(line.origin, of.unwrap_or_default());
@@ -219,7 +219,7 @@ impl FrameReloadWorker {
             flow.process_frame(&frame);
             count += 1;
             if frame.number == wanted {
-                let mut view = FieldTreeWriter::new(self.screen).with_literals();
+                let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
                 let lines = self.names.look_up(|names| view.frame_lines(&frame, &flow, names).to_vec());
                 let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
                 bytes.insert(TreeLineByteSource::Frame(wanted), frame.bytes.to_vec());
@@ -231,8 +231,8 @@ impl FrameReloadWorker {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
                         bytes.entry(TreeLineByteSource::Message(which)).or_insert(inline);
-                        let whole =
-                            FieldTreeWriter::message_chunk_content(transaction, which).unwrap_or_default();
+                        let whole = FieldTreeTextWriter::message_chunk_content(transaction, which)
+                            .unwrap_or_default();
                         bytes.entry(TreeLineByteSource::Chunk(which)).or_insert(whole);
                     }
                 }

@@ -44,7 +44,7 @@ pub struct PendingCallRow {
 
 /// The activity at a point in time.
 #[derive(Clone, Debug, Default)]
-pub struct LiveActivity {
+pub struct PendingCallsAndRates {
     /// Current time of the clock that stamps frames.
     pub now: Timestamp,
     /// Number of pending Calls.
@@ -57,7 +57,7 @@ pub struct LiveActivity {
     pub rates: RateTable,
 }
 
-impl LiveActivity {
+impl PendingCallsAndRates {
     /// Returns the age of a pending Call in nanoseconds.
     pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
         self.now.nanoseconds_since(row.since).unwrap_or(0)

@@ -15,7 +15,7 @@ use nfsrdma_analysis::load_over_time::{self, TrafficTimeBucket};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::session_slots;
-use nfsrdma_analysis::statistics::{CaptureStatistics, OperationKey, has_failed};
+use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
 use nfsrdma_analysis::time_series::TimeSeries;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
@@ -105,7 +105,7 @@ impl DisplayedStatistics {
 /// Counts for [`DisplayedStatistics`].
 #[derive(Debug)]
 pub struct ViewTablesBuilder {
-    statistics: CaptureStatistics,
+    statistics: FrameAndTransactionStatistics,
     histograms: BTreeMap<OperationKey, LatencyHistogram>,
     histogram: LatencyHistogram,
     files: FileTallies,
@@ -119,7 +119,7 @@ impl ViewTablesBuilder {
     pub fn new(room_bytes: usize) -> Self {
         let eighth = room_bytes / 8;
         Self {
-            statistics: CaptureStatistics::new(3 * eighth),
+            statistics: FrameAndTransactionStatistics::new(3 * eighth),
             histograms: BTreeMap::new(),
             histogram: LatencyHistogram::default(),
             files: FileTallies::new(2 * eighth),

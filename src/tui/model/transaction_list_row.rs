@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
@@ -14,7 +14,7 @@ use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_analysis::rates::TransactionRateSample;
+use nfsrdma_analysis::rates::RateMeteredTransaction;
 use nfsrdma_analysis::statistics::OperationKey;
 
 /// Number of rows per page.
@@ -192,9 +192,9 @@ impl<'p> RowEntry<'p> {
     }
 
     /// Returns the Transaction as counted for rates, at the end of its Reply, or at its Call if there is no Reply.
-    pub fn to_ended_transaction(&self) -> TransactionRateSample<'p> {
+    pub fn to_ended_transaction(&self) -> RateMeteredTransaction<'p> {
         let latency_ns = i64::try_from(self.row.latency_ns.unwrap_or(0)).unwrap_or(i64::MAX);
-        TransactionRateSample {
+        RateMeteredTransaction {
             time: Timestamp(self.row.time.0.saturating_add(latency_ns)),
             bytes: self.row.bytes,
             operation: self.operation(),
@@ -247,13 +247,13 @@ impl<'p> RowEntry<'p> {
 
 /// Creates rows from Transactions.
 #[derive(Debug)]
-pub struct TransactionRowBuilder {
+pub struct TuiTransactionRowBuilder {
     glyphs: Glyphs,
     labels: InfoColumnFormatter,
     cell: String,
 }
 
-impl TransactionRowBuilder {
+impl TuiTransactionRowBuilder {
     /// Returns a writer for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
         Self { glyphs, labels: InfoColumnFormatter::default(), cell: String::new() }
@@ -281,7 +281,7 @@ impl TransactionRowBuilder {
         };
         lengths.label = self.take_cell(page);
         lengths.name = match facts.label_operation() {
-            Some(CallOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
+            Some(ProcedureOrMainOperation::Named(name)) => u8::try_from(name.len()).unwrap_or(0),
             _ => 0,
         };
         transaction_list::chunks(transaction, false, &mut self.cell);
@@ -339,7 +339,7 @@ impl TransactionRowBuilder {
         let mut text = String::new();
         self.labels.write(reading, facts, about, &self.glyphs, &mut text);
         let name_length = match facts.label_operation() {
-            Some(CallOperation::Named(name)) => name.len(),
+            Some(ProcedureOrMainOperation::Named(name)) => name.len(),
             _ => 0,
         };
         (text, self.labels.path(), name_length)

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::App;
-use crate::tui::model::pending_calls_and_rates::{LiveActivity, PendingCallRow};
+use crate::tui::model::pending_calls_and_rates::{PendingCallRow, PendingCallsAndRates};
 use crate::tui::shared_capture::LiveReadStopCondition;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
@@ -52,12 +52,12 @@ fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
         copies: 1,
         is_reverse: false,
     };
-    app.unfiltered.activity = LiveActivity {
+    app.unfiltered.activity = PendingCallsAndRates {
         now: Timestamp(4_070_000_000),
         pending_count: waiting + 1,
         old_count: waiting,
         pending: (0..waiting).map(row).collect(),
-        ..LiveActivity::default()
+        ..PendingCallsAndRates::default()
     };
 }
 

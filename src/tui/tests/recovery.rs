@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 
 use crate::output::style::Glyphs;
 use crate::output::units::HumanDuration;
@@ -18,7 +18,7 @@ fn by_operation() -> BTreeMap<&'static str, u64> {
     for transaction in transactions(LOSS) {
         let recovery_ns = transaction.phases().map_or(0, |phases| phases.recovery_ns);
         let operation = transaction.with_messages(|reading| reading.summary().operation);
-        if let Some(CallOperation::Named(name)) = operation.filter(|_| recovery_ns > 0) {
+        if let Some(ProcedureOrMainOperation::Named(name)) = operation.filter(|_| recovery_ns > 0) {
             *sums.entry(name).or_default() += recovery_ns;
         }
     }

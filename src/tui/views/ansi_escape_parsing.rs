@@ -65,25 +65,29 @@ pub(in crate::tui) fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::style::{StyledText, Styles};
+    use crate::output::style::{StyledText, TerminalOutputStyles};
 
     #[test]
     fn a_line_is_cut_between_its_words_across_styles() {
-        let line = parsed(&format!("at {} of {}", StyledText(Styles::colored().xid, "0x838df27d"), "1978"));
-        let told = |width| {
+        let line = parsed(&format!(
+            "at {} of {}",
+            StyledText(TerminalOutputStyles::colored().xid, "0x838df27d"),
+            "1978"
+        ));
+        let truncated = |width| {
             let line = fitted(line.clone(), width, &Glyphs::UNICODE);
             line.spans.iter().map(|span| span.content.clone()).collect::<String>()
         };
-        assert_eq!(told(21), "at 0x838df27d of 1978");
-        assert_eq!(told(20), "at 0x838df27d of …");
-        assert_eq!(told(12), "at …");
+        assert_eq!(truncated(21), "at 0x838df27d of 1978");
+        assert_eq!(truncated(20), "at 0x838df27d of …");
+        assert_eq!(truncated(12), "at …");
         let line = fitted(line.clone(), 15, &Glyphs::UNICODE);
-        assert_eq!(line.spans[1].style, theme::from_anstyle(Styles::colored().xid));
+        assert_eq!(line.spans[1].style, theme::from_anstyle(TerminalOutputStyles::colored().xid));
     }
 
     #[test]
     fn every_style_comes_back() {
-        let styles = Styles::colored();
+        let styles = TerminalOutputStyles::colored();
         for style in [styles.header, styles.time, styles.error, styles.callback, styles.label, styles.dim] {
             let line = parsed(&format!("a{}b", StyledText(style, "x")));
             let (texts, seen): (Vec<_>, Vec<_>) =

@@ -12,7 +12,7 @@ use nfsrdma_analysis::histogram::LatencyHistogram;
 use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesBucket};
 
 use super::operations::OperationsView;
-use super::table::{TableCell, TableView, TableViewColumn};
+use super::table::{TableView, TableViewColumn, TuiTableCell};
 use super::{cut_bottom, cut_left, cut_top, draw_text, grouped, operations, rule};
 
 /// The rows of the charts: all operations together, followed by each operation.
@@ -32,7 +32,7 @@ impl TableView for ChartsView {
         (0..self.len(app)).collect()
     }
 
-    fn cells(&self, _: &App, _: usize) -> Vec<TableCell> {
+    fn cells(&self, _: &App, _: usize) -> Vec<TuiTableCell> {
         Vec::new()
     }
 

@@ -14,7 +14,7 @@ use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped;
 use super::operations::rate_key;
-use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
+use super::table::{self, TableView, TableViewColumn, TuiTableCell, name, number, order, text};
 use super::{charts, cut_bottom, cut_left, cut_top, draw_text, grouped, known, rule};
 
 /// Width of the state, as [`short_state`] writes it.
@@ -90,7 +90,7 @@ impl TableView for ConnectionsView {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell> {
         let Some(row) = app.displayed_pass().tables.connections.get(row) else { return Vec::new() };
         let [
             ends,
@@ -272,8 +272,8 @@ impl CreditResourceChart<'_> {
             Span::styled(format!("{granted} granted"), app.theme.reply),
             at_limit,
         ]);
-        let (told, area) = cut_top(area, 1);
-        draw_text(buffer, told, 0, &text);
+        let (heading, area) = cut_top(area, 1);
+        draw_text(buffer, heading, 0, &text);
         let chart = charts::GrantUsageSeries {
             used: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
             granted: hold_grants(steps.iter().map(|step| (self.granted)(step))),

@@ -12,7 +12,7 @@ use nfsrdma_analysis::filter::quoted;
 use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::operations::rate_key;
-use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order};
+use super::table::{self, TableView, TableViewColumn, TuiTableCell, name, number, order};
 use super::{cut_top, draw_text, grouped, known};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
@@ -78,7 +78,7 @@ impl TableView for FilesView {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell> {
         let Some(file) = app.displayed_pass().tables.files.get(row) else { return Vec::new() };
         let plain = Style::new();
         let time = |ns| HumanDuration(ns, app.tui_glyphs.glyphs).to_string();

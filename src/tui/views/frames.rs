@@ -52,9 +52,11 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&stretch.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
-        let told = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
-        match told {
-            Some(told) => draw_text(buffer, lines, line as usize, &ansi_escape_parsing::parsed(told)),
+        let frame_text = number.checked_sub(stretch.first.0).and_then(|at| stretch.lines.get(at as usize));
+        match frame_text {
+            Some(frame_text) => {
+                draw_text(buffer, lines, line as usize, &ansi_escape_parsing::parsed(frame_text))
+            }
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
                 let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };

@@ -28,8 +28,8 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.help = Some(top);
     if most > 0 {
         let below = (per_column - usize::from(area.height)).saturating_sub(top);
-        let told = if below > 0 { format!("{below} more below") } else { "the end".to_owned() };
-        rule(app, buffer, head, "Keys", &told, true);
+        let position = if below > 0 { format!("{below} more below") } else { "the end".to_owned() };
+        rule(app, buffer, head, "Keys", &position, true);
     }
     for column in 0..columns {
         let (_, place) = cut_left(area, width * column as u16);

@@ -1,6 +1,6 @@
 //! Operations, like top: counts, rates, latencies and errors.
 
-use nfsrdma_dissectors::flow::decode::CallOperation;
+use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -15,7 +15,7 @@ use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindow;
 
 use super::line_wrap::wrapped_parts;
-use super::table::{self, TableCell, TableView, TableViewColumn, name, number, order, text};
+use super::table::{self, TableView, TableViewColumn, TuiTableCell, name, number, order, text};
 use super::{cut_top, draw_text, grouped, known};
 
 /// The columns. Rates are Transactions ended per second, in windows of 1, 10 and 60 s.
@@ -85,7 +85,7 @@ impl TableView for OperationsView {
         }
     }
 
-    fn cells(&self, app: &App, row: usize) -> Vec<TableCell> {
+    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell> {
         let tables = &app.displayed_pass().tables;
         let Some(row) = tables.operations.get(row) else { return Vec::new() };
         let (theme, glyphs) = (&app.theme, app.tui_glyphs.glyphs);
@@ -136,8 +136,8 @@ impl TableView for OperationsView {
 /// Returns the filter for an operation, including program and version: others have operations of the same name.
 pub(super) fn filter_for(row: &OperationStats) -> String {
     let mut filter = match row.key.operation {
-        Some(CallOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
-        Some(CallOperation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
+        Some(ProcedureOrMainOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
+        Some(ProcedureOrMainOperation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
         None => "!nfsrdma.operation".to_owned(),
     };
     if let Some(program) = row.key.program {

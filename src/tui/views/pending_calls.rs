@@ -10,7 +10,7 @@ use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::HumanDuration;
 use crate::tui::app::App;
-use crate::tui::model::pending_calls_and_rates::{LiveActivity, PendingCallRow};
+use crate::tui::model::pending_calls_and_rates::{PendingCallRow, PendingCallsAndRates};
 use crate::tui::theme;
 
 use super::{cut_top, draw_text, grouped, rule};
@@ -53,7 +53,12 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 
 /// Returns the line of a Call: age, operation with its file, state and connection. What does not fit beside age and
 /// operation is left out whole: first the XID, then the connection, then the phase, then the slot.
-fn call_line(app: &App, activity: &LiveActivity, row: &PendingCallRow, width: usize) -> Line<'static> {
+fn call_line(
+    app: &App,
+    activity: &PendingCallsAndRates,
+    row: &PendingCallRow,
+    width: usize,
+) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use crate::output::style::{columns as width_of, fit};
 use crate::output::units::HumanDuration;
-use crate::tui::app::{App, FocusPane, KeyMenu};
+use crate::tui::app::{App, FocusPane, SingleLetterActionMenu};
 use crate::tui::prompt::PromptPurpose;
 
 use super::line_wrap::wrapped;
@@ -144,13 +144,13 @@ pub(super) fn draw_line(app: &App, buffer: &mut Buffer, area: Rect) -> Option<Po
         return Some(Position { x: area.x + (x as u16).min(area.width - 1), y: area.y });
     }
     let width = usize::from(area.width);
-    let text = if let Some(KeyMenu::Follow) = app.menu {
+    let text = if let Some(SingleLetterActionMenu::Follow) = app.menu {
         let keys = [("f", "file"), ("s", "slot"), ("c", "connection"), ("x", "XID"), ("Esc", "none")];
         hints(app, &keys, "follow:", width)
     } else if let Some((style, text)) = message(app) {
-        let (told, keys) = cut_bottom(area, 1);
+        let (status_area, keys) = cut_bottom(area, 1);
         for (line, text) in wrapped(&text, width).into_iter().enumerate() {
-            draw_text(buffer, told, line, &Line::styled(text, style));
+            draw_text(buffer, status_area, line, &Line::styled(text, style));
         }
         draw_text(buffer, keys, 0, &hints(app, pane_hints(app), "", width));
         return None;

@@ -11,7 +11,7 @@ use crate::tui::app::{App, MarkedRow, TableViewState, scrolled};
 use super::{cut_left, cut_top, draw_text, set_line_style};
 
 /// A cell with its style.
-pub(in crate::tui) type TableCell = (String, Style);
+pub(in crate::tui) type TuiTableCell = (String, Style);
 
 /// Returns the order of a table's lines: by the keys of the sort column, largest first, or reversed.
 pub(super) fn order<K: Ord>(count: usize, table: TableViewState, key: impl Fn(usize) -> K) -> Vec<usize> {
@@ -65,7 +65,7 @@ pub(in crate::tui) trait TableView: Sync {
     fn order(&self, app: &App) -> Vec<usize>;
 
     /// Returns the cells of a row, one per column.
-    fn cells(&self, app: &App, row: usize) -> Vec<TableCell>;
+    fn cells(&self, app: &App, row: usize) -> Vec<TuiTableCell>;
 
     /// Returns the name of a row, for copying.
     fn value(&self, app: &App, row: usize) -> Option<String>;
@@ -124,7 +124,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     table.at = table.at.min(order.len().saturating_sub(1));
     table.top = scrolled(table.top, table.at, height, order.len());
     table.scroll = table.scroll.min(columns.len().saturating_sub(1));
-    let rows: Vec<(usize, Vec<TableCell>)> =
+    let rows: Vec<(usize, Vec<TuiTableCell>)> =
         order.iter().skip(table.top).take(height).map(|row| (*row, view.cells(app, *row))).collect();
     let mut widths: Vec<usize> =
         columns.iter().map(|column| column.width.max(width_of(column.name))).collect();

@@ -30,18 +30,21 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.tree.scroll(usize::from(lines.height));
     for line in 0..usize::from(lines.height) {
         let at = app.tree.top + line;
-        let Some((told, is_open)) = app.tree.line(at) else { break };
+        let Some((node_line, is_open)) = app.tree.line(at) else { break };
         let sign = match is_open {
             Some(true) => app.tui_glyphs.open,
             Some(false) => app.tui_glyphs.closed,
             None => " ",
         };
         let mut text =
-            vec![Span::raw(" ".repeat(told.depth * 2)), Span::styled(format!("{sign} "), app.theme.dim)];
+            vec![Span::raw(" ".repeat(node_line.depth * 2)), Span::styled(format!("{sign} "), app.theme.dim)];
         text.extend(
-            told.pieces.iter().map(|(style, text)| Span::styled(text.clone(), theme::from_anstyle(*style))),
+            node_line
+                .pieces
+                .iter()
+                .map(|(style, text)| Span::styled(text.clone(), theme::from_anstyle(*style))),
         );
-        if let (Some(false), true) = (is_open, told.pieces.is_empty()) {
+        if let (Some(false), true) = (is_open, node_line.pieces.is_empty()) {
             text.push(Span::raw(app.tui_glyphs.glyphs.cut));
         }
         let text = scrolled_right(text, app.tree.left);

@@ -3,9 +3,9 @@
 //! The four sizes are measured one after the other. A measurement of CPU time is quick, and linear time is linear work:
 //! the first measurements that show it are enough. But other processes change the time, through caches and the second
 //! thread of a core. So if [`ATTEMPTS`] measurements do not show it, the work is counted: valgrind counts the basic
-//! blocks that the program executes in user mode. Other processes cannot change that number. It takes ten times as long.
-//! Instructions cannot be counted everywhere: that needs hardware counters, which virtual machines and containers seldom
-//! have.
+//! blocks that the program executes in user mode. Other processes cannot change that number. It takes ten times as
+//! long. Instructions cannot be counted everywhere: that needs hardware counters, which virtual machines and containers
+//! seldom have.
 //!
 //! The kernel counts CPU time exactly in sum, but splits it into user and kernel mode by sampling, so both are taken. A
 //! doubling is judged by the median of its ratios and by the ratio of the minimum times. Without noise both are right,
@@ -168,8 +168,8 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Returns the ratios of the CPU time of doubling sizes: of each, the lesser of the median of its ratios and the ratio of
-/// the minimum times.
+/// Returns the ratios of the CPU time of doubling sizes: of each, the lesser of the median of its ratios and the ratio
+/// of the minimum times.
 fn time_ratios(rounds: &[[Duration; 4]]) -> [f64; 3] {
     let ratio =
         |times: &[Duration; 4], step: usize| times[step + 1].as_secs_f64() / times[step].as_secs_f64();

@@ -289,7 +289,8 @@ fn calls_without_replies_in_comparisons() {
     });
 }
 
-/// Holds `check` of a capture with these names against a baseline with other names, which it ignores; or `check --bless`.
+/// Holds `check` of a capture with these names against a baseline with other names, which it ignores; or `check
+/// --bless`.
 fn hold_check(name: &str, is_blessed: bool, names: impl Fn(u64, bool) -> String) {
     let capture = Scratch::new("names.pcap");
     let baseline = Scratch(capture.0.with_extension("pcap.baseline"));

@@ -24,8 +24,8 @@ fn frames(mut source: CaptureSource) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the number of whole frames in a file that may end within the last block: write(2) is not atomic for a reader, and
-/// SIGKILL can end it between two pages.
+/// Returns the number of whole frames in a file that may end within the last block: write(2) is not atomic for a
+/// reader, and SIGKILL can end it between two pages.
 fn whole_frames(file: &str) -> usize {
     let mut source = CaptureSource::open([file]).unwrap();
     let mut count = 0;

@@ -12,10 +12,10 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
-use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadSource, RequestedCallForm, RpcTransport,
-    SubmitError, TransportCall, TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadMemory, OutgoingRpcCall, RequestedCallForm,
+    RpcTransport, SubmitError, TransportEvent,
 };
 
 /// Lengths around padding, thresholds, segments and records.
@@ -49,8 +49,8 @@ pub(super) struct Client<'t> {
     directory: Vec<String>,
 }
 
-fn more() -> ProcedureCall<'static> {
-    ProcedureCall::new(Program::NFS, 4, 1, 4096)
+fn more() -> SynchronousProcedureCall<'static> {
+    SynchronousProcedureCall::new(Program::NFS, 4, 1, 4096)
 }
 
 impl<'t> Client<'t> {
@@ -82,7 +82,7 @@ impl<'t> Client<'t> {
     fn run<T>(
         &mut self,
         operations: &[Args<'_>],
-        more: &ProcedureCall<'_>,
+        more: &SynchronousProcedureCall<'_>,
         read: impl FnMut(&Results<'_>) -> T,
     ) -> T {
         let mut all = Vec::new();
@@ -172,7 +172,7 @@ impl<'t> Client<'t> {
         &mut self,
         handle: &[u8],
         operation: Args<'_>,
-        more: &ProcedureCall<'_>,
+        more: &SynchronousProcedureCall<'_>,
         read: impl FnMut(&Results<'_>),
     ) {
         let put = Args::PUTFH(nfsrdma_dissectors::nfs::v4::ObjectFh4 { object: Opaque(handle) });
@@ -193,7 +193,7 @@ impl<'t> Client<'t> {
             stable: StableHow4::FILE_SYNC4,
             data: Ddp::Chunk { length, bytes: None },
         };
-        let more = ProcedureCall { data: &[OutgoingPayloadSource::Copied(data)], ..more() };
+        let more = SynchronousProcedureCall { data: &[OutgoingPayloadMemory::Copied(data)], ..more() };
         self.on(&open.1, Args::WRITE(write), &more, |results| {
             if let Results::WRITE(outcome) = results {
                 assert_eq!(outcome.ok().unwrap().count, length);
@@ -208,7 +208,7 @@ impl<'t> Client<'t> {
         shape: RequestedCallForm<'_>,
     ) -> Vec<u8> {
         let read = Read4Args { stateid: open.0.clone(), offset: 0, count };
-        let more = ProcedureCall { max_payload_bytes: &[count], shape, ..more() };
+        let more = SynchronousProcedureCall { max_payload_bytes: &[count], shape, ..more() };
         let mut data = Vec::new();
         self.on(&open.1, Args::READ(read), &more, |results| {
             if let Results::READ(outcome) = results {
@@ -231,7 +231,7 @@ impl<'t> Client<'t> {
                 attr_request: Bitmap4::from(&[][..]),
             }));
             let mut is_over = true;
-            let more = ProcedureCall::new(Program::NFS, 4, 1, part + 1024);
+            let more = SynchronousProcedureCall::new(Program::NFS, 4, 1, part + 1024);
             self.run(&operations, &more, |results| {
                 if let Results::READDIR(outcome) = results {
                     let ok = outcome.ok().unwrap();
@@ -271,7 +271,7 @@ fn run<T>(
     line: &mut RpcClient<'_>,
     minor: u32,
     operations: &[Args<'_>],
-    more: &ProcedureCall<'_>,
+    more: &SynchronousProcedureCall<'_>,
     mut read: impl FnMut(&Results<'_>) -> T,
 ) -> T {
     let last = line.compound(minor, operations, more, |reply: &CompoundReply<'_>| {
@@ -402,8 +402,12 @@ pub(super) fn many_nulls(
                 .iter()
                 .flat_map(|word| word.to_be_bytes())
                 .collect();
-            let call =
-                TransportCall::without_payloads(Xid(0xabcd_0000 + sent), CallTag(sent.into()), &message, 100);
+            let call = OutgoingRpcCall::without_payloads(
+                Xid(0xabcd_0000 + sent),
+                CallTag(sent.into()),
+                &message,
+                100,
+            );
             match transport.submit(connection, &call) {
                 Ok(_) => sent += 1,
                 Err(SubmitError::Busy(_)) => break,

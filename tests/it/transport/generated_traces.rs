@@ -23,8 +23,8 @@ use nfsrdma_replay::trace::{
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, ReplySizeLimits, RequestedCallForm, RpcTransport, TransportCall,
-    TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
+    RpcTransport, TransportEvent,
 };
 
 /// Bytes of one READ.
@@ -83,7 +83,7 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
 fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
     let reply = ReplySizeLimits { message: 512, payloads: needs };
-    let call = TransportCall {
+    let call = OutgoingRpcCall {
         xid: Xid(1),
         tag: CallTag(1),
         message,

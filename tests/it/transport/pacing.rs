@@ -6,9 +6,9 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, ConnectionId, RpcClientConnectionCounters, RpcTransport,
-    RpcTransportError, SharedMemoryId, SubmitError, SubmittedCallForm, TransportCall, TransportCredits,
-    TransportEvent, TransportParams,
+    ConnectOptions, ConnectTarget, ConnectionId, NegotiatedTransportParams, OutgoingRpcCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, SharedMemoryId, SubmitError,
+    SubmittedCallForm, TransportCredits, TransportEvent,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -54,7 +54,7 @@ impl RpcTransport for Timed {
     fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
         self.inner.connect(target)
     }
-    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
         self.inner.params(connection)
     }
     fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
@@ -69,7 +69,7 @@ impl RpcTransport for Timed {
     fn submit(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());

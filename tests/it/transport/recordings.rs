@@ -11,7 +11,7 @@ use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
-use nfsrdma_replay::run::trace_recording::{ReplayRecorder, TraceRecorder};
+use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
@@ -120,12 +120,12 @@ fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_ser
 }
 
 /// Monitor that passes a recorder to a replay.
-struct Taped(Option<Box<dyn ReplayRecorder>>);
+struct Taped(Option<Box<dyn ReplayMessageRecorder>>);
 
 impl ReplayMonitor for Taped {
     fn report_progress(&mut self, _: &ReplayReport, _: u64, _: Duration) {}
 
-    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayMessageRecorder>> {
         self.0.take()
     }
 }
@@ -152,7 +152,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     files.close();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
-    let tape = TraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
+    let tape = ReplayRunTraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
     let options = ReplayOptions {
         order,
         captured_chunks: true,
@@ -383,8 +383,8 @@ fn replayed(work: &Work, server: MockServer, recording: Option<&Passing>) -> Rep
         MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     let tape = recording.map(|recording| {
         let to = BufWriter::new(File::create(&recording.0).unwrap());
-        let tape = TraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
-        Box::new(tape) as Box<dyn ReplayRecorder>
+        let tape = ReplayRunTraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
+        Box::new(tape) as Box<dyn ReplayMessageRecorder>
     });
     let options = ReplayOptions {
         order: ReplayOrder::Serial,

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use crate::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::record::{
-    ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord, ComparisonRecordField, hash,
+    ComparableMessageField, ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord,
+    hash,
 };
 use crate::comparison::record_comparison::OPERATION_COUNT_FIELD;
 
@@ -78,7 +79,7 @@ fn fold(section: &mut ComparedMessageSection) {
         return;
     }
     let mut counts: HashMap<*const str, usize> = HashMap::new();
-    let key = |entry: &ComparisonRecordField| std::ptr::from_ref(&*entry.path.text);
+    let key = |entry: &ComparableMessageField| std::ptr::from_ref(&*entry.path.text);
     for entry in &section.entries {
         *counts.entry(key(entry)).or_default() += 1;
     }
@@ -87,7 +88,7 @@ fn fold(section: &mut ComparedMessageSection) {
         return;
     }
     let mut texts: HashMap<*const str, String> = HashMap::new();
-    let mut kept: Vec<ComparisonRecordField> = Vec::with_capacity(section.entries.len());
+    let mut kept: Vec<ComparableMessageField> = Vec::with_capacity(section.entries.len());
     for entry in std::mem::take(&mut section.entries) {
         if !counts.contains_key(&key(&entry)) {
             kept.push(entry);
@@ -97,7 +98,7 @@ fn fold(section: &mut ComparedMessageSection) {
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            kept.push(ComparisonRecordField {
+            kept.push(ComparableMessageField {
                 path: Rc::clone(&entry.path),
                 datum: ComparableValue::Fold(0, 0),
             });

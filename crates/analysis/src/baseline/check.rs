@@ -20,13 +20,13 @@ impl<'b> BaselineComparator<'b> {
         Self { comparison: Comparison::new(selection, usize::MAX, memory_bytes), baseline, recorded }
     }
 
-    /// Compares the Transactions and then the totals, and passes each difference to `tell`.
+    /// Compares the Transactions and then the totals, and passes each difference to `report`.
     ///
     /// # Errors
-    /// Returns the first error of `tell`, which ends the comparison, or the error of reading one of the baselines.
+    /// Returns the first error of `report`, which ends the comparison, or the error of reading one of the baselines.
     pub fn run<E: From<BaselineReadError>>(
         &mut self,
-        mut tell: impl FnMut(Difference) -> Result<(), E>,
+        mut report: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
         let (mut then, mut now) = (self.baseline.records(), self.recorded.records());
         let mut failed = None;
@@ -40,12 +40,12 @@ impl<'b> BaselineComparator<'b> {
                 None
             })
         };
-        self.comparison.run(next, &mut tell)?;
+        self.comparison.run(next, &mut report)?;
         if let Some(error) = failed {
             return Err(error.into());
         }
         self.compare_totals();
-        self.comparison.take_differences().into_iter().try_for_each(tell)
+        self.comparison.take_differences().into_iter().try_for_each(report)
     }
 
     fn compare_totals(&mut self) {

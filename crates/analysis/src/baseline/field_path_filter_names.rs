@@ -19,7 +19,7 @@ const RPC: &str = "RPC";
 
 /// A path and its field.
 #[derive(Clone, Debug)]
-pub(super) struct BaselineField {
+pub(super) struct BaselineFieldDescriptor {
     /// The name of the field, even if the catalogue no longer has it.
     name: Box<str>,
     /// The path as in records.
@@ -30,7 +30,7 @@ pub(super) struct BaselineField {
 }
 
 /// Fields by operation, then by path.
-type BaselineFieldsByOperation = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineField>>;
+type BaselineFieldsByOperation = BTreeMap<Box<str>, BTreeMap<Box<str>, BaselineFieldDescriptor>>;
 
 /// The fields of a baseline.
 #[derive(Clone, Debug, Default)]
@@ -89,11 +89,17 @@ impl BaselineFields {
         let paths = of_message.entry(operation.into()).or_default();
         paths.insert(
             path.text.clone(),
-            BaselineField { name: name.into(), path, is_used: Cell::new(false), entry },
+            BaselineFieldDescriptor { name: name.into(), path, is_used: Cell::new(false), entry },
         );
     }
 
-    fn get(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&BaselineField> {
+    fn get(
+        &self,
+        program: &str,
+        is_call: bool,
+        operation: &str,
+        path: &str,
+    ) -> Option<&BaselineFieldDescriptor> {
         let [calls, replies] = self.programs.get(program)?;
         (if is_call { calls } else { replies }).get(operation)?.get(path)
     }
@@ -105,7 +111,7 @@ impl BaselineFields {
         is_call: bool,
         operation: &str,
         path: &str,
-    ) -> Option<&BaselineField> {
+    ) -> Option<&BaselineFieldDescriptor> {
         let known = if operation.is_empty() {
             self.get(program, is_call, HEADERS, path).or_else(|| self.get(RPC, is_call, HEADERS, path))
         } else {

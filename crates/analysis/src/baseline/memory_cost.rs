@@ -1,5 +1,5 @@
-//! Estimates of the memory of a baseline: of a file by its lines, and of a capture by its contents, so that whatever can be
-//! written can be read with the same memory.
+//! Estimates of the memory of a baseline: of a file by its lines, and of a capture by its contents, so that whatever
+//! can be written can be read with the same memory.
 
 use super::settings::SETTINGS_HEAD;
 
@@ -12,8 +12,8 @@ const HEADER_NAME: usize = 32;
 /// Memory of the counts of a capture in bytes.
 const CAPTURE_BYTES: usize = 32 << 10;
 
-/// Returns the memory for a line of a part in bytes: of `[transactions]` for what a record has of it, the line itself, and
-/// the line that is written again.
+/// Returns the memory for a line of a part in bytes: of `[transactions]` for what a record has of it, the line itself,
+/// and the line that is written again.
 pub(super) fn line_bytes(part: &str, length: usize) -> usize {
     match part {
         SETTINGS_HEAD => 64 + length,

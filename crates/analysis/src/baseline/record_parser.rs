@@ -14,8 +14,8 @@ use super::value_parser::value;
 use super::{BaselineFields, BaselineSettings};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
-    ComparableFinding, ComparableMessage, ComparedChunk, ComparedChunkKind, ComparedMessageSection,
-    ComparedSegment, ComparisonRecord, ComparisonRecordField, MessageDecodeExtent,
+    ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
+    ComparedMessageSection, ComparedSegment, ComparisonRecord, MessageDecodeExtent,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientDirectionKey, class};
@@ -38,7 +38,7 @@ pub(super) struct BaselineTransaction {
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type BaselineMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparisonRecordField>)>;
+type BaselineMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
 
 /// Parser of the lines of Transactions.
 #[derive(Debug)]
@@ -253,7 +253,11 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Returns the text and the fields of a header.
-    fn header(&mut self, name: &str, is_call: bool) -> Result<(Rc<str>, Vec<ComparisonRecordField>), String> {
+    fn header(
+        &mut self,
+        name: &str,
+        is_call: bool,
+    ) -> Result<(Rc<str>, Vec<ComparableMessageField>), String> {
         let key = (self.program.clone(), is_call, name.to_owned());
         if let Some(known) = self.decoded_headers.get(&key) {
             return Ok(known.clone());
@@ -284,7 +288,7 @@ impl<'b> BaselineRecordParser<'b> {
         is_call: bool,
         operation: &str,
         text: &str,
-    ) -> Result<Vec<ComparisonRecordField>, String> {
+    ) -> Result<Vec<ComparableMessageField>, String> {
         let mut entries = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -298,7 +302,7 @@ impl<'b> BaselineRecordParser<'b> {
             let Some(datum) = value(text, known.entry) else {
                 return Err(format!("invalid value {}; {REWRITE_ADVICE}", begin(word)));
             };
-            entries.push(ComparisonRecordField { path: Rc::clone(&known.path), datum });
+            entries.push(ComparableMessageField { path: Rc::clone(&known.path), datum });
         }
         Ok(entries)
     }

@@ -14,7 +14,7 @@ use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::compare_class::CompareClass;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::record::{
-    ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecordField, FieldPath,
+    ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
 };
 use crate::comparison::recorder::ComparableTransactionRecorder;
 use crate::memory::BaselineCheckMemoryShares;
@@ -347,7 +347,7 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
     let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
-        .map(|name| ComparisonRecordField {
+        .map(|name| ComparableMessageField {
             path: Rc::clone(&path),
             datum: ComparableValue::Text(name.clone().into()),
         })
@@ -408,7 +408,7 @@ fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirect
         Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
-        let entry = ComparisonRecordField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
+        let entry = ComparableMessageField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };
         record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
         record.location.index = number;
         record.location.call = Some(FrameNumber(2 * number));

@@ -67,12 +67,12 @@ impl Comparison {
         }
         // Above the limit, idle clients are removed; they are added again with their next Call.
         let is_crowded = self.has_too_many_clients() && !is_all;
-        let mut told = Vec::new();
+        let mut differences = Vec::new();
         self.queues.retain(|lane| {
             let is_idle = is_crowded && lane.sides.iter().all(ComparisonPairingQueueSide::is_idle);
             let is_alone = lane.sides.iter().any(|row| row.client.is_none());
             let rows = lane.sides.iter().enumerate().filter(|_| is_idle);
-            told.extend(rows.filter_map(|(side, row)| client_difference(row, side, is_alone)));
+            differences.extend(rows.filter_map(|(side, row)| client_difference(row, side, is_alone)));
             lane.sides.iter().any(|row| row.client.is_some()) && !is_idle
         });
         self.clients.iter_mut().for_each(HashMap::clear);
@@ -84,13 +84,13 @@ impl Comparison {
         for lane in self.queues.iter_mut().filter(|_| is_all) {
             let is_alone = lane.sides.iter().any(|row| row.client.is_none());
             for (side, row) in lane.sides.iter_mut().enumerate() {
-                told.extend(client_difference(row, side, is_alone));
+                differences.extend(client_difference(row, side, is_alone));
                 if is_alone {
                     *row = ComparisonPairingQueueSide::default();
                 }
             }
         }
-        told.into_iter().for_each(|difference| self.report(difference));
+        differences.into_iter().for_each(|difference| self.report(difference));
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::alignment::anchors;
 use super::compare_class::CompareClass;
 use super::difference::DifferenceKind;
-use super::record::{ComparableValue, ComparisonRecordField, hash};
+use super::record::{ComparableMessageField, ComparableValue, hash};
 
 /// The directory entries among the fields of a Reply.
 pub(super) struct ComparedDirectoryListing<'e> {
@@ -20,14 +20,14 @@ pub(super) struct ComparedDirectoryListing<'e> {
 
 impl<'e> ComparedDirectoryListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
-    pub(super) fn find(entries: &[&'e ComparisonRecordField]) -> Option<Self> {
-        let is_name = |entry: &&&ComparisonRecordField| {
+    pub(super) fn find(entries: &[&'e ComparableMessageField]) -> Option<Self> {
+        let is_name = |entry: &&&ComparableMessageField| {
             entry.path.class == CompareClass::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
         let above = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;
-        let is_below = |entry: &&ComparisonRecordField| entry.path.text.starts_with(above);
+        let is_below = |entry: &&ComparableMessageField| entry.path.text.starts_with(above);
         let start = entries.iter().position(is_below)?;
         let length = entries.iter().skip(start).take_while(|entry| is_below(entry)).count();
         let fields = start..start + length;
@@ -42,7 +42,7 @@ impl<'e> ComparedDirectoryListing<'e> {
         let names: Vec<_> = elements
             .iter()
             .filter_map(|element| {
-                let named = |entry: &&&ComparisonRecordField| entry.path.text == name.path.text;
+                let named = |entry: &&&ComparableMessageField| entry.path.text == name.path.text;
                 entries.get(element.clone())?.iter().find(named).map(|entry| &entry.datum)
             })
             .collect();
@@ -125,14 +125,14 @@ mod tests {
     use super::super::record::FieldPath;
     use super::*;
 
-    fn field(text: &str, datum: ComparableValue) -> ComparisonRecordField {
+    fn field(text: &str, datum: ComparableValue) -> ComparableMessageField {
         let is_name = text.ends_with("name");
         let role = CompareClass::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
-        ComparisonRecordField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
+        ComparableMessageField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
     /// Returns a READDIR Reply with these names, each entry with a cookie before it.
-    fn reply(names: &str) -> Vec<ComparisonRecordField> {
+    fn reply(names: &str) -> Vec<ComparableMessageField> {
         let entries = names.chars().flat_map(|name| {
             [
                 field("reply.entries.cookie", ComparableValue::Number(name.into())),

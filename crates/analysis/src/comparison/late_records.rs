@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::pairing_queue::{ComparisonPairingQueue, FilehandleNumberedKey, UnpairedTransaction};
+use super::pairing_queue::{ComparisonPairingQueue, FilehandleNumberedKey, QueuedComparisonRecord};
 use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
 
 /// Number of late records of a side from which they are paired.
@@ -16,7 +16,7 @@ const MAX_CANDIDATES: usize = 64;
 
 /// A record that can be the partner of a late one.
 struct LateRecordPartnerCandidate<'q> {
-    waiting: &'q UnpairedTransaction,
+    waiting: &'q QueuedComparisonRecord,
     key: FilehandleNumberedKey<'q>,
     is_late: bool,
     is_taken: bool,
@@ -149,7 +149,7 @@ impl Comparison {
             for late in std::mem::take(&mut lane.sides[side].late) {
                 self.late[side].subtract(&late);
                 self.unpaired.add(&late);
-                lane.sides[side].unpaired.push_back(UnpairedTransaction { pairs: self.pairs, ..late });
+                lane.sides[side].unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..late });
             }
         }
         self.evict(lane);

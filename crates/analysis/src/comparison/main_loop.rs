@@ -8,26 +8,26 @@ use super::{ClientDirectionKey, Comparison, ComparisonSide};
 
 impl Comparison {
     /// Compares the records that `next` returns for each side until both return `None`, and passes differences to
-    /// `tell`. With `usize::MAX` ([`Self::new`]) these are all.
+    /// `report`. With `usize::MAX` ([`Self::new`]) these are all.
     ///
     /// Differences come in frame order if both captures fit in the window
     /// ([`MAX_WAITING_RECORDS`](super::MAX_WAITING_RECORDS)) and their differences in the memory, otherwise in frame
     /// order within each part.
     ///
     /// # Errors
-    /// Returns the first error of `tell`, which ends the comparison.
+    /// Returns the first error of `report`, which ends the comparison.
     pub fn run<E>(
         &mut self,
         mut next: impl FnMut(ComparisonSide) -> Option<(ClientDirectionKey, ComparisonRecord)>,
-        mut tell: impl FnMut(Difference) -> Result<(), E>,
+        mut report: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut told = Ok(());
+        let mut result = Ok(());
         let has_failed = Cell::new(false);
         let mut receive = |this: &mut Self| {
             let found = this.take_differences();
-            if told.is_ok() {
-                told = found.into_iter().try_for_each(&mut tell);
-                has_failed.set(told.is_err());
+            if result.is_ok() {
+                result = found.into_iter().try_for_each(&mut report);
+                has_failed.set(result.is_err());
             }
         };
         let mut are_over = [false; 2];
@@ -47,7 +47,7 @@ impl Comparison {
             self.finish(&mut receive);
             receive(self);
         }
-        told
+        result
     }
 
     /// Takes the differences found since the last call, sorted by frame.

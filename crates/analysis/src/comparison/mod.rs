@@ -47,7 +47,9 @@ use std::rc::Rc;
 use difference::{Difference, DifferenceKind, DifferenceSideValue};
 use memory_shares::ComparisonMemoryShares;
 pub use pairing_queue::ClientDirectionKey;
-use pairing_queue::{ComparisonPairingQueue, FilehandleOrigins, MAX_UNPAIRED, UnpairedTransaction};
+use pairing_queue::{
+    ComparisonFilehandleOrigins, ComparisonPairingQueue, MAX_UNPAIRED, QueuedComparisonRecord,
+};
 use record_comparison::{ComparisonCoverageCounts, RecordComparer, difference_side};
 
 use identity_map::CrossCaptureIdentityMap;
@@ -100,12 +102,12 @@ struct RecordTotals {
 }
 
 impl RecordTotals {
-    fn add(&mut self, record: &UnpairedTransaction) {
+    fn add(&mut self, record: &QueuedComparisonRecord) {
         self.count += 1;
         self.bytes += record.bytes;
     }
 
-    fn subtract(&mut self, record: &UnpairedTransaction) {
+    fn subtract(&mut self, record: &QueuedComparisonRecord) {
         self.count -= 1;
         self.bytes -= record.bytes;
     }
@@ -120,7 +122,7 @@ pub struct Comparison {
     options: ComparisonOptions,
     identities: CrossCaptureIdentityMap,
     /// Origins of the filehandles of each side.
-    origins: [FilehandleOrigins; 2],
+    origins: [ComparisonFilehandleOrigins; 2],
     queues: Vec<ComparisonPairingQueue>,
     /// Queue of each client, by side.
     clients: [HashMap<ClientDirectionKey, usize>; 2],
@@ -154,7 +156,7 @@ impl Comparison {
         Self {
             options: selection,
             identities: CrossCaptureIdentityMap::for_memory(memory.identity_bytes),
-            origins: [(); 2].map(|()| FilehandleOrigins::new(memory.filehandles)),
+            origins: [(); 2].map(|()| ComparisonFilehandleOrigins::new(memory.filehandles)),
             queues: Vec::new(),
             clients: Default::default(),
             waiting: Default::default(),
@@ -188,7 +190,7 @@ impl Comparison {
             self.queues.len() - 1
         });
         let key = self.origins[at].key(&record);
-        let record = UnpairedTransaction::new(record, key);
+        let record = QueuedComparisonRecord::new(record, key);
         if self.queues[lane].sides[at].is_late(&record) {
             self.late[at].add(&record);
         } else {
@@ -372,7 +374,7 @@ impl Comparison {
         }
     }
 
-    fn subtract_waiting(&mut self, side: usize, records: &[UnpairedTransaction]) {
+    fn subtract_waiting(&mut self, side: usize, records: &[QueuedComparisonRecord]) {
         records.iter().for_each(|waiting| self.waiting[side].subtract(waiting));
     }
 

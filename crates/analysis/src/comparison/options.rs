@@ -78,7 +78,7 @@ pub struct NumericTolerance {
     /// The fields, by filter name; or a length (`inline`), or a count of the capture (`frames`).
     pub fields: String,
     /// The maximum distance.
-    pub max_difference: ToleranceBound,
+    pub max_difference: MaxNumericDifference,
 }
 
 impl NumericTolerance {
@@ -86,7 +86,7 @@ impl NumericTolerance {
     ///
     /// # Errors
     /// Returns an error with the problem and a proposal.
-    pub fn new(fields: &str, most: ToleranceBound, counts: &[&str]) -> Result<Self, String> {
+    pub fn new(fields: &str, most: MaxNumericDifference, counts: &[&str]) -> Result<Self, String> {
         let names = || LENGTHS.iter().map(|kind| kind.word()).chain(counts.iter().copied());
         let is_path = fields.contains('.');
         let is_known = names().any(|name| name == fields) || is_path && ignore_keys::field(fields).is_ok();
@@ -103,14 +103,14 @@ impl NumericTolerance {
 
 /// Maximum distance of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ToleranceBound {
+pub enum MaxNumericDifference {
     /// An absolute distance.
     Absolute(u64),
     /// A percentage of the first number.
     Percent(f64),
 }
 
-impl std::str::FromStr for ToleranceBound {
+impl std::str::FromStr for MaxNumericDifference {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -125,7 +125,7 @@ impl std::str::FromStr for ToleranceBound {
     }
 }
 
-impl std::fmt::Display for ToleranceBound {
+impl std::fmt::Display for MaxNumericDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Absolute(number) => write!(f, "{number}"),
@@ -134,7 +134,7 @@ impl std::fmt::Display for ToleranceBound {
     }
 }
 
-impl ToleranceBound {
+impl MaxNumericDifference {
     /// Returns `true` if the distance of two numbers is allowed.
     pub fn allows(self, a: u64, b: u64) -> bool {
         match self {
@@ -247,7 +247,11 @@ mod tests {
     #[test]
     fn a_tolerance_is_for_a_field_a_length_or_a_count() {
         let new = |fields: &str| {
-            NumericTolerance::new(fields, ToleranceBound::Absolute(1), &["frames", "undecoded.malformed"])
+            NumericTolerance::new(
+                fields,
+                MaxNumericDifference::Absolute(1),
+                &["frames", "undecoded.malformed"],
+            )
         };
         for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
             assert!(new(known).is_ok(), "{known}");
@@ -262,12 +266,21 @@ mod tests {
 
     #[test]
     fn numbers_may_be_apart_by_so_much_or_by_a_part() {
-        assert!(ToleranceBound::Absolute(5).allows(10, 15) && !ToleranceBound::Absolute(5).allows(10, 16));
         assert!(
-            ToleranceBound::Percent(10.0).allows(100, 90) && !ToleranceBound::Percent(10.0).allows(100, 111)
+            MaxNumericDifference::Absolute(5).allows(10, 15)
+                && !MaxNumericDifference::Absolute(5).allows(10, 16)
         );
-        assert_eq!("5%".parse(), Ok(ToleranceBound::Percent(5.0)));
-        assert!("-5".parse::<ToleranceBound>().is_err() && "-5%".parse::<ToleranceBound>().is_err());
-        assert!("inf%".parse::<ToleranceBound>().is_err() && "NaN%".parse::<ToleranceBound>().is_err());
+        assert!(
+            MaxNumericDifference::Percent(10.0).allows(100, 90)
+                && !MaxNumericDifference::Percent(10.0).allows(100, 111)
+        );
+        assert_eq!("5%".parse(), Ok(MaxNumericDifference::Percent(5.0)));
+        assert!(
+            "-5".parse::<MaxNumericDifference>().is_err() && "-5%".parse::<MaxNumericDifference>().is_err()
+        );
+        assert!(
+            "inf%".parse::<MaxNumericDifference>().is_err()
+                && "NaN%".parse::<MaxNumericDifference>().is_err()
+        );
     }
 }

@@ -37,7 +37,7 @@ pub struct ClientDirectionKey {
 
 /// A waiting record with its key.
 #[derive(Debug)]
-pub(super) struct UnpairedTransaction {
+pub(super) struct QueuedComparisonRecord {
     pub(super) record: ComparisonRecord,
     pub(super) key: ComparisonPairingKey,
     /// Number of pairs when it was found to have no partner.
@@ -46,7 +46,7 @@ pub(super) struct UnpairedTransaction {
     pub(super) bytes: usize,
 }
 
-impl UnpairedTransaction {
+impl QueuedComparisonRecord {
     pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
         let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
         let filehandles = allocated::<Filehandle>(key.filehandles.len());
@@ -59,15 +59,15 @@ impl UnpairedTransaction {
 #[derive(Debug, Default)]
 pub(super) struct ComparisonPairingQueueSide {
     pub(super) client: Option<ClientDirectionKey>,
-    pub(super) waiting: VecDeque<UnpairedTransaction>,
+    pub(super) waiting: VecDeque<QueuedComparisonRecord>,
     /// Largest first frame of the records taken.
     pub(super) last_taken_frame: u64,
     /// Last frame of the records taken.
     last_end_frame: u64,
     /// Records without partners.
-    pub(super) unpaired: VecDeque<UnpairedTransaction>,
+    pub(super) unpaired: VecDeque<QueuedComparisonRecord>,
     /// Records that arrived after their successors were taken, because no Reply came.
-    pub(super) late: Vec<UnpairedTransaction>,
+    pub(super) late: Vec<QueuedComparisonRecord>,
     pub(super) records: u64,
     /// Location and title of the first record.
     pub(super) first: Option<(TransactionCaptureLocation, Rc<str>)>,
@@ -83,12 +83,12 @@ pub(super) struct ComparisonPairingQueueSide {
 
 impl ComparisonPairingQueueSide {
     /// Returns `true` if records behind this one were taken already.
-    pub(super) fn is_late(&self, waiting: &UnpairedTransaction) -> bool {
+    pub(super) fn is_late(&self, waiting: &QueuedComparisonRecord) -> bool {
         frame(&waiting.record) < self.last_taken_frame
     }
 
     /// Adds a record in the order of its first frame.
-    pub(super) fn push(&mut self, waiting: UnpairedTransaction) {
+    pub(super) fn push(&mut self, waiting: QueuedComparisonRecord) {
         self.records += 1;
         self.is_rdma |= waiting.record.is_rdma();
         self.has_steps |= waiting.record.replayed_step.is_some();
@@ -101,7 +101,7 @@ impl ComparisonPairingQueueSide {
             self.late.push(waiting);
             return;
         }
-        let is_before = |other: &UnpairedTransaction| self::frame(&other.record) <= frame;
+        let is_before = |other: &QueuedComparisonRecord| self::frame(&other.record) <= frame;
         let at = self.waiting.iter().rposition(is_before).map_or(0, |at| at + 1);
         // With hundreds of thousands of clients of one record each, capacity for four records each would be a large
         // allocation, which is slow to find.
@@ -122,7 +122,7 @@ impl ComparisonPairingQueueSide {
     }
 
     /// Takes the first `count` records.
-    pub(super) fn take(&mut self, count: usize) -> Vec<UnpairedTransaction> {
+    pub(super) fn take(&mut self, count: usize) -> Vec<QueuedComparisonRecord> {
         let mut taken = Vec::with_capacity(count.min(self.waiting.len()));
         while taken.len() < count
             && let Some(mut waiting) = self.waiting.pop_front()
@@ -212,9 +212,9 @@ pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityValu
 
 /// Origins of the filehandles of one side.
 #[derive(Debug)]
-pub(super) struct FilehandleOrigins(SecondChanceMap<IdentityValueHash, u64>);
+pub(super) struct ComparisonFilehandleOrigins(SecondChanceMap<IdentityValueHash, u64>);
 
-impl FilehandleOrigins {
+impl ComparisonFilehandleOrigins {
     /// Creates origins of at most `capacity` filehandles.
     pub(super) fn new(capacity: usize) -> Self {
         Self(SecondChanceMap::new(capacity))
@@ -296,7 +296,7 @@ fn mixed(words: [u64; 4]) -> u64 {
 
 /// Relation between the filehandles of two Calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum FilehandleEquality {
+enum FilehandleComparisonResult {
     /// Equal, as far as known.
     Same,
     /// Unknown.
@@ -328,19 +328,19 @@ pub(super) struct FilehandleNumberedKey<'k> {
 }
 
 impl FilehandleNumberedKey<'_> {
-    fn filehandle_relation(&self, other: &Self) -> FilehandleEquality {
+    fn filehandle_relation(&self, other: &Self) -> FilehandleComparisonResult {
         if self.numbers.len() != other.numbers.len() {
-            return FilehandleEquality::Other;
+            return FilehandleComparisonResult::Other;
         }
-        let mut objects = FilehandleEquality::Same;
+        let mut objects = FilehandleComparisonResult::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
             if !is_pair && a.origin != b.origin {
                 if *of_a != 0 || *of_b != 0 {
-                    return FilehandleEquality::Other;
+                    return FilehandleComparisonResult::Other;
                 }
-                objects = FilehandleEquality::Unknown;
+                objects = FilehandleComparisonResult::Unknown;
             }
         }
         objects
@@ -354,7 +354,7 @@ impl FilehandleNumberedKey<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.filehandle_relation(other) != FilehandleEquality::Other
+        self.call == other.call && self.filehandle_relation(other) != FilehandleComparisonResult::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -372,9 +372,9 @@ impl FilehandleNumberedKey<'_> {
             [3, 2, 0]
         };
         match self.filehandle_relation(other) {
-            FilehandleEquality::Same => same,
-            FilehandleEquality::Unknown => unknown,
-            FilehandleEquality::Other => others,
+            FilehandleComparisonResult::Same => same,
+            FilehandleComparisonResult::Unknown => unknown,
+            FilehandleComparisonResult::Other => others,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{
-    ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, UnpairedTransaction, frame,
+    ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, QueuedComparisonRecord, frame,
 };
 use super::record::ComparisonRecord;
 use super::record_comparison::difference_side;
@@ -90,7 +90,7 @@ impl Comparison {
             let records = records.into_iter().enumerate();
             for (_, waiting) in records.filter(|(at, _)| !paired.contains(at)) {
                 self.unpaired.add(&waiting);
-                row.unpaired.push_back(UnpairedTransaction { pairs: self.pairs, ..waiting });
+                row.unpaired.push_back(QueuedComparisonRecord { pairs: self.pairs, ..waiting });
             }
         }
         self.evict(lane);
@@ -132,13 +132,13 @@ impl Comparison {
     /// sides; operations in flight at the same time are independent. Two swapped operations are one difference.
     fn report_moved(
         &mut self,
-        rows: [&[UnpairedTransaction]; 2],
+        rows: [&[QueuedComparisonRecord]; 2],
         moved: &[(usize, usize)],
         pairs: &[(usize, usize)],
     ) {
         let [a, b] = rows;
         let is_exact = self.options.strict || self.options.exact;
-        let waited = |row: &[UnpairedTransaction], first: usize, second: usize| {
+        let waited = |row: &[QueuedComparisonRecord], first: usize, second: usize| {
             record(row, first)
                 .zip(record(row, second))
                 .is_some_and(|(first, second)| is_exact || first.end_frame < frame(second))
@@ -147,19 +147,19 @@ impl Comparison {
             i < p && j > q && waited(a, i, p) && waited(b, q, j)
                 || i > p && j < q && waited(a, p, i) && waited(b, j, q)
         };
-        let mut told = HashSet::new();
+        let mut matched_before = HashSet::new();
         for pair in moved {
-            if told.contains(pair) {
+            if matched_before.contains(pair) {
                 continue;
             }
             // Another moved record is the more likely partner of a swap.
-            let partner = moved.iter().filter(|other| !told.contains(*other)).chain(pairs);
+            let partner = moved.iter().filter(|other| !matched_before.contains(*other)).chain(pairs);
             let Some(other) = partner.copied().find(|other| is_crossed(*pair, *other)) else {
                 self.reordered += 1;
                 continue;
             };
             if moved.contains(&other) {
-                told.insert(other);
+                matched_before.insert(other);
             }
             let (Some(one), Some(opposite)) = (record(a, pair.0), record(b, pair.1)) else { continue };
             let (Some(in_a), Some(in_b)) = (record(a, other.0), record(b, other.1)) else { continue };
@@ -204,8 +204,8 @@ impl Comparison {
         for side in 0..2 {
             let mut at = 0;
             while let Some(reply) = lane.sides[side].unpaired.get(at) {
-                let near = |other: &UnpairedTransaction| other.pairs.abs_diff(reply.pairs);
-                let is_likely = |other: &UnpairedTransaction| {
+                let near = |other: &QueuedComparisonRecord| other.pairs.abs_diff(reply.pairs);
+                let is_likely = |other: &QueuedComparisonRecord| {
                     other.record.call.is_some()
                         && other.record.reply.is_some()
                         && near(other) <= MAX_REPLY_DISTANCE
@@ -230,6 +230,6 @@ impl Comparison {
 }
 
 /// Returns the record at an index.
-fn record(row: &[UnpairedTransaction], at: usize) -> Option<&ComparisonRecord> {
+fn record(row: &[QueuedComparisonRecord], at: usize) -> Option<&ComparisonRecord> {
     row.get(at).map(|waiting| &waiting.record)
 }

@@ -217,7 +217,7 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &[u8]) -> fmt::Result {
 
 /// A field with its value.
 #[derive(Clone, Debug)]
-pub struct ComparisonRecordField {
+pub struct ComparableMessageField {
     /// Path of the field.
     pub path: Rc<FieldPath>,
     /// Value of the field.
@@ -230,7 +230,7 @@ pub struct ComparedMessageSection {
     /// The name of the operation; empty for the headers.
     pub name: Rc<str>,
     /// Its fields.
-    pub entries: Vec<ComparisonRecordField>,
+    pub entries: Vec<ComparableMessageField>,
 }
 
 impl ComparedMessageSection {
@@ -279,9 +279,9 @@ pub struct ComparableMessage {
 impl ComparableMessage {
     /// Returns the memory in bytes besides the message itself.
     fn heap_bytes(&self) -> usize {
-        let entry = |entry: &ComparisonRecordField| allocated::<u8>(entry.datum.heap_bytes());
+        let entry = |entry: &ComparableMessageField| allocated::<u8>(entry.datum.heap_bytes());
         let section = |section: &ComparedMessageSection| {
-            allocated::<ComparisonRecordField>(section.entries.capacity())
+            allocated::<ComparableMessageField>(section.entries.capacity())
                 + section.entries.iter().map(entry).sum::<usize>()
         };
         allocated::<ComparedMessageSection>(self.sections.capacity())
@@ -390,7 +390,7 @@ impl ComparisonRecord {
     /// Returns the filehandle whose directory the cookies belong to.
     pub fn scope(&self) -> Option<IdentityValueHash> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let is_filehandle = |entry: &&ComparisonRecordField| {
+        let is_filehandle = |entry: &&ComparableMessageField| {
             entry.path.class == CompareClass::Identity(MappedIdentifierType::Filehandle)
         };
         entries.filter(is_filehandle).find_map(|entry| {
@@ -401,7 +401,7 @@ impl ComparisonRecord {
     /// Returns up to four names, offsets and counts of the Call, and the status.
     pub fn summary(&self) -> String {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
-        let main = |entry: &&ComparisonRecordField| {
+        let main = |entry: &&ComparableMessageField| {
             let is_main = matches!(
                 entry.path.class,
                 CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)

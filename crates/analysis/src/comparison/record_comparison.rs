@@ -15,8 +15,8 @@ use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
 use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing, IdentityValueHash};
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecord,
-    ComparisonRecordField, MessageDecodeExtent,
+    AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection,
+    ComparisonRecord, MessageDecodeExtent,
 };
 
 /// Maximum distance at which a field is searched on the other side.
@@ -88,7 +88,7 @@ struct OperationPosition {
 }
 
 /// Two paired operations.
-struct OperationPair<'s> {
+struct ComparedOperationPair<'s> {
     spot: OperationPosition,
     a: &'s ComparedMessageSection,
     b: &'s ComparedMessageSection,
@@ -113,17 +113,17 @@ struct OneSidedFieldGroup {
     kind: DifferenceKind,
 }
 
-impl OperationPair<'_> {
-    fn path(&self, entry: &ComparisonRecordField) -> String {
+impl ComparedOperationPair<'_> {
+    fn path(&self, entry: &ComparableMessageField) -> String {
         let dot = if self.a.name.is_empty() { "" } else { "." };
         format!("{}{dot}{}", self.a.name, entry.path.text)
     }
 
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
-    fn umask(&self, a: &ComparisonRecordField, b: &ComparisonRecordField) -> u64 {
-        let of = |section: &ComparedMessageSection, entry: &ComparisonRecordField| {
+    fn umask(&self, a: &ComparableMessageField, b: &ComparableMessageField) -> u64 {
+        let of = |section: &ComparedMessageSection, entry: &ComparableMessageField| {
             let above = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
-            let is_umask = |other: &&ComparisonRecordField| {
+            let is_umask = |other: &&ComparableMessageField| {
                 other.path.text.strip_suffix("mode_umask.mu_umask") == Some(above)
             };
             match section.entries.iter().find(is_umask)?.datum {
@@ -273,8 +273,8 @@ fn is_missing_or_extra(kind: DifferenceKind) -> bool {
 }
 
 impl RecordComparer<'_> {
-    /// Compares two records. [`CrossCaptureIdentityMap::differences`] reports identities that map to different objects when all
-    /// pairs are known.
+    /// Compares two records. [`CrossCaptureIdentityMap::differences`] reports identities that map to different objects
+    /// when all pairs are known.
     pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
         let terms = RecordComparisonPolicy::new(self.options, a, b);
         let mut found =
@@ -361,7 +361,7 @@ impl RecordComparer<'_> {
                     entries.any(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Status));
                 let is_other_arm = !is_call && found.has_status_difference() && !has_status;
                 let (arms, group) = (Vec::new(), None);
-                let sections = OperationPair {
+                let sections = ComparedOperationPair {
                     spot,
                     a,
                     b,
@@ -387,11 +387,11 @@ impl RecordComparer<'_> {
         }
     }
 
-    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: OperationPair<'_>) {
-        let OperationPair { a, b, is_plus, .. } = sections;
+    fn sections(&mut self, found: &mut PairComparison<'_>, mut sections: ComparedOperationPair<'_>) {
+        let ComparedOperationPair { a, b, is_plus, .. } = sections;
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
-        let is_skipped = |entry: &&ComparisonRecordField| {
+        let is_skipped = |entry: &&ComparableMessageField| {
             is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
                 || is_both_plus && &*entry.path.text == "data"
                 || entry.path.field == OPERATION_COUNT_FIELD
@@ -413,16 +413,16 @@ impl RecordComparer<'_> {
     fn listings(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut OperationPair<'_>,
-        (of_a, a): (&[&ComparisonRecordField], ComparedDirectoryListing<'_>),
-        (of_b, b): (&[&ComparisonRecordField], ComparedDirectoryListing<'_>),
+        sections: &mut ComparedOperationPair<'_>,
+        (of_a, a): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
+        (of_b, b): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
     ) {
-        let part = |of: &'_ [&ComparisonRecordField], range: std::ops::Range<usize>| {
+        let part = |of: &'_ [&ComparableMessageField], range: std::ops::Range<usize>| {
             of.get(range)
                 .unwrap_or_default()
                 .iter()
                 .map(|entry| (*entry).clone())
-                .collect::<Vec<ComparisonRecordField>>()
+                .collect::<Vec<ComparableMessageField>>()
         };
         let mut fields = |this: &mut Self, found: &mut PairComparison<'_>, in_a, in_b| {
             let (in_a, in_b) = (part(of_a, in_a), part(of_b, in_b));
@@ -455,16 +455,16 @@ impl RecordComparer<'_> {
     fn fields(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut OperationPair<'_>,
-        a: &[&ComparisonRecordField],
-        b: &[&ComparisonRecordField],
+        sections: &mut ComparedOperationPair<'_>,
+        a: &[&ComparableMessageField],
+        b: &[&ComparableMessageField],
     ) {
         let (mut of_a, mut of_b) = (a.iter().copied().peekable(), b.iter().copied().peekable());
         let alike = FieldPathEquivalence {
             is_plus: sections.is_plus,
             is_other_minor: found.policy.differs_in_minor_version,
         };
-        let is_place = |a: &ComparisonRecordField, b: &ComparisonRecordField| has_same_path(a, b, alike);
+        let is_place = |a: &ComparableMessageField, b: &ComparableMessageField| has_same_path(a, b, alike);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
                 (Some(one), Some(other)) if is_place(one, other) => {
@@ -473,8 +473,8 @@ impl RecordComparer<'_> {
                     of_b.next();
                 }
                 (Some(one), Some(other)) => {
-                    let find = |entries: &mut dyn Iterator<Item = &ComparisonRecordField>,
-                                wanted: &ComparisonRecordField| {
+                    let find = |entries: &mut dyn Iterator<Item = &ComparableMessageField>,
+                                wanted: &ComparableMessageField| {
                         entries.take(MAX_LOOKAHEAD).position(|entry| is_place(entry, wanted))
                     };
                     let in_b = find(&mut of_b.clone(), one);
@@ -506,8 +506,8 @@ impl RecordComparer<'_> {
     fn compare_unpaired_field(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut OperationPair<'_>,
-        entry: &ComparisonRecordField,
+        sections: &mut ComparedOperationPair<'_>,
+        entry: &ComparableMessageField,
         is_a: bool,
     ) {
         let is_below = |above: &str| entry.path.text.starts_with(above);
@@ -545,9 +545,9 @@ impl RecordComparer<'_> {
     fn entries(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &mut OperationPair<'_>,
-        a: &ComparisonRecordField,
-        b: &ComparisonRecordField,
+        sections: &mut ComparedOperationPair<'_>,
+        a: &ComparableMessageField,
+        b: &ComparableMessageField,
     ) {
         let path = &a.path;
         if path.field == OPERATION_COUNT_FIELD {
@@ -603,10 +603,10 @@ impl RecordComparer<'_> {
     fn identities(
         &mut self,
         found: &mut PairComparison<'_>,
-        sections: &OperationPair<'_>,
+        sections: &ComparedOperationPair<'_>,
         identity: MappedIdentifierType,
-        a: &ComparisonRecordField,
-        b: &ComparisonRecordField,
+        a: &ComparableMessageField,
+        b: &ComparableMessageField,
     ) {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
@@ -644,17 +644,21 @@ struct FieldPathEquivalence {
 }
 
 /// Returns `true` if two fields have equivalent paths.
-fn has_same_path(a: &ComparisonRecordField, b: &ComparisonRecordField, alike: FieldPathEquivalence) -> bool {
+fn has_same_path(
+    a: &ComparableMessageField,
+    b: &ComparableMessageField,
+    alike: FieldPathEquivalence,
+) -> bool {
     if Rc::ptr_eq(&a.path, &b.path) || a.path.text == b.path.text {
         return true;
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if alike.is_other_minor {
-        let plain = |entry: &ComparisonRecordField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        let plain = |entry: &ComparableMessageField| entry.path.text.replace("mode_umask.mu_mode", "mode");
         return plain(a) == plain(b);
     }
     // READ and READ_PLUS have the same fields with different prefixes.
-    let last = |entry: &ComparisonRecordField| {
+    let last = |entry: &ComparableMessageField| {
         let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
         text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
     };

@@ -7,7 +7,9 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::{self, Field, FieldObserver, FieldValue, field_name};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::frame::FrameNumber;
 
@@ -20,8 +22,8 @@ use rustc_hash::FxHashMap;
 use super::compare_class::{self, CompareClass, class_of_field};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::record::{
-    ComparableMessage, ComparableValue, ComparedChunk, ComparedChunkKind, ComparedMessageSection,
-    ComparedSegment, ComparisonRecord, ComparisonRecordField, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
+    ComparableMessage, ComparableMessageField, ComparableValue, ComparedChunk, ComparedChunkKind,
+    ComparedMessageSection, ComparedSegment, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
     MessageDecodeExtent, hash,
 };
 
@@ -165,7 +167,7 @@ impl ComparableTransactionRecorder {
         let length = cursor.length() as u64;
         let mut listener = ComparableFieldObserver::new(self, false, cursor.rest());
         listener.places = places;
-        let heard = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
+        let decoded = rpc::RpcMsg::decode(&mut cursor, &mut listener).and_then(|message| {
             let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
             match procedure.filter(|_| is_done) {
                 Some(procedure) => procedure.results(&mut cursor, &mut listener),
@@ -173,7 +175,7 @@ impl ComparableTransactionRecorder {
             }
         });
         let (sections, spans) = listener.finish();
-        let end = match heard {
+        let end = match decoded {
             Ok(()) => MessageDecodeExtent::Complete,
             Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
             Err(_) => MessageDecodeExtent::Undecoded,
@@ -194,11 +196,11 @@ impl ComparableTransactionRecorder {
         let mut listener = ComparableFieldObserver::new(self, which == RpcMessageKind::Call, rpc);
         // A damaged header has no chunks to compare.
         let _ = reading.observe_rpcrdma(which, &mut listener);
-        let heard = reading.observe_rpc(which, &mut listener);
+        let decoded = reading.observe_rpc(which, &mut listener);
         let (sections, mut spans) = listener.finish();
         let is_described =
             facts.procedure_name.is_some() || which == RpcMessageKind::Reply && facts.program.is_none();
-        let end = match heard {
+        let end = match decoded {
             Ok(()) if is_described => MessageDecodeExtent::Complete,
             Ok(()) => MessageDecodeExtent::Undecoded,
             Err(error) if error.is_cut() => MessageDecodeExtent::Truncated,
@@ -234,8 +236,8 @@ fn title(facts: &RpcSummary, has_minor: bool) -> String {
         let _ = write!(title, ".{minor}");
     }
     match (facts.operation, facts.procedure) {
-        (Some(CallOperation::Named(name)), _) => title + " " + name,
-        (Some(CallOperation::Number(number)), _) => format!("{title} operation {number}"),
+        (Some(ProcedureOrMainOperation::Named(name)), _) => title + " " + name,
+        (Some(ProcedureOrMainOperation::Number(number)), _) => format!("{title} operation {number}"),
         (None, Some(number)) => format!("{title} procedure {number}"),
         (None, None) => title,
     }
@@ -385,7 +387,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
     /// Adds the data of a READ_PLUS as one hash, like that of a READ.
     fn finish_read_plus(&mut self) {
         let Some(plus) = self.plus.take() else { return };
-        let entry = ComparisonRecordField {
+        let entry = ComparableMessageField {
             path: Rc::clone(&self.recorder.data),
             datum: ComparableValue::Digest(plus.length, plus.hasher.finish_128()),
         };
@@ -491,7 +493,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
         if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
-            section.entries.push(ComparisonRecordField { path, datum });
+            section.entries.push(ComparableMessageField { path, datum });
         }
     }
 
@@ -544,13 +546,13 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         let section =
             if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
         let Some(section) = section else { return };
-        section.entries.push(ComparisonRecordField { path, datum });
+        section.entries.push(ComparableMessageField { path, datum });
         if let Some(datum) = fill {
-            section.entries.push(ComparisonRecordField { path: Rc::clone(&self.recorder.fill), datum });
+            section.entries.push(ComparableMessageField { path: Rc::clone(&self.recorder.fill), datum });
         }
         if other_xid.is_some_and(|xid| is_other(&xid)) {
             let datum = ComparableValue::Named("differs-from-rpc-xid");
-            section.entries.push(ComparisonRecordField { path: Rc::clone(&self.recorder.other_xid), datum });
+            section.entries.push(ComparableMessageField { path: Rc::clone(&self.recorder.other_xid), datum });
         }
     }
 }

@@ -100,12 +100,12 @@ fn matches_glob(pattern: &str, text: &str) -> bool {
 /// A deviation of an implementation that a site knows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ConfiguredDeviation {
+pub struct ConfiguredConformanceDeviation {
     /// Rules.
     pub rule: FindingPattern,
     /// Side that deviates; any, if absent.
     #[serde(default)]
-    pub side: Option<KnownDeviationEndpoint>,
+    pub side: Option<DeviatingEndpointRole>,
     /// Address of the side that deviates; any, if absent.
     #[serde(default)]
     pub address: Option<IpAddr>,
@@ -116,7 +116,7 @@ pub struct ConfiguredDeviation {
 /// Side of a connection in the file of `--config`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum KnownDeviationEndpoint {
+pub enum DeviatingEndpointRole {
     /// The client.
     Client,
     /// The server.
@@ -132,7 +132,7 @@ pub struct LintConfig {
     /// Findings that are not reported.
     pub allow: Vec<FindingPattern>,
     /// Known deviations.
-    pub known: Vec<ConfiguredDeviation>,
+    pub known: Vec<ConfiguredConformanceDeviation>,
     /// Rules of which no deviation is known, unless `known` has one: the deviations that this program knows do not
     /// count.
     pub not_known: Vec<FindingPattern>,
@@ -179,8 +179,8 @@ impl LintConfig {
         }
         for known in &self.known {
             let side = match finding.side {
-                EndpointRole::Client => (KnownDeviationEndpoint::Client, finding.connection.client),
-                EndpointRole::Server => (KnownDeviationEndpoint::Server, finding.connection.server),
+                EndpointRole::Client => (DeviatingEndpointRole::Client, finding.connection.client),
+                EndpointRole::Server => (DeviatingEndpointRole::Server, finding.connection.server),
             };
             let is_side = known.side.is_none_or(|wanted| wanted == side.0);
             let is_address = known.address.is_none_or(|wanted| match side.1.address {

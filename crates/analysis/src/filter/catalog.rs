@@ -8,9 +8,9 @@ use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 
-use super::derived_fields::{ALIASES, AliasedFilterFieldPart, FieldAlias, GeneratedField};
-use super::mask_bit_boolean_fields::{self, MaskBit};
-use super::procedures::{self, RpcProcedureField};
+use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValueExtraction, GeneratedField};
+use super::mask_bit_boolean_fields::{self, MaskBitFilterField};
+use super::procedures::{self, ProcedureFilterField};
 
 pub use super::types::FilterType;
 
@@ -26,9 +26,9 @@ pub enum FilterFieldSource {
     /// An alias for other fields.
     Alias(&'static FieldAlias),
     /// A bit of a mask.
-    Bit(&'static MaskBit),
+    Bit(&'static MaskBitFilterField),
     /// The procedure of a Call, also available for the Reply.
-    Procedure(&'static RpcProcedureField),
+    Procedure(&'static ProcedureFilterField),
 }
 
 /// A field, by its name.
@@ -83,17 +83,17 @@ impl FilterFieldCatalog {
             let of: Vec<&FilterFieldCatalogEntry> =
                 alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
-                AliasedFilterFieldPart::Whole | AliasedFilterFieldPart::Bits(..) => {
+                FieldAliasValueExtraction::Whole | FieldAliasValueExtraction::Bits(..) => {
                     of.first().map_or(FilterType::Unsigned, |of| of.kind)
                 }
-                AliasedFilterFieldPart::Length
-                | AliasedFilterFieldPart::Crc32
-                | AliasedFilterFieldPart::Crc16From(_) => FilterType::Unsigned,
+                FieldAliasValueExtraction::Length
+                | FieldAliasValueExtraction::Crc32
+                | FieldAliasValueExtraction::Crc16From(_) => FilterType::Unsigned,
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
-                AliasedFilterFieldPart::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
-                AliasedFilterFieldPart::Whole => true,
+                FieldAliasValueExtraction::Bits(shift, mask) => shift == 0 && bits & !mask == 0,
+                FieldAliasValueExtraction::Whole => true,
                 _ => false,
             };
             let names = of.iter().flat_map(|of| &of.names).filter(is_within).copied().collect();

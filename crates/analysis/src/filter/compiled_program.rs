@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use regex::bytes::Regex;
 
 use super::syntax::{ArithmeticOperator, FilterSliceRange, SliceRangeEnd};
-use super::value::{FilterConstant, FilterFieldOrdinal, FilterValue, FilterValues};
+use super::value::{FilterConstant, FilterValue, FilterValues, ReferencedFilterFieldIndex};
 
 /// A test of a program.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) enum CompiledFilterNode {
     And(Vec<CompiledFilterNode>),
     Not(Box<CompiledFilterNode>),
     /// The field is present.
-    Exists(FilterFieldOrdinal),
+    Exists(ReferencedFilterFieldIndex),
     /// One of the values is not 0.
     True(CompiledExpression),
     /// Any two values, or every two, have this relation.
@@ -58,7 +58,7 @@ pub(super) enum ComparisonOperator {
 /// An expression with values.
 #[derive(Clone, Debug)]
 pub(super) enum CompiledExpression {
-    Field(FilterFieldOrdinal),
+    Field(ReferencedFilterFieldIndex),
     Constant(FilterConstant),
     Slice(Box<CompiledExpression>, Vec<FilterSliceRange>),
     Function(FilterFunction, Vec<CompiledExpression>),

@@ -10,7 +10,7 @@ const CAPTURE: &str = "the capture file";
 const LINES: &str = "docs/transaction.schema.json";
 
 /// Name, type, description and source of a generated field.
-pub type GeneratedFieldDescription = (&'static str, FilterType, &'static str, &'static str);
+pub type DerivedFieldDescriptor = (&'static str, FilterType, &'static str, &'static str);
 
 macro_rules! facts {
     ($fields:ident; $($(#[doc = $group_doc:literal])+ $group:ident: $($fact:ident $name:literal $kind:ident, $about:literal, $source:expr;)*)*) => {
@@ -24,7 +24,7 @@ macro_rules! facts {
             $($(#[doc = $group_doc])+ pub const $group: &'static [Self] = &[$(Self::$fact),*];)*
 
             /// Returns the description.
-            pub const fn description(self) -> GeneratedFieldDescription {
+            pub const fn description(self) -> DerivedFieldDescriptor {
                 match self {
                     $($(Self::$fact => ($name, FilterType::$kind, $about, $source),)*)*
                 }
@@ -162,7 +162,7 @@ impl GeneratedField {
 
 /// Part of the value of another field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AliasedFilterFieldPart {
+pub enum FieldAliasValueExtraction {
     /// The whole value.
     Whole,
     /// Some of its bits: number of bits to shift to the right, and mask to apply then.
@@ -183,7 +183,7 @@ pub struct FieldAlias {
     /// The other fields.
     pub of: &'static [&'static str],
     /// Part of their values.
-    pub part: AliasedFilterFieldPart,
+    pub part: FieldAliasValueExtraction,
     /// Description.
     pub about: &'static str,
     /// Source of the definition.
@@ -200,9 +200,9 @@ macro_rules! alias {
             source: $source,
         }
     };
-    (@part) => { AliasedFilterFieldPart::Whole };
-    (@part $shift:literal, $mask:literal) => { AliasedFilterFieldPart::Bits($shift, $mask) };
-    (@part $part:ident $(($($number:tt)*))?) => { AliasedFilterFieldPart::$part $(($($number)*))? };
+    (@part) => { FieldAliasValueExtraction::Whole };
+    (@part $shift:literal, $mask:literal) => { FieldAliasValueExtraction::Bits($shift, $mask) };
+    (@part $part:ident $(($($number:tt)*))?) => { FieldAliasValueExtraction::$part $(($($number)*))? };
 }
 
 /// The aliases.

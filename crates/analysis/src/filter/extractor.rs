@@ -7,10 +7,10 @@ use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
 
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
 use super::compile::ReferencedFilterField;
-use super::derived_fields::{AliasedFilterFieldPart, GeneratedField};
-use super::field_description_cache::FieldAddressLookupCache;
+use super::derived_fields::{FieldAliasValueExtraction, GeneratedField};
+use super::field_description_cache::FieldDescriptionKeyedCache;
 use super::required_layers::RequiredLayers;
-use super::value::{FilterFieldOrdinal, FilterValue, FilterValues};
+use super::value::{FilterValue, FilterValues, ReferencedFilterFieldIndex};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,23 +43,23 @@ pub(super) struct FieldExtractor {
     pub(super) values: FilterValues,
     traits: Vec<FilterFieldExtractionFlags>,
     /// The slots of each field.
-    slot_cache: FieldAddressLookupCache<FilterSlotSetIndex>,
+    slot_cache: FieldDescriptionKeyedCache<FilterSlotSetIndex>,
     /// Sets of slots, at most one for each field seen.
-    sets: Vec<Box<[FilterFieldOrdinal]>>,
+    sets: Vec<Box<[ReferencedFilterFieldIndex]>>,
     /// `true` for structures with a used field, by the function that describes them.
-    structures: FieldAddressLookupCache<bool>,
+    structures: FieldDescriptionKeyedCache<bool>,
     /// Start offsets of searched protocols.
-    searched_starts: Vec<(FilterFieldOrdinal, usize)>,
+    searched_starts: Vec<(ReferencedFilterFieldIndex, usize)>,
     /// The slot of `frame.protocols`.
-    names: Option<FilterFieldOrdinal>,
+    names: Option<ReferencedFilterFieldIndex>,
     protocols: String,
     /// The protocol of the current message; its structures may have fields of others.
     pub(super) program: Option<&'static str>,
     /// Open groups: depth, number of `open_slots` of the enclosing groups, and start offset.
     open: Vec<(usize, usize, usize)>,
-    open_slots: Vec<FilterFieldOrdinal>,
+    open_slots: Vec<ReferencedFilterFieldIndex>,
     /// Buffer that a listener borrows for the slots of one field.
-    slot_buffer: Vec<FilterFieldOrdinal>,
+    slot_buffer: Vec<ReferencedFilterFieldIndex>,
 }
 
 impl FieldExtractor {
@@ -70,7 +70,7 @@ impl FieldExtractor {
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
             match &field.origin {
-                FilterFieldSource::Alias(alias) if alias.part != AliasedFilterFieldPart::Whole => {
+                FilterFieldSource::Alias(alias) if alias.part != FieldAliasValueExtraction::Whole => {
                     of.is_part = true
                 }
                 FilterFieldSource::Bit(_) => of.is_part = true,
@@ -92,9 +92,9 @@ impl FieldExtractor {
             values: FilterValues::new(fields.len()),
             fields,
             traits,
-            slot_cache: FieldAddressLookupCache::default(),
+            slot_cache: FieldDescriptionKeyedCache::default(),
             sets: vec![Box::default()],
-            structures: FieldAddressLookupCache::default(),
+            structures: FieldDescriptionKeyedCache::default(),
             searched_starts: Vec::new(),
             names,
             protocols: String::new(),
@@ -131,7 +131,7 @@ impl FieldExtractor {
     }
 
     /// Returns the slot of a generated field that the filter uses.
-    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<FilterFieldOrdinal> {
+    pub(super) fn slot_of(&self, fact: GeneratedField) -> Option<ReferencedFilterFieldIndex> {
         self.fields.iter().position(|field| field.origin == FilterFieldSource::Generated(fact))
     }
 
@@ -208,7 +208,7 @@ impl FieldExtractor {
             FilterFieldSource::Generated(_) | FilterFieldSource::Procedure(_) => false,
         };
         let named = self.fields.iter().enumerate().filter(|(_, named)| is_of(named));
-        let slots: Box<[FilterFieldOrdinal]> = named.map(|(slot, _)| slot).collect();
+        let slots: Box<[ReferencedFilterFieldIndex]> = named.map(|(slot, _)| slot).collect();
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
@@ -221,7 +221,7 @@ impl FieldExtractor {
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: FilterFieldOrdinal) -> FilterFieldExtractionFlags {
+    fn traits(&self, slot: ReferencedFilterFieldIndex) -> FilterFieldExtractionFlags {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -246,7 +246,7 @@ impl FieldExtractor {
     }
 
     /// Returns `true` if the current message may be of a protocol without a header.
-    fn is_current_protocol(&self, slot: FilterFieldOrdinal) -> bool {
+    fn is_current_protocol(&self, slot: ReferencedFilterFieldIndex) -> bool {
         let name = self.fields.get(slot).map(|field| field.name);
         self.program.is_none_or(|program| name == Some(program))
     }

@@ -8,18 +8,18 @@ const DIRECT_ENTRIES: usize = 1024;
 
 /// Values by address, at most one for each description of the program.
 #[derive(Clone, Debug)]
-pub(super) struct FieldAddressLookupCache<T> {
+pub(super) struct FieldDescriptionKeyedCache<T> {
     direct: Box<[(usize, T); DIRECT_ENTRIES]>,
     overflow: FxHashMap<usize, T>,
 }
 
-impl<T: Copy + Default> Default for FieldAddressLookupCache<T> {
+impl<T: Copy + Default> Default for FieldDescriptionKeyedCache<T> {
     fn default() -> Self {
         Self { direct: Box::new([(0, T::default()); DIRECT_ENTRIES]), overflow: FxHashMap::default() }
     }
 }
 
-impl<T: Copy> FieldAddressLookupCache<T> {
+impl<T: Copy> FieldDescriptionKeyedCache<T> {
     /// Returns the value, if it is cached.
     #[inline(always)]
     pub(super) fn get(&self, address: usize) -> Option<T> {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn answers_whose_places_are_one_are_both_known() {
-        let mut remembered = FieldAddressLookupCache::default();
+        let mut remembered = FieldDescriptionKeyedCache::default();
         let (one, other) = (0x1000, 0x1000 + (DIRECT_ENTRIES << 4));
         remembered.insert(one, 1);
         remembered.insert(other, 2);

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::field::{FieldKind, FlagName};
 
 /// A bit of a mask.
 #[derive(Debug, PartialEq, Eq)]
-pub struct MaskBit {
+pub struct MaskBitFilterField {
     /// Filter name.
     pub name: String,
     /// The masks that contain it.
@@ -175,12 +175,13 @@ const MASKS: &[WiresharkMaskBitNames] = &[
 ];
 
 /// Returns every bit of every mask.
-pub(super) fn all_bits() -> &'static [MaskBit] {
-    static ALL: LazyLock<Vec<MaskBit>> = LazyLock::new(|| {
-        let mut all: Vec<MaskBit> = Vec::new();
+pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
+    static ALL: LazyLock<Vec<MaskBitFilterField>> = LazyLock::new(|| {
+        let mut all: Vec<MaskBitFilterField> = Vec::new();
         for (field, places) in catalog::all_fields().fields() {
             for bit in bits_of_mask(field, places) {
-                let is_same = |known: &&mut MaskBit| (&known.name, known.mask) == (&bit.name, bit.mask);
+                let is_same =
+                    |known: &&mut MaskBitFilterField| (&known.name, known.mask) == (&bit.name, bit.mask);
                 match all.iter_mut().find(is_same) {
                     Some(known) => {
                         known.of.push(field);
@@ -197,7 +198,7 @@ pub(super) fn all_bits() -> &'static [MaskBit] {
 
 /// Returns the bits of one mask. Bits that share a name with others are no fields of their own: together they are a
 /// number.
-fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<MaskBit> {
+fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<MaskBitFilterField> {
     let mut names: Vec<FlagName> = Vec::new();
     for (mask, name) in
         places.iter().filter(|place| place.field.kind == FieldKind::Flags).flat_map(|place| place.names)
@@ -213,14 +214,14 @@ fn bits_of_mask(field: &'static str, places: &[RegisteredField]) -> Vec<MaskBit>
     let shared = shared(&names);
     let own = format!("{field}.");
     let begins = known.map_or(own.as_str(), |known| known.prefix);
-    let mut bits: Vec<MaskBit> = Vec::new();
+    let mut bits: Vec<MaskBitFilterField> = Vec::new();
     for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & together == 0) {
         let end = known.and_then(|known| known.suffixes.iter().find(|(of, _)| of == mask));
         let end = match end {
             Some((_, end)) => (*end).to_owned(),
             None => name.get(shared..).unwrap_or(name).to_ascii_lowercase(),
         };
-        let bit = MaskBit {
+        let bit = MaskBitFilterField {
             name: format!("{begins}{end}"),
             of: vec![field],
             mask: *mask,

@@ -2,8 +2,8 @@
 //!
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
 //! [`compiled_program`] over its fields. The [`catalog`] has all fields, of which [`derived_fields`] are in no
-//! structure, and [`possible_generated_values`] their possible values; [`mask_bit_boolean_fields`] and [`procedures`] are derived from masks
-//! and tables.
+//! structure, and [`possible_generated_values`] their possible values; [`mask_bit_boolean_fields`] and [`procedures`]
+//! are derived from masks and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
 //! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.
@@ -11,6 +11,7 @@
 pub mod catalog;
 pub mod derived_fields;
 
+mod column_fields;
 mod compile;
 mod compiled_program;
 mod error;
@@ -22,18 +23,17 @@ mod possible_generated_values;
 mod procedures;
 mod required_layers;
 mod runner;
-mod shown_fields;
 mod syntax;
 mod token;
 mod transaction_fields;
 mod types;
 mod value;
 
+pub use column_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
 pub use runner::{FilterRunner, SelectedFrameTally};
-pub use shown_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 
 use catalog::{FilterFieldCatalog, FilterFieldSource};
 use compile::{FilterCompiler, ReferencedFilterField};

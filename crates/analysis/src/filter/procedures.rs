@@ -23,7 +23,7 @@ pub(super) fn protocol(program: Program) -> &'static str {
 
 /// A field with the procedure of one version of a program.
 #[derive(Debug, PartialEq)]
-pub struct RpcProcedureField {
+pub struct ProcedureFilterField {
     /// Filter name.
     pub name: String,
     /// The protocol.
@@ -37,7 +37,7 @@ pub struct RpcProcedureField {
     pub about: String,
 }
 
-impl RpcProcedureField {
+impl ProcedureFilterField {
     fn new(program: Program, version: u32) -> Self {
         /// More than any of the programs has.
         const MOST: u32 = 64;
@@ -70,11 +70,14 @@ impl RpcProcedureField {
 }
 
 /// Returns every version of every program that has procedures.
-pub(super) fn all() -> &'static [RpcProcedureField] {
-    static ALL: LazyLock<Vec<RpcProcedureField>> = LazyLock::new(|| {
+pub(super) fn all() -> &'static [ProcedureFilterField] {
+    static ALL: LazyLock<Vec<ProcedureFilterField>> = LazyLock::new(|| {
         let tables = Procedure::PROGRAMS.iter().copied();
         let compounds = [(Program::NFS, 4), (Program::NFS_CB, 4)];
-        tables.chain(compounds).map(|(program, version)| RpcProcedureField::new(program, version)).collect()
+        tables
+            .chain(compounds)
+            .map(|(program, version)| ProcedureFilterField::new(program, version))
+            .collect()
     });
     &ALL
 }

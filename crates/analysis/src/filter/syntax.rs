@@ -3,7 +3,7 @@
 //! From the loosest to the tightest: `or`, `xor`, `and`, `not`, relations, `&`, `+ -`, `* / %`, a sign, a slice.
 
 use super::error::FilterError;
-use super::token::{FilterSymbol, FilterToken, FilterTokenKind, tokens};
+use super::token::{FilterPunctuator, FilterToken, FilterTokenKind, tokens};
 
 /// Maximum nesting depth of tests and operands.
 const MAX_DEPTH: usize = 64;
@@ -74,24 +74,30 @@ impl ParsedComparisonOperator {
 
     fn of(what: &FilterTokenKind<'_>) -> Option<Self> {
         Some(match what {
-            FilterTokenKind::Sign(FilterSymbol::Equal) | FilterTokenKind::Word("eq" | "any_eq") => {
+            FilterTokenKind::Sign(FilterPunctuator::Equal) | FilterTokenKind::Word("eq" | "any_eq") => {
                 Self::Equal
             }
-            FilterTokenKind::Sign(FilterSymbol::AllEqual) | FilterTokenKind::Word("all_eq") => Self::AllEqual,
-            FilterTokenKind::Sign(FilterSymbol::NotEqual) | FilterTokenKind::Word("ne" | "all_ne") => {
+            FilterTokenKind::Sign(FilterPunctuator::AllEqual) | FilterTokenKind::Word("all_eq") => {
+                Self::AllEqual
+            }
+            FilterTokenKind::Sign(FilterPunctuator::NotEqual) | FilterTokenKind::Word("ne" | "all_ne") => {
                 Self::NotEqual
             }
-            FilterTokenKind::Sign(FilterSymbol::AnyNotEqual) | FilterTokenKind::Word("any_ne") => {
+            FilterTokenKind::Sign(FilterPunctuator::AnyNotEqual) | FilterTokenKind::Word("any_ne") => {
                 Self::AnyNotEqual
             }
-            FilterTokenKind::Sign(FilterSymbol::Greater) | FilterTokenKind::Word("gt") => Self::Greater,
-            FilterTokenKind::Sign(FilterSymbol::GreaterEqual) | FilterTokenKind::Word("ge") => {
+            FilterTokenKind::Sign(FilterPunctuator::Greater) | FilterTokenKind::Word("gt") => Self::Greater,
+            FilterTokenKind::Sign(FilterPunctuator::GreaterEqual) | FilterTokenKind::Word("ge") => {
                 Self::GreaterEqual
             }
-            FilterTokenKind::Sign(FilterSymbol::Less) | FilterTokenKind::Word("lt") => Self::Less,
-            FilterTokenKind::Sign(FilterSymbol::LessEqual) | FilterTokenKind::Word("le") => Self::LessEqual,
+            FilterTokenKind::Sign(FilterPunctuator::Less) | FilterTokenKind::Word("lt") => Self::Less,
+            FilterTokenKind::Sign(FilterPunctuator::LessEqual) | FilterTokenKind::Word("le") => {
+                Self::LessEqual
+            }
             FilterTokenKind::Word("contains") => Self::Contains,
-            FilterTokenKind::Sign(FilterSymbol::Matches) | FilterTokenKind::Word("matches") => Self::Matches,
+            FilterTokenKind::Sign(FilterPunctuator::Matches) | FilterTokenKind::Word("matches") => {
+                Self::Matches
+            }
             _ => return None,
         })
     }
@@ -184,17 +190,17 @@ impl<'t> FilterParser<'t> {
         self.peek().map_or(self.text.len(), |token| token.at)
     }
 
-    fn is_sign(&self, sign: FilterSymbol) -> bool {
+    fn is_sign(&self, sign: FilterPunctuator) -> bool {
         self.peek().is_some_and(|token| token.kind == FilterTokenKind::Sign(sign))
     }
 
-    fn take_sign(&mut self, sign: FilterSymbol) -> bool {
+    fn take_sign(&mut self, sign: FilterPunctuator) -> bool {
         let is_there = self.is_sign(sign);
         self.next += usize::from(is_there);
         is_there
     }
 
-    fn take_operator(&mut self, sign: FilterSymbol, words: &[&str]) -> bool {
+    fn take_operator(&mut self, sign: FilterPunctuator, words: &[&str]) -> bool {
         let is_there = self.is_sign(sign)
             || self.peek().is_some_and(
                 |token| matches!(token.kind, FilterTokenKind::Word(word) if words.contains(&word)),
@@ -215,7 +221,7 @@ impl<'t> FilterParser<'t> {
         self.error(at, format!("{text} was not expected here"))
     }
 
-    fn close(&mut self, sign: FilterSymbol, opened: usize) -> FilterParseResult<()> {
+    fn close(&mut self, sign: FilterPunctuator, opened: usize) -> FilterParseResult<()> {
         if self.take_sign(sign) {
             return Ok(());
         }
@@ -241,21 +247,21 @@ impl<'t> FilterParser<'t> {
     }
 
     fn any_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
-        self.operator_list(FilterSymbol::Or, "or", Self::one_of, FilterSyntaxNode::Or)
+        self.operator_list(FilterPunctuator::Or, "or", Self::one_of, FilterSyntaxNode::Or)
     }
 
     fn one_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
-        self.operator_list(FilterSymbol::Xor, "xor", Self::all_of, FilterSyntaxNode::Xor)
+        self.operator_list(FilterPunctuator::Xor, "xor", Self::all_of, FilterSyntaxNode::Xor)
     }
 
     fn all_of(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
-        self.operator_list(FilterSymbol::And, "and", Self::negated, FilterSyntaxNode::And)
+        self.operator_list(FilterPunctuator::And, "and", Self::negated, FilterSyntaxNode::And)
     }
 
     /// Parses tests separated by one operator.
     fn operator_list(
         &mut self,
-        sign: FilterSymbol,
+        sign: FilterPunctuator,
         word: &str,
         test: fn(&mut Self) -> FilterParseResult<FilterSyntaxNode<'t>>,
         together: fn(Vec<FilterSyntaxNode<'t>>) -> FilterSyntaxNode<'t>,
@@ -272,13 +278,13 @@ impl<'t> FilterParser<'t> {
     }
 
     fn negated(&mut self) -> FilterParseResult<FilterSyntaxNode<'t>> {
-        if self.take_operator(FilterSymbol::Not, &["not"]) {
+        if self.take_operator(FilterPunctuator::Not, &["not"]) {
             return self.nested(|parser| Ok(FilterSyntaxNode::Not(Box::new(parser.negated()?))));
         }
         let at = self.at();
-        if self.take_sign(FilterSymbol::Open) {
+        if self.take_sign(FilterPunctuator::Open) {
             let test = self.nested(Self::any_of)?;
-            self.close(FilterSymbol::Close, at)?;
+            self.close(FilterPunctuator::Close, at)?;
             return Ok(test);
         }
         self.relation()
@@ -335,7 +341,7 @@ impl<'t> FilterParser<'t> {
                     && !matches!(*word, "and" | "or" | "xor")
             }
             Some(FilterTokenKind::Sign(sign)) => {
-                matches!(sign, FilterSymbol::OpenBrace | FilterSymbol::Minus)
+                matches!(sign, FilterPunctuator::OpenBrace | FilterPunctuator::Minus)
             }
             _ => false,
         };
@@ -359,7 +365,7 @@ impl<'t> FilterParser<'t> {
                 || self
                     .tokens
                     .get(at)
-                    .is_some_and(|token| token.kind == FilterTokenKind::Sign(FilterSymbol::Not))
+                    .is_some_and(|token| token.kind == FilterTokenKind::Sign(FilterPunctuator::Not))
         };
         let (negated, length) = match () {
             () if is(self.next, &["in"]) => (false, 1),
@@ -372,43 +378,43 @@ impl<'t> FilterParser<'t> {
 
     fn set(&mut self) -> FilterParseResult<Vec<(Operand<'t>, Option<Operand<'t>>)>> {
         let at = self.at();
-        if !self.take_sign(FilterSymbol::OpenBrace) {
+        if !self.take_sign(FilterPunctuator::OpenBrace) {
             return Err(self.error(at, "a set needs braces, as in: tcp.port in {2049, 20049..20050}"));
         }
         let mut set = Vec::new();
         loop {
             let first = self.operand()?;
-            let last = if self.take_sign(FilterSymbol::Range) { Some(self.operand()?) } else { None };
+            let last = if self.take_sign(FilterPunctuator::Range) { Some(self.operand()?) } else { None };
             set.push((first, last));
-            if !self.take_sign(FilterSymbol::Comma) {
+            if !self.take_sign(FilterPunctuator::Comma) {
                 break;
             }
         }
-        self.close(FilterSymbol::CloseBrace, at)?;
+        self.close(FilterPunctuator::CloseBrace, at)?;
         Ok(set)
     }
 
     fn operand(&mut self) -> FilterParseResult<Operand<'t>> {
         self.nested(|parser| {
-            const AND: (FilterSymbol, &[&str], ArithmeticOperator) =
-                (FilterSymbol::BitAnd, &["bitwise_and", "bitand"], ArithmeticOperator::And);
+            const AND: (FilterPunctuator, &[&str], ArithmeticOperator) =
+                (FilterPunctuator::BitAnd, &["bitwise_and", "bitand"], ArithmeticOperator::And);
             parser.chain(&[AND], Self::sum)
         })
     }
 
     fn sum(&mut self) -> FilterParseResult<Operand<'t>> {
         let operators = [
-            (FilterSymbol::Plus, &[][..], ArithmeticOperator::Add),
-            (FilterSymbol::Minus, &[][..], ArithmeticOperator::Subtract),
+            (FilterPunctuator::Plus, &[][..], ArithmeticOperator::Add),
+            (FilterPunctuator::Minus, &[][..], ArithmeticOperator::Subtract),
         ];
         self.chain(&operators, Self::product)
     }
 
     fn product(&mut self) -> FilterParseResult<Operand<'t>> {
         let operators = [
-            (FilterSymbol::Star, &[][..], ArithmeticOperator::Multiply),
-            (FilterSymbol::Slash, &[][..], ArithmeticOperator::Divide),
-            (FilterSymbol::Percent, &[][..], ArithmeticOperator::Remainder),
+            (FilterPunctuator::Star, &[][..], ArithmeticOperator::Multiply),
+            (FilterPunctuator::Slash, &[][..], ArithmeticOperator::Divide),
+            (FilterPunctuator::Percent, &[][..], ArithmeticOperator::Remainder),
         ];
         self.chain(&operators, Self::signed)
     }
@@ -416,7 +422,7 @@ impl<'t> FilterParser<'t> {
     /// Parses operands separated by operators of one precedence, left-associative.
     fn chain(
         &mut self,
-        operators: &[(FilterSymbol, &[&str], ArithmeticOperator)],
+        operators: &[(FilterPunctuator, &[&str], ArithmeticOperator)],
         operand: fn(&mut Self) -> FilterParseResult<Operand<'t>>,
     ) -> FilterParseResult<Operand<'t>> {
         let mut left = operand(self)?;
@@ -432,10 +438,10 @@ impl<'t> FilterParser<'t> {
 
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
         let at = self.at();
-        if self.take_sign(FilterSymbol::Plus) {
+        if self.take_sign(FilterPunctuator::Plus) {
             return self.nested(Self::signed);
         }
-        if self.take_sign(FilterSymbol::Minus) {
+        if self.take_sign(FilterPunctuator::Minus) {
             let operand = self.nested(Self::signed)?;
             let span = FilterSpan { at, end: operand.span.end };
             return Ok(Operand { form: OperandForm::Negative(Box::new(operand)), span });
@@ -467,25 +473,25 @@ impl<'t> FilterParser<'t> {
         };
         let form = match token.kind {
             FilterTokenKind::Word(word) if is_keyword(word) => return Err(self.unexpected(at)),
-            FilterTokenKind::Word(word) if self.is_sign(FilterSymbol::Open) => {
+            FilterTokenKind::Word(word) if self.is_sign(FilterPunctuator::Open) => {
                 let opened = self.at();
                 self.next += 1;
                 let mut arguments = Vec::new();
-                if !self.is_sign(FilterSymbol::Close) {
+                if !self.is_sign(FilterPunctuator::Close) {
                     arguments.push(self.operand()?);
-                    while self.take_sign(FilterSymbol::Comma) {
+                    while self.take_sign(FilterPunctuator::Comma) {
                         arguments.push(self.operand()?);
                     }
                 }
-                self.close(FilterSymbol::Close, opened)?;
+                self.close(FilterPunctuator::Close, opened)?;
                 OperandForm::Call(word, arguments)
             }
             FilterTokenKind::Word(word) => OperandForm::Word(word),
             FilterTokenKind::Quoted(bytes) => OperandForm::Quoted(bytes),
             FilterTokenKind::Char(byte) => OperandForm::Char(byte),
-            FilterTokenKind::Sign(FilterSymbol::OpenBrace) => {
+            FilterTokenKind::Sign(FilterPunctuator::OpenBrace) => {
                 let inside = self.operand()?;
-                self.close(FilterSymbol::CloseBrace, at)?;
+                self.close(FilterPunctuator::CloseBrace, at)?;
                 inside.form
             }
             FilterTokenKind::Sign(_) | FilterTokenKind::Slice(_) => return Err(self.unexpected(at)),

@@ -24,12 +24,12 @@ pub(super) enum FilterTokenKind<'t> {
     /// The text between `[` and `]`.
     Slice(&'t str),
     /// A sign.
-    Sign(FilterSymbol),
+    Sign(FilterPunctuator),
 }
 
 /// A sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FilterSymbol {
+pub(super) enum FilterPunctuator {
     Open,
     Close,
     OpenBrace,
@@ -58,38 +58,38 @@ pub(super) enum FilterSymbol {
 }
 
 /// The signs, longer ones first.
-const SIGNS: [(&str, FilterSymbol); 27] = [
-    ("===", FilterSymbol::AllEqual),
-    ("!==", FilterSymbol::AnyNotEqual),
-    ("==", FilterSymbol::Equal),
-    ("!=", FilterSymbol::NotEqual),
-    ("~=", FilterSymbol::AnyNotEqual),
-    (">=", FilterSymbol::GreaterEqual),
-    ("<=", FilterSymbol::LessEqual),
-    ("&&", FilterSymbol::And),
-    ("||", FilterSymbol::Or),
-    ("^^", FilterSymbol::Xor),
-    ("..", FilterSymbol::Range),
-    ("(", FilterSymbol::Open),
-    (")", FilterSymbol::Close),
-    ("{", FilterSymbol::OpenBrace),
-    ("}", FilterSymbol::CloseBrace),
-    (",", FilterSymbol::Comma),
-    (">", FilterSymbol::Greater),
-    ("<", FilterSymbol::Less),
-    ("~", FilterSymbol::Matches),
-    ("!", FilterSymbol::Not),
-    ("&", FilterSymbol::BitAnd),
-    ("+", FilterSymbol::Plus),
-    ("-", FilterSymbol::Minus),
-    ("*", FilterSymbol::Star),
-    ("/", FilterSymbol::Slash),
-    ("%", FilterSymbol::Percent),
+const SIGNS: [(&str, FilterPunctuator); 27] = [
+    ("===", FilterPunctuator::AllEqual),
+    ("!==", FilterPunctuator::AnyNotEqual),
+    ("==", FilterPunctuator::Equal),
+    ("!=", FilterPunctuator::NotEqual),
+    ("~=", FilterPunctuator::AnyNotEqual),
+    (">=", FilterPunctuator::GreaterEqual),
+    ("<=", FilterPunctuator::LessEqual),
+    ("&&", FilterPunctuator::And),
+    ("||", FilterPunctuator::Or),
+    ("^^", FilterPunctuator::Xor),
+    ("..", FilterPunctuator::Range),
+    ("(", FilterPunctuator::Open),
+    (")", FilterPunctuator::Close),
+    ("{", FilterPunctuator::OpenBrace),
+    ("}", FilterPunctuator::CloseBrace),
+    (",", FilterPunctuator::Comma),
+    (">", FilterPunctuator::Greater),
+    ("<", FilterPunctuator::Less),
+    ("~", FilterPunctuator::Matches),
+    ("!", FilterPunctuator::Not),
+    ("&", FilterPunctuator::BitAnd),
+    ("+", FilterPunctuator::Plus),
+    ("-", FilterPunctuator::Minus),
+    ("*", FilterPunctuator::Star),
+    ("/", FilterPunctuator::Slash),
+    ("%", FilterPunctuator::Percent),
     // Old filters and those of other programs may have it.
-    ("=", FilterSymbol::Equal),
+    ("=", FilterPunctuator::Equal),
 ];
 
-impl FilterSymbol {
+impl FilterPunctuator {
     /// Returns the sign as written.
     pub(super) fn text(self) -> &'static str {
         SIGNS.iter().find(|(_, sign)| *sign == self).map_or("", |(text, _)| text)
@@ -317,17 +317,17 @@ mod tests {
 
     #[test]
     fn signs_need_no_space_but_minus() {
-        assert_eq!(what("a==1"), [Word("a"), Sign(super::FilterSymbol::Equal), Word("1")]);
-        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::FilterSymbol::Slash), Word("2")]);
-        assert_eq!(what("a -b"), [Word("a"), Sign(super::FilterSymbol::Minus), Word("b")]);
+        assert_eq!(what("a==1"), [Word("a"), Sign(super::FilterPunctuator::Equal), Word("1")]);
+        assert_eq!(what("tcp.port/2"), [Word("tcp.port"), Sign(super::FilterPunctuator::Slash), Word("2")]);
+        assert_eq!(what("a -b"), [Word("a"), Sign(super::FilterPunctuator::Minus), Word("b")]);
         assert_eq!(what("a-b"), [Word("a-b")]);
         assert_eq!(what("!(a)&&b"), what("! ( a ) && b"));
-        assert_eq!(what("a !== b"), [Word("a"), Sign(super::FilterSymbol::AnyNotEqual), Word("b")]);
+        assert_eq!(what("a !== b"), [Word("a"), Sign(super::FilterPunctuator::AnyNotEqual), Word("b")]);
     }
 
     #[test]
     fn two_points_are_a_range() {
-        let range = Sign(super::FilterSymbol::Range);
+        let range = Sign(super::FilterPunctuator::Range);
         assert_eq!(what("4430..4434"), [Word("4430"), range.clone(), Word("4434")]);
         assert_eq!(what("10.0.0.5 .. 10.0.0.9"), [Word("10.0.0.5"), range, Word("10.0.0.9")]);
     }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::field::{self, Field, FieldObserver, field_name};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::decode::{CallOperation, RpcStatus, RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Program;
@@ -305,8 +307,8 @@ pub(super) fn outcome(to: &mut FieldExtractor, facts: &RpcSummary) {
     text(to, GeneratedField::Procedure, || facts.procedure_name.map(str::to_owned));
     text(to, GeneratedField::Operation, || {
         facts.operation.map(|operation| match operation {
-            CallOperation::Named(name) => name.to_owned(),
-            CallOperation::Number(number) => number.to_string(),
+            ProcedureOrMainOperation::Named(name) => name.to_owned(),
+            ProcedureOrMainOperation::Number(number) => number.to_string(),
         })
     });
     text(to, GeneratedField::Status, || {

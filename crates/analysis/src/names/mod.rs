@@ -5,13 +5,13 @@
 //! RENAME, LINK and REMOVE change names. [`FileNames`] observes each Transaction, stores the names by server, and
 //! returns the paths of the Transaction and its operations. Later names do not change paths that were returned before.
 //!
-//! - [`path_inference_field_tokens`]: the tokens of a message;
+//! - [`path_inference_token_stream`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
 //! - [`file_node_store`]: the names, in bounded memory.
 
 mod file_node_store;
 mod path_inference;
-mod path_inference_field_tokens;
+mod path_inference_token_stream;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +26,7 @@ use rustc_hash::FxHashSet;
 use crate::memory::MemoryBudget;
 
 use file_node_store::{FileNameStore, FileNodeId, Host, PathComponent};
-use path_inference_field_tokens::MessagePathInferenceTokens;
+use path_inference_token_stream::MessageFilenameTokens;
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -102,8 +102,8 @@ impl ResolvedPaths {
 pub struct FileNames {
     display: FilehandleDisplay,
     store: FileNameStore,
-    call: MessagePathInferenceTokens,
-    reply: MessagePathInferenceTokens,
+    call: MessageFilenameTokens,
+    reply: MessageFilenameTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionSlabKey>,
@@ -121,8 +121,8 @@ impl FileNames {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
-            call: MessagePathInferenceTokens::default(),
-            reply: MessagePathInferenceTokens::default(),
+            call: MessageFilenameTokens::default(),
+            reply: MessageFilenameTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }
@@ -212,14 +212,14 @@ impl FileNames {
         if is_new {
             let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut self.reply);
         }
-        let Self { display: how, store, call, reply, resolved: told, .. } = self;
+        let Self { display: how, store, call, reply, resolved, .. } = self;
         let server = server(transaction, facts);
         path_inference::TransactionPathInference {
             display: *how,
             store,
             call,
             reply,
-            resolved: told,
+            resolved,
             server,
             uses_reply: is_new,
         }

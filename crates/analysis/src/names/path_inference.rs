@@ -7,8 +7,8 @@ use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
 use super::file_node_store::{FileNameStore, FileNodeId, Host};
-use super::path_inference_field_tokens::{
-    MessagePathInferenceTokens, PathInferenceOperationTokens, PathInferenceTokenSpan,
+use super::path_inference_token_stream::{
+    MessageFilenameTokens, OperationPathTokenSlice, PathInferenceTokenSpan,
 };
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
@@ -45,7 +45,7 @@ pub(super) fn has_files(facts: &RpcSummary) -> bool {
 
 /// What a procedure does to the names in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DirectoryEntryEffect {
+enum PathInferenceNameEffect {
     /// Finds a name.
     Finds,
     /// Adds a name of a new object.
@@ -62,7 +62,7 @@ enum DirectoryEntryEffect {
     None,
 }
 
-impl DirectoryEntryEffect {
+impl PathInferenceNameEffect {
     fn of_procedure(procedure: Procedure) -> Self {
         let known = match procedure {
             Procedure::V2(procedure) => procedure.known().map(Self::of_v2),
@@ -105,8 +105,8 @@ impl DirectoryEntryEffect {
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n MessagePathInferenceTokens,
-    pub(super) reply: &'n MessagePathInferenceTokens,
+    pub(super) call: &'n MessageFilenameTokens,
+    pub(super) reply: &'n MessageFilenameTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
@@ -124,13 +124,13 @@ impl TransactionPathInference<'_> {
                 | Procedure::Mount2(mount::v2::Procedure(number))
                 | Procedure::Mount3(mount::v3::Procedure(number)),
             ) => self.mount(mount::v3::Procedure(number), facts),
-            Some(procedure) => self.procedure(DirectoryEntryEffect::of_procedure(procedure), facts),
+            Some(procedure) => self.procedure(PathInferenceNameEffect::of_procedure(procedure), facts),
             None => {}
         }
     }
 
     /// Handles a procedure of NFSv2, NFSv3, NLM or NFSACL.
-    fn procedure(&mut self, effect: DirectoryEntryEffect, facts: &RpcSummary) {
+    fn procedure(&mut self, effect: PathInferenceNameEffect, facts: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
         let (asked, got) = (words(call), words(reply));
         let mut handles = asked.handles().map(|span| call.bytes(span));
@@ -142,7 +142,7 @@ impl TransactionPathInference<'_> {
         let is_done = status.is_some_and(|status| status.is_ok);
         let place = InferredCurrentFile::File(first);
         let about = match (effect, names.next()) {
-            (DirectoryEntryEffect::Finds | DirectoryEntryEffect::Adds, Some(name)) => {
+            (PathInferenceNameEffect::Finds | PathInferenceNameEffect::Adds, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 let bytes = call.bytes(name);
                 match got.handles().next().filter(|_| is_done) {
@@ -150,7 +150,7 @@ impl TransactionPathInference<'_> {
                         let id = self.store.find_or_insert_child(first, bytes);
                         self.store.bind(id, self.server, reply.bytes(handle));
                     }
-                    None if effect == DirectoryEntryEffect::Finds
+                    None if effect == PathInferenceNameEffect::Finds
                         && status.is_some_and(|status| status.number == STATUS_NOENT) =>
                     {
                         self.store.remove(first, bytes);
@@ -159,14 +159,14 @@ impl TransactionPathInference<'_> {
                 }
                 PathRanges { path, ..PathRanges::default() }
             }
-            (DirectoryEntryEffect::Removes, Some(name)) => {
+            (PathInferenceNameEffect::Removes, Some(name)) => {
                 let path = self.write_child_path(place, name);
                 if is_done {
                     self.store.remove(first, call.bytes(name));
                 }
                 PathRanges { path, ..PathRanges::default() }
             }
-            (DirectoryEntryEffect::Renames, Some(old)) => {
+            (PathInferenceNameEffect::Renames, Some(old)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let new = names.next();
                 let path = self.write_child_path(place, old);
@@ -178,7 +178,7 @@ impl TransactionPathInference<'_> {
                 }
                 PathRanges { path, new_path, start: None }
             }
-            (DirectoryEntryEffect::Links, Some(name)) => {
+            (PathInferenceNameEffect::Links, Some(name)) => {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let path = self.write(place);
                 let new_path = to.and_then(|to| self.write_child_path(InferredCurrentFile::File(to), name));
@@ -188,17 +188,17 @@ impl TransactionPathInference<'_> {
                 PathRanges { path, new_path, start: None }
             }
             // The name was cut: the file is in this directory, and the Reply may have its filehandle.
-            (DirectoryEntryEffect::Finds | DirectoryEntryEffect::Adds, None) => {
+            (PathInferenceNameEffect::Finds | PathInferenceNameEffect::Adds, None) => {
                 let handle = got.handles().next().filter(|_| is_done);
                 let file = handle.map(|handle| self.store.find_or_insert(self.server, reply.bytes(handle)));
                 let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
                 let start = if path.is_none() { self.write(place) } else { None };
                 PathRanges { path, new_path: None, start }
             }
-            (DirectoryEntryEffect::Removes | DirectoryEntryEffect::Renames, None) => {
+            (PathInferenceNameEffect::Removes | PathInferenceNameEffect::Renames, None) => {
                 PathRanges { start: self.write(place), ..PathRanges::default() }
             }
-            (DirectoryEntryEffect::Lists, _) if is_done => {
+            (PathInferenceNameEffect::Lists, _) if is_done => {
                 self.entries(first, got);
                 PathRanges { path: self.write(place), ..PathRanges::default() }
             }
@@ -246,7 +246,7 @@ impl TransactionPathInference<'_> {
         let is_path = facts.main_operation == Some(MainOperation::Operation(v4::Operation::LOOKUP));
         let mut results = reply.operations();
         let (mut current, mut saved) = (InferredCurrentFile::Unknown, InferredCurrentFile::Unknown);
-        let heard = call.operations().count();
+        let call_count = call.operations().count();
         let is_cut = facts.call_error.is_some_and(|error| error.is_cut());
         // File that a truncated main operation starts from.
         let mut start = InferredCurrentFile::Unknown;
@@ -265,7 +265,7 @@ impl TransactionPathInference<'_> {
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
             // The arguments of the last operation before a cut may be missing.
-            let about = match is_cut && at == heard && step.operation.names().next().is_none() {
+            let about = match is_cut && at == call_count && step.operation.names().next().is_none() {
                 true => self.step_of_reply(&step, &mut current, &mut saved),
                 false => self.step(&step, &mut current, &mut saved),
             };
@@ -276,7 +276,7 @@ impl TransactionPathInference<'_> {
             self.add_operation(about, is_meant);
         }
         // Operations missing at the end of a truncated Call still have results.
-        for result in reply.operations().skip(heard) {
+        for result in reply.operations().skip(call_count) {
             let number = v4::Operation(result.number);
             let is_meant = facts.main_operation == Some(MainOperation::Operation(number));
             let wants = is_meant || self.resolved.wants_all;
@@ -285,12 +285,12 @@ impl TransactionPathInference<'_> {
             }
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
-            let operation = PathInferenceOperationTokens { number: result.number, words: &[] };
+            let operation = OperationPathTokenSlice { number: result.number, words: &[] };
             let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
         }
-        let has_results_alone = heard < reply.operations().count();
+        let has_results_alone = call_count < reply.operations().count();
         if has_results_alone && is_main_known && self.resolved.transaction.path.is_none() && !names_entry {
             // The main operation lost its arguments, but a later result has its filehandle.
             let path = self.write(current);
@@ -442,7 +442,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut InferredCurrentFile, result: PathInferenceOperationTokens<'_>) {
+    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationPathTokenSlice<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = InferredCurrentFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -451,7 +451,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: PathInferenceOperationTokens<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: OperationPathTokenSlice<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -531,8 +531,8 @@ impl TransactionPathInference<'_> {
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
     number: v4::Operation,
-    operation: PathInferenceOperationTokens<'h>,
-    result: Option<PathInferenceOperationTokens<'h>>,
+    operation: OperationPathTokenSlice<'h>,
+    result: Option<OperationPathTokenSlice<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -549,6 +549,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(heard: &MessagePathInferenceTokens) -> PathInferenceOperationTokens<'_> {
-    PathInferenceOperationTokens { number: 0, words: heard.words() }
+fn words(tokens: &MessageFilenameTokens) -> OperationPathTokenSlice<'_> {
+    OperationPathTokenSlice { number: 0, words: tokens.words() }
 }

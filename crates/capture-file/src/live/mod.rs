@@ -24,8 +24,8 @@
 //! ```
 //!
 //! The capture thread (`capture_thread`) only moves packets into bounded memory (`block_queue`). A slow decoder loses
-//! packets there and never causes drops in the kernel. [`LiveCaptureControl`] returns the numbers of received and dropped
-//! packets, at any time and from any thread.
+//! packets there and never causes drops in the kernel. [`LiveCaptureControl`] returns the numbers of received and
+//! dropped packets, at any time and from any thread.
 
 pub mod capabilities;
 mod capture_thread;

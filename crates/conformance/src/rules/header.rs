@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedCapturedMessageReason,
+    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedRpcMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
@@ -17,7 +17,7 @@ use super::read_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use crate::rule_preconditions::RulePrecondition;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -33,7 +33,7 @@ fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(
     event: &TransportEvent,
-    wanted: UnexpectedCapturedMessageReason,
+    wanted: UnexpectedRpcMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {
     let is_wanted = event.kind == CapturedTransportEventKind::UnexpectedMessage(wanted);
@@ -135,11 +135,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            CapturedTransportEventKind::UnexpectedMessage(UnexpectedCapturedMessageReason::XidMismatch {
+            CapturedTransportEventKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
                 outer,
                 inner,
             }) => {
@@ -147,7 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
             }
             CapturedTransportEventKind::UnexpectedMessage(
-                UnexpectedCapturedMessageReason::LongReplyWithoutCall,
+                UnexpectedRpcMessageReason::LongReplyWithoutCall,
             ) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
                 let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
@@ -165,13 +165,13 @@ pub(crate) const RULES: &[Rule] = &[
             posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
+        subjects: &[RulePrecondition::Reply, RulePrecondition::Version1],
         needs: &[RequiredJudgementEvidence::SetUp, RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
             Some(
-                message_verdict(event, UnexpectedCapturedMessageReason::ReplyWithoutCall, text)?
+                message_verdict(event, UnexpectedRpcMessageReason::ReplyWithoutCall, text)?
                     .at_field("rpcordma.xid"),
             )
         }),
@@ -186,13 +186,13 @@ pub(crate) const RULES: &[Rule] = &[
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
-        subjects: &[RuleSubject::Call],
+        subjects: &[RulePrecondition::Call],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
                 event,
-                UnexpectedCapturedMessageReason::XidInUse,
+                UnexpectedRpcMessageReason::XidInUse,
                 "another call with this XID is in flight",
             )
         }),
@@ -208,7 +208,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
+        check: RuleCheck::SuspectMessage(&[RulePrecondition::UnusualHeader], |message| {
             let version = message.words.version;
             let of_call = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
@@ -243,7 +243,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[],
         needs: &[],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleSubject::UnusualHeader], |message| {
+        check: RuleCheck::SuspectMessage(&[RulePrecondition::UnusualHeader], |message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
             Some(
@@ -260,11 +260,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[RuleSubject::UnusualHeader],
+            &[RulePrecondition::UnusualHeader],
             |message| {
                 let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
                     return None;
@@ -314,7 +314,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
             byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
             bytes\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -332,7 +332,7 @@ pub(crate) const RULES: &[Rule] = &[
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -357,16 +357,15 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[RequiredJudgementEvidence::ChunkLists],
         scope: FindingAggregation::Each,
         check: RuleCheck::SuspectMessageOrEvent(
-            &[RuleSubject::UnusualHeader],
+            &[RulePrecondition::UnusualHeader],
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
-                let verdict =
-                    message_verdict(event, UnexpectedCapturedMessageReason::LongCallWithoutChunk, text)?;
+                let verdict = message_verdict(event, UnexpectedRpcMessageReason::LongCallWithoutChunk, text)?;
                 Some(if event.has_set_up { verdict } else { RuleVerdict::Unknown })
             },
         ),
@@ -379,13 +378,13 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
-        subjects: &[RuleSubject::RdmaError],
+        subjects: &[RulePrecondition::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
-                UnexpectedCapturedMessageReason::ErrorByRequester,
+                UnexpectedRpcMessageReason::ErrorByRequester,
                 "RDMA_ERROR for a call of its sender",
             )
         }),
@@ -399,13 +398,13 @@ pub(crate) const RULES: &[Rule] = &[
             the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
-        subjects: &[RuleSubject::RdmaError],
+        subjects: &[RulePrecondition::RdmaError],
         needs: &[RequiredJudgementEvidence::SetUp],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
-                UnexpectedCapturedMessageReason::ErrorWithoutCall,
+                UnexpectedRpcMessageReason::ErrorWithoutCall,
                 "no call with this XID is in flight",
             )
         }),
@@ -418,7 +417,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
-        subjects: &[RuleSubject::RdmaError],
+        subjects: &[RulePrecondition::RdmaError],
         needs: &[],
         scope: FindingAggregation::Each,
         check: RuleCheck::MessageOrEvent(
@@ -459,7 +458,7 @@ pub(crate) const RULES: &[Rule] = &[
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
+        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::UnusualHeader],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -486,7 +485,7 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
+        subjects: &[RulePrecondition::Call, RulePrecondition::Reply, RulePrecondition::Undecodable],
         needs: &[RequiredJudgementEvidence::BothMessages, RequiredJudgementEvidence::WholeMessage],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {
@@ -524,10 +523,10 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RulePrecondition::Version1],
         needs: &[RequiredJudgementEvidence::WholeMessage],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectMessage(&[RuleSubject::Undecodable], |message| {
+        check: RuleCheck::SuspectMessage(&[RulePrecondition::Undecodable], |message| {
             message.version1()?;
             let transaction = message.transaction;
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
@@ -551,7 +550,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[RuleSubject::Call, RuleSubject::NullProcedure],
+        subjects: &[RulePrecondition::Call, RulePrecondition::NullProcedure],
         needs: &[],
         scope: FindingAggregation::Connection,
         check: RuleCheck::MessageOrEvent(

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use super::sessions::{SessionSlotCall, by_requester};
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
-use crate::rule_preconditions::RuleSubject;
+use crate::rule_preconditions::RulePrecondition;
 use crate::sequence_operations::SessionChannelKind;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -146,14 +146,14 @@ pub(crate) const RULES: &[Rule] = &[
             errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
             Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
             8\".",
-        subjects: &[RuleSubject::Sequence],
+        subjects: &[RulePrecondition::Sequence],
         needs: &[
             RequiredJudgementEvidence::BothMessages,
             RequiredJudgementEvidence::Session,
             RequiredJudgementEvidence::WholeMessage,
         ],
         scope: FindingAggregation::Each,
-        check: RuleCheck::SuspectTransaction(&[RuleSubject::LargeMessage], check_sizes),
+        check: RuleCheck::SuspectTransaction(&[RulePrecondition::LargeMessage], check_sizes),
     },
     Rule {
         id: "nfs/session-attrs",
@@ -164,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
+        subjects: &[RulePrecondition::Compound, RulePrecondition::CreateSession],
         needs: &[RequiredJudgementEvidence::BothMessages],
         scope: FindingAggregation::Each,
         check: RuleCheck::Transaction(|transaction| {

@@ -22,7 +22,8 @@ fn divided(whole: Memory, has_gap: bool) -> Vec<Memory> {
     segments
 }
 
-/// RDMA Reads of the server over RoCE, whose first response comes after `before` requests. `limit` Reads of 256 bytes each.
+/// RDMA Reads of the server over RoCE, whose first response comes after `before` requests. `limit` Reads of 256 bytes
+/// each.
 pub(crate) fn parallel_reads(scene: &mut Scene, count: usize, before: usize) {
     let mut exchange = Exchange::write3(scene.xid(), 256 * count as u32);
     let (position, whole) = exchange.call.reads[0];

@@ -1,5 +1,5 @@
-//! RPC exchanges over RPC-over-RDMA, encoded from RFC 8166, 5531, 1813 and 8881 alone. All parts can be changed before they
-//! are sent.
+//! RPC exchanges over RPC-over-RDMA, encoded from RFC 8166, 5531, 1813 and 8881 alone. All parts can be changed before
+//! they are sent.
 
 use crate::writer::{Memory, Writer};
 
@@ -192,7 +192,8 @@ impl Exchange {
         Self::new(xid, call, reply)
     }
 
-    /// PUTFH, and a READ for each length, which returns that many bytes of `count` in its own Write chunk. RFC 7530 section
+    /// PUTFH, and a READ for each length, which returns that many bytes of `count` in its own Write chunk. RFC 7530
+    /// section
     /// 16.25.
     pub(crate) fn reads4(xid: u32, count: u32, lengths: &[u32]) -> Self {
         let operation = |words: &[u32]| {

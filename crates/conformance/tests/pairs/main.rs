@@ -130,8 +130,8 @@ fn describe(findings: &[Finding]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the rules with findings. Rules of severity info hold for nearly every conversation, and do not count unless they
-/// are the rule under test.
+/// Returns the rules with findings. Rules of severity info hold for nearly every conversation, and do not count unless
+/// they are the rule under test.
 fn broken_rules(findings: &[Finding], wanted: &str) -> BTreeSet<&'static str> {
     let counts = |finding: &&Finding| finding.rule.id == wanted || finding.severity > SeverityLevel::Known;
     findings.iter().filter(counts).map(|finding| finding.rule.id).collect()

@@ -1,5 +1,5 @@
-//! Pairs of the rules in `rules/rdmap.rs`. Messages that a rule breaks are sent once more than necessary, so that nothing is
-//! missing without them.
+//! Pairs of the rules in `rules/rdmap.rs`. Messages that a rule breaks are sent once more than necessary, so that
+//! nothing is missing without them.
 
 use crate::Pair;
 use crate::exchange::{Exchange, data};

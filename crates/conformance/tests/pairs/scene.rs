@@ -54,7 +54,8 @@ impl Scene {
         Self::with_number_and_flags(kind, private, 0, [STARTUP_FLAGS; 2])
     }
 
-    /// Creates a connection with these flags in the start-up frames of client and server over iWARP. RFC 5044 section 7.1.1.
+    /// Creates a connection with these flags in the start-up frames of client and server over iWARP. RFC 5044 section
+    /// 7.1.1.
     pub(crate) fn with_startup_flags(kind: Kind, private: [Option<Private>; 2], flags: [u8; 2]) -> Self {
         Self::with_number_and_flags(kind, private, 0, flags)
     }
@@ -138,7 +139,8 @@ impl Scene {
         self.fabric.frames
     }
 
-    /// Ends the connection: DREQ of the client (InfiniBand Architecture Specification volume 1, section 12.6.10), or FINs.
+    /// Ends the connection: DREQ of the client (InfiniBand Architecture Specification volume 1, section 12.6.10), or
+    /// FINs.
     pub(crate) fn disconnect(&mut self) {
         match self.fabric.kind {
             Kind::Roce => {
@@ -193,8 +195,8 @@ pub(crate) fn startup(fabric: &mut Fabric, from: Side, name: &[u8; 16], flags: u
     fabric.tcp(from, 0x18, &[&name[..], &[flags, 1, high, low], private].concat());
 }
 
-/// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume 1,
-/// sections 13.4.3 and 12.6.
+/// Sends a message of the connection manager: a datagram to queue pair 1. InfiniBand Architecture Specification volume
+/// 1, sections 13.4.3 and 12.6.
 fn management(fabric: &mut Fabric, from: Side, attribute: u8, message: &[u8]) {
     let mut mad = vec![1, 7, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, attribute, 0, 0, 0, 0, 0, 0];
     mad.extend(message);

@@ -24,8 +24,8 @@ pub(crate) fn set_result(operation: &mut Operation, at: usize, word: u32) {
     }
 }
 
-/// Sends CREATE_SESSION with a word of its result changed, and a SEQUENCE with sa_cachethis. The words of the fore channel
-/// begin at 6, those of the back channel at 13.
+/// Sends CREATE_SESSION with a word of its result changed, and a SEQUENCE with sa_cachethis. The words of the fore
+/// channel begin at 6, those of the back channel at 13.
 fn session_with(scene: &mut Scene, at: usize, word: u32) {
     let mut create = Operation::create_session();
     set_result(&mut create, at, word);
@@ -347,8 +347,8 @@ pub(crate) const PAIRS: &[Pair] = &[
     },
 ];
 
-/// RFC 8881 section 16.2.3: a server that does not know a minor version returns NFS4ERR_MINOR_VERS_MISMATCH (10021), without
-/// results. Nothing is known about the operations of minor version 3.
+/// RFC 8881 section 16.2.3: a server that does not know a minor version returns NFS4ERR_MINOR_VERS_MISMATCH (10021),
+/// without results. Nothing is known about the operations of minor version 3.
 #[test]
 fn sequence_is_required_in_minor_versions_1_and_2_only() {
     for (minor_version, is_broken) in [(0, false), (1, true), (2, true), (3, false)] {
@@ -364,8 +364,8 @@ fn sequence_is_required_in_minor_versions_1_and_2_only() {
     }
 }
 
-/// RFC 8881 section 2.10.6.1: a server that lowered its highest slot may retire the slots above it. Granted again, they begin
-/// with sequence ID 1, or continue.
+/// RFC 8881 section 2.10.6.1: a server that lowered its highest slot may retire the slots above it. Granted again, they
+/// begin with sequence ID 1, or continue.
 #[test]
 fn a_slot_that_the_server_may_have_retired_has_any_sequence_id() {
     for kind in BOTH {

@@ -24,8 +24,8 @@ fn judgements(frames: &[Vec<u8>], time: impl Fn(u64) -> Timestamp, rule: &str) -
     tallies[rule]
 }
 
-/// Asserts that a conversation breaks a rule if its frames are 2 ms apart, and that it is not judged once if the frames from
-/// `first` on are `gap_ns` apart.
+/// Asserts that a conversation breaks a rule if its frames are 2 ms apart, and that it is not judged once if the frames
+/// from `first` on are `gap_ns` apart.
 fn assert_not_judged_once(rule: &str, frames: &[Vec<u8>], first: usize, gap_ns: i64) {
     let (found, certain) = judge(frames, frame_time);
     assert!(broken_rules(&found, rule).contains(rule), "{rule}: {:#?}", describe(&found));

@@ -18,7 +18,8 @@ enum Binding {
     Implicit,
 }
 
-/// Returns the frames of two connections that use one slot of each channel in turn, after CREATE_SESSION on the first one.
+/// Returns the frames of two connections that use one slot of each channel in turn, after CREATE_SESSION on the first
+/// one.
 fn alternate(kind: Kind, binding: Binding) -> Vec<Vec<u8>> {
     let mut scene = Scene::new(kind);
     scene.compound(&Compound::new(2, &[Operation::create_session()]));

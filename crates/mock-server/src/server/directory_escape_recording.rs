@@ -39,10 +39,10 @@ impl MockDirectoryEscapeRecorder {
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
     fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
-        let mut ear = TraceFieldVisitor::new(false);
+        let mut visitor = TraceFieldVisitor::new(false);
         if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
-            let _ = procedure.arguments(&mut arguments.clone(), &mut ear);
+            let _ = procedure.arguments(&mut arguments.clone(), &mut visitor);
         }
         // Cookies and times may match by chance.
         let names = |field: &&SubstitutableField| {
@@ -55,7 +55,7 @@ impl MockDirectoryEscapeRecorder {
             ];
             holds.contains(&field.holds)
         };
-        for field in ear.slot_fields.iter().filter(names) {
+        for field in visitor.slot_fields.iter().filter(names) {
             let bytes = whole.get(field.range.clone()).unwrap_or_default();
             let counted = bytes.split_first_chunk::<4>().and_then(|(count, rest)| {
                 rest.get(..u32::from_be_bytes(*count) as usize).filter(|_| field.is_counted)

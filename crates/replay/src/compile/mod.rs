@@ -1,8 +1,8 @@
 //! Compiles a capture to a trace.
 //!
 //! Each Transaction becomes a [`TraceStep`] as soon as the flow emits it, so that memory does not grow with the
-//! capture. A [visitor](super::trace::run_dependent_field_visitor) finds identities and file data in its messages. Equal identities
-//! on the same server become one variable ([`variable_table`], [`variable_resolution`]).
+//! capture. A [visitor](super::trace::run_dependent_field_visitor) finds identities and file data in its messages.
+//! Equal identities on the same server become one variable ([`variable_table`], [`variable_resolution`]).
 
 mod chunk_lengths;
 mod endpoint_numbering;

@@ -81,16 +81,16 @@ impl CompiledMessage {
         &mut self,
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
-        ear: &TraceFieldVisitor<'_>,
+        visitor: &TraceFieldVisitor<'_>,
         seen: MessageCaptureCompleteness,
     ) {
         self.completeness = seen;
         let Some((bytes, base)) = reading.rpc_bytes(which) else { return };
         let at = |position: usize| position.saturating_sub(base).min(bytes.len());
         // Content inside the message is cut out, which shifts the positions after it.
-        let mut removed = Vec::with_capacity(ear.data.len());
+        let mut removed = Vec::with_capacity(visitor.data.len());
         let mut from = 0;
-        for datum in ear.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
+        for datum in visitor.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
             let content = at(datum.at);
             let end = content
                 + datum.padding_bytes
@@ -106,14 +106,14 @@ impl CompiledMessage {
             let before = removed.iter().filter(|(at, _)| *at < position).map(|(_, length)| length);
             position.saturating_sub(before.sum()) as u32
         };
-        let body = ear.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
+        let body = visitor.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
         (self.body_offset, self.body_end) = (in_head(body.start), in_head(body.end));
         self.slots.extend(
             self.decoder_slots
                 .iter()
                 .map(|(at, slot)| SubstitutableMessageSlot { at: in_head(*at), ..slot.clone() }),
         );
-        for datum in &ear.data {
+        for datum in &visitor.data {
             let start = self.data.len();
             let bytes = datum.bytes.map(|bytes| {
                 self.data.extend_from_slice(bytes);

@@ -1,6 +1,6 @@
-//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash, and
-//! identifiers of a kind that were not used for long are evicted. An evicted identifier that occurs again becomes a new
-//! variable without definition; evictions are counted.
+//! Maps identifiers of servers and clients to the variable numbers of a trace. Identifiers are stored by their hash,
+//! and identifiers of a kind that were not used for long are evicted. An evicted identifier that occurs again becomes a
+//! new variable without definition; evictions are counted.
 
 use twox_hash::XxHash3_128;
 

@@ -557,13 +557,13 @@ impl Containment {
 
     /// Records the device IDs anywhere in the results of a COMPOUND: their place depends on the layout type.
     fn record_devices(&mut self, mut results: Cursor<'_>) {
-        let mut ear = TraceFieldVisitor::new(true);
+        let mut visitor = TraceFieldVisitor::new(true);
         let message = Cursor::new(results.rest());
         results = message;
         // Fields before a decoding error remain valid.
-        let _ = Procedure::Compound.results(&mut results, &mut ear);
-        self.issued_identifiers.dropped_entries += ear.dropped_fields;
-        for field in ear.slot_fields.iter().filter(|field| field.holds == TraceSlotValueKind::DEVICE) {
+        let _ = Procedure::Compound.results(&mut results, &mut visitor);
+        self.issued_identifiers.dropped_entries += visitor.dropped_fields;
+        for field in visitor.slot_fields.iter().filter(|field| field.holds == TraceSlotValueKind::DEVICE) {
             if let Some(device) = message.rest().get(field.range.clone()) {
                 self.issued_identifiers.add(IssuedIdentifierKind::Device, device);
             }

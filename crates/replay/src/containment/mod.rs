@@ -35,8 +35,8 @@ use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, SubmittedCallForm,
-    TransportCall, TransportCredits, TransportEvent, TransportParams,
+    CallTag, ConnectTarget, ConnectionId, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport,
+    RpcTransportError, SubmitError, SubmittedCallForm, TransportCredits, TransportEvent,
 };
 
 use super::seed::SeededTree;
@@ -139,7 +139,7 @@ pub enum ReplyIdentifiers {
 /// A Call that passed the check.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainedCall<'c> {
-    call: TransportCall<'c>,
+    call: OutgoingRpcCall<'c>,
     reply_identifiers: ReplyIdentifiers,
 }
 
@@ -151,7 +151,7 @@ impl<'c> ContainedCall<'c> {
     }
 
     /// Returns the Call.
-    pub fn call(&self) -> &TransportCall<'c> {
+    pub fn call(&self) -> &OutgoingRpcCall<'c> {
         &self.call
     }
 
@@ -250,8 +250,11 @@ impl Containment {
     ///
     /// # Errors
     /// Returns the reason that the Call must not be sent.
-    pub fn check_call<'c>(&self, call: TransportCall<'c>) -> Result<ContainedCall<'c>, ContainmentViolation> {
-        let mut items = [ChunkedDataItem::default(); TransportCall::MAX_PAYLOADS];
+    pub fn check_call<'c>(
+        &self,
+        call: OutgoingRpcCall<'c>,
+    ) -> Result<ContainedCall<'c>, ContainmentViolation> {
+        let mut items = [ChunkedDataItem::default(); OutgoingRpcCall::MAX_PAYLOADS];
         let items = items.get_mut(..call.payloads.len()).ok_or(ContainmentViolation::Unreadable)?;
         // A payload whose length differs from that in the message would shift the bytes after it.
         let mut beside = 0;
@@ -322,7 +325,7 @@ impl Containment {
     }
 
     /// Records the identifiers in the Reply of a Call. The cursor is at the beginning of the Reply message.
-    pub fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
+    pub fn record_reply(&mut self, call: &OutgoingRpcCall<'_>, reply: Cursor<'_>) {
         let items: Vec<ChunkedDataItem<'_>> = call
             .payloads
             .iter()
@@ -469,7 +472,7 @@ impl<'t> ContainedTransport<'t> {
     }
 
     /// See [`RpcTransport::params`].
-    pub fn terms(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    pub fn terms(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
         self.transport.params(connection)
     }
 

@@ -2,8 +2,8 @@
 
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder};
-use nfsrdma_rpc::TransportCall;
-use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::OutgoingRpcCall;
+use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 
 use super::{Containment, ContainmentViolation};
 
@@ -16,11 +16,11 @@ struct ReplayContainmentCallCheck<'t>(&'t mut Containment);
 impl OutgoingCallCheck for ReplayContainmentCallCheck<'_> {
     type Refusal = ContainmentViolation;
 
-    fn check_call(&self, call: &TransportCall<'_>) -> Result<(), ContainmentViolation> {
+    fn check_call(&self, call: &OutgoingRpcCall<'_>) -> Result<(), ContainmentViolation> {
         self.0.check_call(*call).map(|_| ())
     }
 
-    fn record_reply(&mut self, call: &TransportCall<'_>, reply: Cursor<'_>) {
+    fn record_reply(&mut self, call: &OutgoingRpcCall<'_>, reply: Cursor<'_>) {
         self.0.record_reply(call, reply);
     }
 }
@@ -37,7 +37,7 @@ impl<'t> ContainedRpcClient<'t> {
     /// As there, and returns [`RpcCallError::Filtered`] if the check refuses the Call.
     pub fn call<T>(
         &mut self,
-        procedure: &ProcedureCall<'_>,
+        procedure: &SynchronousProcedureCall<'_>,
         arguments: impl FnOnce(&mut Encoder),
         results: impl FnOnce(&mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
@@ -52,7 +52,7 @@ impl<'t> ContainedRpcClient<'t> {
         &mut self,
         minor: u32,
         operations: &[v4::Args<'_>],
-        more: &ProcedureCall<'_>,
+        more: &SynchronousProcedureCall<'_>,
         results: impl FnOnce(&v4::CompoundReply<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         self.0.compound(minor, operations, more, results)

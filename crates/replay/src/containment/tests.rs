@@ -17,7 +17,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_rpc::{CallTag, DdpEligibleArgument, OutgoingPayloadSource};
+use nfsrdma_rpc::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory};
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn header(program: Program, version: u32, procedure: u32) -> Encoder {
 
 fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifiers, ContainmentViolation> {
     containment
-        .check_call(TransportCall::without_payloads(Xid(9), CallTag(0), message, 0))
+        .check_call(OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), message, 0))
         .map(|call| call.reply_identifiers())
 }
 
@@ -414,10 +414,10 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
     let (message, splices) = encoder.finish();
     let position = splices[0].position as u32;
     let check = |position, content: &[u8]| {
-        let payloads = [DdpEligibleArgument { position, source: OutgoingPayloadSource::Copied(content) }];
-        let call = TransportCall {
+        let payloads = [DdpEligibleArgument { position, source: OutgoingPayloadMemory::Copied(content) }];
+        let call = OutgoingRpcCall {
             payloads: &payloads,
-            ..TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0)
+            ..OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), &message, 0)
         };
         run().check_call(call).map(|call| call.reply_identifiers())
     };
@@ -452,7 +452,7 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     let mut learn = |operations: &[Args<'_>], results: &[Results<'_>]| {
         let message = message(operations);
         containment.record_reply(
-            &TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0),
+            &OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), &message, 0),
             Cursor::new(&answered(results)),
         );
     };
@@ -492,7 +492,7 @@ fn devices_above_the_limit_of_a_reply_are_counted_as_dropped() {
     });
     let message = message(&[put(ROOT), ask]);
     containment.record_reply(
-        &TransportCall::without_payloads(Xid(9), CallTag(0), &message, 0),
+        &OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), &message, 0),
         Cursor::new(&answered(&[Results::PUTFH(StatusUnion::Ok(Void)), list])),
     );
     assert!(containment.take_dropped_count() >= 3);

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, RdmaFabric, RpcTransport,
-    RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind, TransportParams,
+    ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, NegotiatedTransportParams, RdmaFabric,
+    RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind,
 };
 
 use crate::root_credential;
@@ -37,7 +37,7 @@ pub struct ServerProbeReport {
     /// The address that answered.
     pub address: SocketAddr,
     /// The negotiated parameters.
-    pub terms: TransportParams,
+    pub terms: NegotiatedTransportParams,
     /// The requested and granted credits; `None` on TCP.
     pub credits: Option<TransportCredits>,
     /// Number of Replies with which the server invalidated a handle remotely, and number of all Replies.
@@ -300,7 +300,7 @@ fn versions(line: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
 }
 
 fn null(line: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
-    line.call(&ProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
+    line.call(&SynchronousProcedureCall::new(Program::NFS, version, 0, 0), |_: &mut Encoder| {}, |_| Ok(()))
 }
 
 /// Measures the latency of NULL: sequential Calls until `NULLS` are done or `most` has passed, but at least one.

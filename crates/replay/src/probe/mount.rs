@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::mount::{DirpathArgs, Groupnode, Mountstat3};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
-use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcCallError, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
@@ -172,7 +172,7 @@ fn call<T>(
     read: impl FnOnce(Results<'_>) -> T,
 ) -> Result<T, RpcCallError> {
     line.call(
-        &ProcedureCall::new(Program::MOUNT, 3, number.0, reply),
+        &SynchronousProcedureCall::new(Program::MOUNT, 3, number.0, reply),
         |encoder: &mut Encoder| arguments.encode(encoder),
         |cursor| Results::decode(number, cursor, &mut NullFieldObserver).map(read),
     )

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{Args, Fsroot3Args, Procedure as Nfs, Results};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Opaque;
-use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcClient, SynchronousProcedureCall};
 
 /// Maximum length of FSINFO results in bytes: status, attributes, limits.
 const FSINFO: u32 = 4 + 4 + 84 + 48;
@@ -33,7 +33,7 @@ pub struct Nfs3ProbeReport {
 pub(super) fn probe_v3(line: &mut RpcClient<'_>, root: &[u8]) -> Result<Nfs3ProbeReport, String> {
     let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(root) });
     let found = line.call(
-        &ProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
+        &SynchronousProcedureCall::new(Program::NFS, 3, Nfs::FSINFO.0, FSINFO),
         |encoder| arguments.encode(encoder),
         |cursor| {
             Ok(match Results::decode(Nfs::FSINFO, cursor, &mut NullFieldObserver)? {

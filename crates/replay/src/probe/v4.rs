@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
-use nfsrdma_rpc::synchronous_client::{ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{RpcClient, SynchronousProcedureCall};
 
 use crate::reply_size::ReplySizeUpperBound;
 
@@ -138,7 +138,7 @@ fn run<T>(
     mut read: impl FnMut(Results<'_>) -> Option<T>,
 ) -> Result<T, String> {
     let size = ReplySizeUpperBound::for_compound(operations);
-    let procedure = ProcedureCall::new(Program::NFS, 4, 1, 0);
+    let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
     let outcome =
         line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
             let mut found = None;

@@ -19,7 +19,7 @@ pub(super) const ROOT: u32 = NONE - 1;
 
 /// Operations and files of a Call.
 #[derive(Debug, Default)]
-pub(super) struct CallDescription {
+pub(super) struct CallOperationsAndFiles {
     /// Operations of a COMPOUND.
     pub(super) operations: Vec<Operation>,
     /// Effect of each operation, or of the procedure if it is no COMPOUND.
@@ -105,7 +105,7 @@ fn set_size(operation: &Args<'_>) -> Option<u64> {
     })
 }
 
-impl CallDescription {
+impl CallOperationsAndFiles {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
         self.operations.clear();

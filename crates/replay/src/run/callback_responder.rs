@@ -18,20 +18,20 @@ pub(super) type CallbackAttributeSource<'t> =
     dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
 
 /// Returns the answer to a Call, or `None` if the message is no Call. Appends the names of its operations to `names`.
-/// `told` returns the attributes for CB_GETATTR.
+/// `query` returns the attributes for CB_GETATTR.
 pub(super) fn answer_callback(
     message: &[u8],
     names: &mut Vec<&'static str>,
     query: &mut CallbackAttributeSource<'_>,
 ) -> Option<Vec<u8>> {
     let mut cursor = Cursor::new(message);
-    let heard = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let call = heard.call()?;
+    let callback_message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let call = callback_message.call()?;
     let accepted = |reply_data| {
         let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data });
         let mut encoder = Encoder::new();
-        RpcMsg { xid: heard.xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
+        RpcMsg { xid: callback_message.xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
         encoder
     };
     let mut encoder = match call.proc {

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_rpc::tcp::callback_listener::{TcpCallbackCall, TcpCallbackListener, TcpCallbackPort};
-use nfsrdma_rpc::{TransportKind, TransportParams};
+use nfsrdma_rpc::{NegotiatedTransportParams, TransportKind};
 
 use super::callback_responder;
 use super::report::ReplayReport;
-use super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange, ReplayRecorder};
+use super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange, ReplayMessageRecorder};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -108,7 +108,11 @@ impl CallbackServer {
 
     /// Returns the callback address of a client that has a connection with these parameters, or `None` if no port can
     /// be opened.
-    pub(super) fn address(&self, whose: ReplayClientKey, terms: &TransportParams) -> Option<SocketAddr> {
+    pub(super) fn address(
+        &self,
+        whose: ReplayClientKey,
+        terms: &NegotiatedTransportParams,
+    ) -> Option<SocketAddr> {
         // A server inside this program uses the existing connection.
         let local = terms.local.filter(|_| terms.kind != TransportKind::Loopback)?;
         let mut state = self.state.borrow_mut();
@@ -142,7 +146,7 @@ impl CallbackServer {
     }
 
     /// Records the Calls received since the last call.
-    pub(super) fn record_answered(&self, tape: &mut dyn ReplayRecorder) {
+    pub(super) fn record_answered(&self, tape: &mut dyn ReplayMessageRecorder) {
         let state = self.state.borrow();
         let answered_call =
             state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
@@ -161,7 +165,7 @@ impl CallbackServer {
         }
     }
 
-    /// Answers the server's CB_GETATTR queries since the last call; `told` gets the client, the filehandle and the
+    /// Answers the server's CB_GETATTR queries since the last call; `query` gets the client, the filehandle and the
     /// attribute mask.
     pub(super) fn answer_getattr_queries(
         &self,
@@ -327,11 +331,11 @@ mod tests {
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-    fn terms(kind: TransportKind, local: Option<SocketAddr>) -> TransportParams {
-        TransportParams { kind, local, peer: (LOCAL, 2049).into(), rdma: None }
+    fn terms(kind: TransportKind, local: Option<SocketAddr>) -> NegotiatedTransportParams {
+        NegotiatedTransportParams { kind, local, peer: (LOCAL, 2049).into(), rdma: None }
     }
 
-    fn tcp() -> TransportParams {
+    fn tcp() -> NegotiatedTransportParams {
         terms(TransportKind::Tcp, Some((LOCAL, 700).into()))
     }
 

@@ -3,7 +3,8 @@
 //!
 //! PUTROOTFH becomes PUTFH with the filehandle of the run's directory. A mode with a umask (RFC 8275) becomes the
 //! resulting mode. SETCLIENTID gets the callback address of this run. An OPEN requests what it was granted in the
-//! capture ([`captured_opens`](super::captured_opens)). Everything else is kept, byte for byte if nothing changes.
+//! capture ([`captured_open_grants`](super::captured_open_grants)). Everything else is kept, byte for byte if nothing
+//! changes.
 
 use std::net::SocketAddr;
 
@@ -17,7 +18,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::captured_opens::CapturedOpens;
+use super::captured_open_grants::CapturedOpens;
 use super::engine::DelegationStateidSubstitution;
 use crate::trace::value_substitution::TracePayloadInMessage;
 

@@ -4,7 +4,7 @@ use std::io::{Read, Seek};
 
 use rustc_hash::FxHashSet;
 
-use super::call_operations_and_files::{CallDescription, CallTitleCache};
+use super::call_operations_and_files::{CallOperationsAndFiles, CallTitleCache};
 use super::dependencies::effects::{OperationEffect, name_hash};
 use crate::trace::{TraceError, TraceReader};
 
@@ -27,7 +27,7 @@ impl CreatedNames {
                 names.extend(name.name.0.split(|byte| *byte == b'/').map(name_hash));
             }
         })?;
-        let (mut call, mut titles) = (CallDescription::default(), CallTitleCache::default());
+        let (mut call, mut titles) = (CallOperationsAndFiles::default(), CallTitleCache::default());
         trace.for_each_step(|step| {
             call.read(step, &mut titles);
             for effect in &call.effects {

@@ -8,8 +8,8 @@
 //!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
-//!   ([`reply_check_queue`]); [`lock_stateid_consistency`]: lock stateids with a single user; [`changes_by_uncaptured_clients`]: changes made
-//!   by other clients in the capture;
+//!   ([`reply_check_queue`]); [`lock_stateid_change_detection`]: lock stateids with a single user;
+//!   [`changes_by_uncaptured_clients`]: changes made by other clients in the capture;
 //! - [`ReplayReport`]: outcomes and counts.
 //!
 //! The rest involves several parts. [`event_loop`] drives the engines and their transport until every step is finished:
@@ -28,7 +28,7 @@ mod gss_context_renewal;
 mod io_split;
 mod issuer;
 mod issuing;
-mod lock_stateid_consistency;
+mod lock_stateid_change_detection;
 mod non_nfs_steps;
 mod overlapping_changes;
 mod pacer;
@@ -52,22 +52,22 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, SubmitError, TransportCall,
+    CallTag, ConnectTarget, ConnectionId, OutgoingRpcCall, RpcTransport, RpcTransportError, SubmitError,
 };
 use rustc_hash::FxHashMap;
 
-use super::call_operations_and_files::CallDescription;
+use super::call_operations_and_files::CallOperationsAndFiles;
 use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
-use super::dependencies::directory_entry_targets::DirectoryEntryTargetTable;
+use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
 use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
-use super::trace_recording::ReplayRecorder;
-use super::tree_check::{LiveIdentifierSources, TreeCheckReport};
+use super::trace_recording::ReplayMessageRecorder;
+use super::tree_check::{FinalTreeCheckReport, TreeCheckLiveIdentifiers};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
@@ -77,7 +77,7 @@ use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
 pub(super) use delegation_substitutes::DelegationStateidSubstitution;
 use io_split::UnboundVariableReason;
-use issuer::CallIssuer;
+use issuer::ReplayedCallBuilder;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
@@ -141,7 +141,7 @@ pub trait ReplayMonitor {
     }
 
     /// Returns the recorder of everything sent and received; called once, before the first step is sent.
-    fn recorder(&mut self) -> Option<Box<dyn ReplayRecorder>> {
+    fn recorder(&mut self) -> Option<Box<dyn ReplayMessageRecorder>> {
         None
     }
 }
@@ -152,7 +152,7 @@ impl ReplayMonitor for () {
 }
 
 /// Recorder of everything sent and received, if there is one.
-type OptionalReplayRecorder = Option<Box<dyn ReplayRecorder>>;
+type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
 
 /// Reason why a step was not sent.
 enum UnsentStepReason {
@@ -318,7 +318,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 options.pace,
             ),
             verification: LiveReplyVerificationState::new(options, seeded, signing.is_some()),
-            issuer: CallIssuer {
+            issuer: ReplayedCallBuilder {
                 values,
                 containment,
                 signing,
@@ -326,7 +326,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                     .map(|variable| (*variable, UnboundVariableReason::Object))
                     .collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
-                ..CallIssuer::default()
+                ..ReplayedCallBuilder::default()
             },
             connections: ReplayConnectionPool::default(),
             report,
@@ -354,7 +354,7 @@ struct ReplayEngine<'r, R> {
     /// Contents of payloads, which Calls and the verification of Replies need.
     contents: &'r mut TraceReader<R>,
     scheduler: StepScheduler<'r, R>,
-    issuer: CallIssuer,
+    issuer: ReplayedCallBuilder,
     connections: ReplayConnectionPool,
     verification: LiveReplyVerificationState<'r>,
     report: ReplayReport,
@@ -367,7 +367,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         for held in self.scheduler.window.steps_in_order() {
             self.report.steps.count(held.id, held.description.title(), ended());
         }
-        let mut parts = CallDescription::default();
+        let mut parts = CallOperationsAndFiles::default();
         while !self.scheduler.is_exhausted {
             match self.scheduler.steps.next_step()? {
                 Some(step) => {
@@ -383,14 +383,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not begun: {why}"));
-            self.report.tree_check = Some(TreeCheckReport { failed, ..TreeCheckReport::default() });
+            self.report.tree_check = Some(FinalTreeCheckReport { failed, ..FinalTreeCheckReport::default() });
         } else if let Some(walk) = self
             .verification
             .expected_tree
             .take()
             .filter(|_| self.context.options.checks_tree && !self.report.end.is_interrupted)
         {
-            let left = LiveIdentifierSources {
+            let left = TreeCheckLiveIdentifiers {
                 seeded: self.context.seeded,
                 values: &self.issuer.values,
                 checker: &self.verification.checker,
@@ -426,7 +426,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(UnsignedCallReason::NotYet) => return ReplayerCallSubmitResult::Unready,
             Err(UnsignedCallReason::Never(why)) => return ReplayerCallSubmitResult::Unsigned(why),
         };
-        let call = TransportCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
+        let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
             Ok(Ok(_)) => ReplayerCallSubmitResult::Sent,
             Ok(Err(SubmitError::Busy(_))) => ReplayerCallSubmitResult::Busy,

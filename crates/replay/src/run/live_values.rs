@@ -164,15 +164,16 @@ impl LiveVariableValues {
             known.copy_from_slice(value);
             return true;
         }
-        let room = (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
-        if value.len() > MAX_VALUE_BYTES || self.bytes + room > MAX_TOTAL_BYTES {
+        let added_bytes =
+            (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
+        if value.len() > MAX_VALUE_BYTES || self.bytes + added_bytes > MAX_TOTAL_BYTES {
             return false;
         }
         if at >= self.names.len() {
             self.names.resize(at + 1, None);
         }
         if let Some(place) = self.names.get_mut(at) {
-            self.bytes = (self.bytes + room).saturating_sub(place.as_ref().map_or(0, |old| old.len()));
+            self.bytes = (self.bytes + added_bytes).saturating_sub(place.as_ref().map_or(0, |old| old.len()));
             *place = Some(value.into());
         }
         true

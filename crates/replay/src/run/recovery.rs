@@ -20,7 +20,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 
-use super::reply_outcome::ReplyOutcome;
+use super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::step_outcome::StepOutcome;
 
 /// Maximum number of times a Call is sent again.
@@ -136,7 +136,7 @@ pub(super) fn failed_by_first_execution(
     procedure: Option<Procedure>,
     operations: &[Operation],
     is_new: bool,
-    outcome: &ReplyOutcome,
+    outcome: &ReplyStatusesAndGrants,
 ) -> bool {
     const NOENT: u32 = 2;
     const EXIST: u32 = 17;
@@ -248,8 +248,8 @@ pub(super) fn xid(message: &[u8]) -> Option<Xid> {
 mod tests {
     use super::*;
 
-    fn answered(statuses: &[u32]) -> ReplyOutcome {
-        ReplyOutcome { statuses: statuses.to_vec(), ..ReplyOutcome::default() }
+    fn answered(statuses: &[u32]) -> ReplyStatusesAndGrants {
+        ReplyStatusesAndGrants { statuses: statuses.to_vec(), ..ReplyStatusesAndGrants::default() }
     }
 
     #[test]

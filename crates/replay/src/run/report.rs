@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::issue_delay_histogram::IssueDelayHistogram;
 use super::trace_recording::ReplayTraceRecordingTotals;
-use super::tree_check::TreeCheckReport;
+use super::tree_check::FinalTreeCheckReport;
 use crate::seed::file_server_client::ObjectOwner;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 pub use steps::{
@@ -23,7 +23,7 @@ pub(super) const MAX_LISTED_MESSAGES: usize = 100;
 
 /// Reason for insufficient coverage. `min_coverage` is in percent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum CoverageShortfall {
+pub enum ReplayCoverageShortfall {
     /// Too few steps were replayed.
     Steps {
         /// Number of replayed steps.
@@ -46,7 +46,7 @@ pub enum CoverageShortfall {
     },
 }
 
-impl fmt::Display for CoverageShortfall {
+impl fmt::Display for ReplayCoverageShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("too little could be verified: ")?;
         match self {
@@ -184,7 +184,7 @@ pub struct ReplayReport {
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
     pub recording: Option<Result<ReplayTraceRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
-    pub tree_check: Option<TreeCheckReport>,
+    pub tree_check: Option<FinalTreeCheckReport>,
 }
 
 impl ReplayReport {
@@ -219,18 +219,18 @@ impl ReplayReport {
 
     /// Returns the reason for insufficient coverage, if it is below `min_coverage` percent of the steps that are not
     /// skipped, or of the final check. A run that replayed nothing and a failed check are never sufficient.
-    pub fn shortfall(&self, min_coverage: f64) -> Option<CoverageShortfall> {
+    pub fn shortfall(&self, min_coverage: f64) -> Option<ReplayCoverageShortfall> {
         let (replayed, chosen) = (self.replayed(), self.chosen());
         if replayed == 0 || (replayed as f64) * 100.0 < min_coverage * chosen as f64 {
-            return Some(CoverageShortfall::Steps { replayed, chosen, min_coverage });
+            return Some(ReplayCoverageShortfall::Steps { replayed, chosen, min_coverage });
         }
         let walked = self.tree_check.as_ref()?;
         if let Some(why) = &walked.failed {
-            return Some(CoverageShortfall::CheckFailed(why.clone()));
+            return Some(ReplayCoverageShortfall::CheckFailed(why.clone()));
         }
         let percent = walked.coverage() * 100.0;
-        let TreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *walked;
-        (percent < min_coverage).then_some(CoverageShortfall::Files {
+        let FinalTreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *walked;
+        (percent < min_coverage).then_some(ReplayCoverageShortfall::Files {
             looked: [names + objects, names + objects + left_out],
             bytes: [bytes, written_bytes],
             min_coverage,

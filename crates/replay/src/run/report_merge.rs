@@ -6,7 +6,7 @@ use super::report::{
     MAX_EXAMPLES, MAX_LISTED_MESSAGES, RecoveryCounts, ReplayReport, StepMismatch, StepResults,
     number_first_copy,
 };
-use super::tree_check::TreeCheckReport;
+use super::tree_check::FinalTreeCheckReport;
 
 impl StepResults {
     /// Adds the results of another copy with this number.
@@ -93,7 +93,7 @@ impl ReplayReport {
     }
 }
 
-impl TreeCheckReport {
+impl FinalTreeCheckReport {
     /// Adds the tree check of another copy with this number.
     fn join(&mut self, other: Self, copy: u32, shown: usize) {
         number_first_copy(&mut self.mismatches);

@@ -16,8 +16,8 @@ use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, Writ
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
 use nfsrdma_rpc::{
-    CallTag, ConnectionId, OutgoingPayloadSource, RdmaFabric, RdmaTransportParams, TransportCall,
-    TransportKind, TransportParams, TransportReply,
+    CallTag, ConnectionId, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingPayloadMemory,
+    OutgoingRpcCall, RdmaFabric, TransportKind, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
@@ -35,13 +35,13 @@ const FIRST_STREAM_NUMBERS: [u64; 2] = [1 << 32, 1 << 33];
 
 /// A Call that was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplaySentCall<'a> {
+pub struct ReplayRecorderSentCall<'a> {
     /// The Call.
-    pub call: &'a TransportCall<'a>,
+    pub call: &'a OutgoingRpcCall<'a>,
     /// Connection that carries it.
     pub connection: ConnectionId,
     /// Negotiated parameters of the connection.
-    pub terms: &'a TransportParams,
+    pub terms: &'a NegotiatedTransportParams,
     /// Requested credits; 0 without RDMA.
     pub credits: u32,
     /// Number of the client copy, from 0.
@@ -94,9 +94,9 @@ pub struct ReplayTraceRecordingTotals {
 }
 
 /// Records the messages of a run.
-pub trait ReplayRecorder {
+pub trait ReplayMessageRecorder {
     /// Records a Call that was sent.
-    fn record_call(&mut self, gone: &ReplaySentCall<'_>);
+    fn record_call(&mut self, gone: &ReplayRecorderSentCall<'_>);
 
     /// Records the Reply to a Call.
     fn record_reply(&mut self, reply: &TransportReply<'_>);
@@ -131,7 +131,7 @@ struct RecorderPendingCall {
 
 /// Recorder that writes a trace.
 #[derive(Debug)]
-pub struct TraceRecorder<W> {
+pub struct ReplayRunTraceRecorder<W> {
     compiler: TraceCompiler<W>,
     name: String,
     pending_calls: FxHashMap<CallTag, RecorderPendingCall>,
@@ -148,7 +148,7 @@ pub struct TraceRecorder<W> {
     finish_writer: fn(W) -> io::Result<()>,
 }
 
-impl<W: Write + Seek> TraceRecorder<W> {
+impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
     /// Starts the recording of a run of the trace with this name.
     ///
     /// # Errors
@@ -249,17 +249,17 @@ impl<W: Write + Seek> TraceRecorder<W> {
     }
 
     /// Returns the content of a payload, if the limit allows it.
-    fn keep_payload(&mut self, source: &OutgoingPayloadSource<'_>) -> Option<Vec<u8>> {
+    fn keep_payload(&mut self, source: &OutgoingPayloadMemory<'_>) -> Option<Vec<u8>> {
         match source {
-            OutgoingPayloadSource::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
+            OutgoingPayloadMemory::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
                 self.kept_bytes += bytes.len();
                 Some(bytes.to_vec())
             }
-            OutgoingPayloadSource::Copied(bytes) => {
+            OutgoingPayloadMemory::Copied(bytes) => {
                 self.not_kept += bytes.len() as u64;
                 None
             }
-            OutgoingPayloadSource::Shared { length, .. } => {
+            OutgoingPayloadMemory::Shared { length, .. } => {
                 self.not_kept += u64::from(*length);
                 None
             }
@@ -280,8 +280,8 @@ struct RecordedChunkLengths {
 
 /// Returns the chunks that the transport offers for a Call with these parameters, as in the header that it writes.
 fn offered_chunk_lengths(
-    call: &TransportCall<'_>,
-    terms: &RdmaTransportParams,
+    call: &OutgoingRpcCall<'_>,
+    terms: &NegotiatedRpcRdmaParameters,
     bytes: &mut Vec<u8>,
 ) -> Option<RecordedChunkLengths> {
     let plan = CallChunkPlan::for_call(call, terms).ok()?;
@@ -294,7 +294,7 @@ fn offered_chunk_lengths(
     let reads: Vec<_> =
         payloads().filter(|(_, is)| **is).map(|(payload, _)| region(payload.length())).collect();
     let beside: usize = payloads().filter(|(_, is)| **is).map(|(payload, _)| payload.padded()).sum();
-    let written = (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
+    let written = (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
     let writes: Vec<_> =
         written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
     let regions = ChunkRegions {
@@ -339,7 +339,7 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// Returns the connection in the form used by Transactions.
-fn connection_name(connection: ConnectionId, terms: &TransportParams) -> TransactionConnection {
+fn connection_name(connection: ConnectionId, terms: &NegotiatedTransportParams) -> TransactionConnection {
     TransactionConnection {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
@@ -363,8 +363,8 @@ fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageWireForm {
     }
 }
 
-impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
-    fn record_call(&mut self, gone: &ReplaySentCall<'_>) {
+impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
+    fn record_call(&mut self, gone: &ReplayRecorderSentCall<'_>) {
         if self.error.is_some() {
             return;
         }
@@ -387,7 +387,7 @@ impl<W: Write + Seek> ReplayRecorder for TraceRecorder<W> {
                 let (segments, position) = (segments.clone(), payload.position);
                 let content = self.keep_payload(&payload.source);
                 reads.push(ChunkedFilePayload { segments, position, length: Some(length), content });
-            } else if let OutgoingPayloadSource::Copied(content) = payload.source {
+            } else if let OutgoingPayloadMemory::Copied(content) = payload.source {
                 message.extend_from_slice(content);
                 message.resize(message.len() + roundup(content.len()), 0);
             } else {
@@ -527,14 +527,14 @@ mod tests {
     /// Returns the chunks of a Call with one argument of 10,000 bytes behind 64 of its message, and one result.
     fn chunks_of(result: u32, shape: RequestedCallForm<'_>) -> RecordedChunkLengths {
         let data = Some(ConnectOptions::default().private_data());
-        let terms = RdmaTransportParams::negotiate(data, data);
+        let terms = NegotiatedRpcRdmaParameters::negotiate(data, data);
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
         let payloads =
-            [DdpEligibleArgument { position: 64, source: OutgoingPayloadSource::Copied(&content) }];
+            [DdpEligibleArgument { position: 64, source: OutgoingPayloadMemory::Copied(&content) }];
         let reply = ReplySizeLimits { message: 256, payloads: &[result] };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid: Xid(9),
             tag: CallTag(1),
             message: &message,

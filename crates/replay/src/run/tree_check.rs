@@ -15,7 +15,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call_operations_and_files::{CallDescription, ROOT};
+use super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::live_values::LiveVariableValues;
 use super::reply_check::ReplyChecker;
@@ -53,7 +53,7 @@ const MAX_PATH_NAMES: usize = 64;
 
 /// Result of the tree check.
 #[derive(Clone, Debug, Default)]
-pub struct TreeCheckReport {
+pub struct FinalTreeCheckReport {
     /// Number of names looked up, or found although they must not exist.
     pub names: u64,
     /// Number of objects checked.
@@ -72,7 +72,7 @@ pub struct TreeCheckReport {
     pub failed: Option<String>,
 }
 
-impl TreeCheckReport {
+impl FinalTreeCheckReport {
     /// Returns the checked fraction (0 to 1) of names and objects or of bytes, whichever is lower; 1 if there was
     /// nothing to check.
     pub fn coverage(&self) -> f64 {
@@ -108,7 +108,7 @@ impl ExpectedFinalTree {
     pub(super) fn apply_step<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         (state, went): (&StepOutcome, StepExecutionFidelity),
         is_racing: bool,
         contents: &mut TraceReader<R>,
@@ -209,7 +209,7 @@ impl ExpectedFinalTree {
     }
 
     /// Marks the effects of a step as uncertain. One that only reads has none.
-    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    pub(super) fn mark_uncertain(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         if step.call.is_complete() && !parts.may_change_files() {
             return;
         }
@@ -222,16 +222,16 @@ impl ExpectedFinalTree {
         (transport, containment): (&mut ContainedTransport<'_>, &mut Containment),
         target: &ConnectTarget,
         tag: &str,
-        live: &LiveIdentifierSources<'_>,
+        live: &TreeCheckLiveIdentifiers<'_>,
         contents: &mut TraceReader<R>,
         shown: usize,
-    ) -> TreeCheckReport {
-        let mut walked = TreeCheckReport::default();
+    ) -> FinalTreeCheckReport {
+        let mut walked = FinalTreeCheckReport::default();
         // The server may restart between the run and its check.
         let mut attempts = ReconnectionAttempts::new(Instant::now(), target.options.timeout);
         let connection = match attempts.connect_blocking(target, |target| transport.connect(target)) {
             Ok(connection) => connection,
-            Err(error) => return TreeCheckReport { failed: Some(error.to_string()), ..walked },
+            Err(error) => return FinalTreeCheckReport { failed: Some(error.to_string()), ..walked },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
         let line = transport.rpc_client(connection, xid, containment, target);
@@ -239,7 +239,7 @@ impl ExpectedFinalTree {
             None => Box::new(Nfs3Client::new(line, live.seeded.root.clone())),
             Some(_) => match Nfs4Client::new(line, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
                 Ok(files) => Box::new(files),
-                Err(problem) => return TreeCheckReport { failed: Some(problem.to_string()), ..walked },
+                Err(problem) => return FinalTreeCheckReport { failed: Some(problem.to_string()), ..walked },
             },
         };
         files.limit_io(live.seeded.io);
@@ -287,7 +287,7 @@ fn step_input<'s>(
 }
 
 /// Identifiers of the live server.
-pub(super) struct LiveIdentifierSources<'a> {
+pub(super) struct TreeCheckLiveIdentifiers<'a> {
     pub(super) seeded: &'a SeededTree,
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
@@ -296,9 +296,9 @@ pub(super) struct LiveIdentifierSources<'a> {
 
 struct TreeChecker<'a, R> {
     tree: &'a InferredTree,
-    live: &'a LiveIdentifierSources<'a>,
+    live: &'a TreeCheckLiveIdentifiers<'a>,
     files: &'a mut dyn FileServerClient,
-    report: &'a mut TreeCheckReport,
+    report: &'a mut FinalTreeCheckReport,
     contents: &'a mut TraceReader<R>,
     shown: usize,
 }
@@ -443,10 +443,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        for (aspect, [told, is]) in
+        for (aspect, [expected, actual]) in
             self.live.checker.final_differences(&[&[ROOT][..], handles].concat(), &marks)
         {
-            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
         }
         Ok(())
     }
@@ -497,8 +497,8 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        for (aspect, [told, is]) in self.live.checker.final_differences(&node.handles, &marks) {
-            self.report_difference(id, DifferenceKind::Relation, path, aspect, &told, &is);
+        for (aspect, [expected, actual]) in self.live.checker.final_differences(&node.handles, &marks) {
+            self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
         }
         let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);

@@ -158,8 +158,8 @@ impl ObjectOwner {
     }
 }
 
-/// Returns `true` if a user name of NFSv4, or a number, is that of root: `root`, with or without a domain, or `0` (RFC 8881
-/// section 5.9).
+/// Returns `true` if a user name of NFSv4, or a number, is that of root: `root`, with or without a domain, or `0` (RFC
+/// 8881 section 5.9).
 pub fn is_root_name(name: &[u8]) -> bool {
     name == b"0" || name.split(|byte| *byte == b'@').next() == Some(b"root")
 }

@@ -1,8 +1,8 @@
 //! Removal of the directory of a run with its contents.
 //!
-//! Only directories made by a run are removed: they contain the parts of a run, names of its trace and nothing else, and
-//! the mark of this trace ([`SEED_MARKER_DIRECTORY`]). All names are checked before the first is removed. The mark is
-//! removed last, so that an interrupted removal can be repeated.
+//! Only directories made by a run are removed: they contain the parts of a run, names of its trace and nothing else,
+//! and the mark of this trace ([`SEED_MARKER_DIRECTORY`]). All names are checked before the first is removed. The mark
+//! is removed last, so that an interrupted removal can be repeated.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::nfs::v3::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
-use nfsrdma_rpc::OutgoingPayloadSource;
-use nfsrdma_rpc::synchronous_client::ProcedureCall;
+use nfsrdma_rpc::OutgoingPayloadMemory;
+use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
@@ -41,12 +41,14 @@ impl<'t> Nfs3Client<'t> {
         &mut self,
         number: Nfs,
         arguments: &Args<'_>,
-        data: &[OutgoingPayloadSource<'_>],
+        data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Result<T, Nfsstat3>,
     ) -> Result<T, FileServerError> {
         let size = ReplySizeUpperBound::for_v3(arguments);
-        let procedure =
-            size.apply_to(&ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 3, number.0, 0) });
+        let procedure = size.apply_to(&SynchronousProcedureCall {
+            data,
+            ..SynchronousProcedureCall::new(Program::NFS, 3, number.0, 0)
+        });
         let what = || number.name().unwrap_or("NFSv3").to_owned();
         for _ in 0..MAX_JUKEBOX_RETRIES {
             let found = self.rpc.call(
@@ -71,7 +73,7 @@ impl<'t> Nfs3Client<'t> {
         number: Nfs,
         arguments: &Args<'_>,
         at: Diropargs3<'_>,
-        data: &[OutgoingPayloadSource<'_>],
+        data: &[OutgoingPayloadMemory<'_>],
     ) -> Result<LiveFilehandle, FileServerError> {
         let of = |created: &Create3Resok<'_>| created.obj.as_ref().map(|object| object.0.to_vec());
         let handle = self.call(number, arguments, data, |results| match results {
@@ -220,7 +222,7 @@ impl FileServerClient for Nfs3Client<'_> {
                 data: Ddp::Chunk { length, bytes: None },
             });
             let count =
-                self.call(Nfs::WRITE, &arguments, &[OutgoingPayloadSource::Copied(rest)], |results| {
+                self.call(Nfs::WRITE, &arguments, &[OutgoingPayloadMemory::Copied(rest)], |results| {
                     match results {
                         Results::WRITE(outcome) => {
                             outcome.ok().map(|ok| ok.count as usize).ok_or(outcome.status())

@@ -14,8 +14,8 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
-use nfsrdma_rpc::OutgoingPayloadSource;
-use nfsrdma_rpc::synchronous_client::ProcedureCall;
+use nfsrdma_rpc::OutgoingPayloadMemory;
+use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
@@ -178,7 +178,7 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[OutgoingPayloadSource<'_>],
+        data: &[OutgoingPayloadMemory<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut waits = 0;
@@ -249,7 +249,7 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[OutgoingPayloadSource<'_>],
+        data: &[OutgoingPayloadMemory<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<T, FileServerError> {
         let mut all = Vec::with_capacity(operations.len() + 1);
@@ -492,7 +492,7 @@ impl FileServerClient for Nfs4Client<'_> {
                 stable: StableHow4::FILE_SYNC4,
                 data: Ddp::Chunk { length: rest.len() as u32, bytes: None },
             });
-            let data = [OutgoingPayloadSource::Copied(rest)];
+            let data = [OutgoingPayloadMemory::Copied(rest)];
             let count =
                 self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
                     Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
@@ -661,11 +661,11 @@ fn run<T>(
     minor: u32,
     name: &dyn fmt::Display,
     operations: &[Args<'_>],
-    data: &[OutgoingPayloadSource<'_>],
+    data: &[OutgoingPayloadMemory<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
 ) -> Result<T, FileServerError> {
     let size = ReplySizeUpperBound::for_compound(operations);
-    let procedure = ProcedureCall { data, ..ProcedureCall::new(Program::NFS, 4, 1, 0) };
+    let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
     let found =
         line.compound(minor, operations, &size.apply_to(&procedure), |reply: &CompoundReply<'_>| {
             let mut found = None;

@@ -130,8 +130,8 @@ xdr! { "trace";
         step: u64,
         /// Number of Calls that use the variable.
         uses: u64,
-        /// For a filehandle, the number of its object ([`TraceFileSystemObject`]); for a stateid, that of the file that it
-        /// was used with; otherwise [`NONE`](super::step::NONE).
+        /// For a filehandle, the number of its object ([`TraceFileSystemObject`]); for a stateid, that of the file that
+        /// it was used with; otherwise [`NONE`](super::step::NONE).
         object: u32,
         /// For a stateid, its use as OPEN4_SHARE_ACCESS bits; 4 for a lock, 8 for a delegation.
         access: u32,

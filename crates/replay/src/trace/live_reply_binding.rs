@@ -35,37 +35,37 @@ pub fn visit_reply<'m>(
     asked: &TraceProcedure,
     mut cursor: Cursor<'m>,
 ) -> (TraceFieldVisitor<'m>, Result<(), XdrError>) {
-    let mut ear = TraceFieldVisitor::new(true);
-    let heard = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).and_then(|message| {
+    let mut listener = TraceFieldVisitor::new(true);
+    let result = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).and_then(|message| {
         let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
         match asked.find_description().filter(|_| is_done) {
-            Some(procedure) => procedure.results(&mut cursor, &mut ear),
+            Some(procedure) => procedure.results(&mut cursor, &mut listener),
             None => Ok(()),
         }
     });
-    (ear, heard)
+    (listener, result)
 }
 
 /// Calls `take` for each slot of the captured Reply with the value at the same place of the live one, or `None` if that
 /// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
 pub fn bind_slots(
     step: &TraceStep<'_>,
-    ear: &TraceFieldVisitor<'_>,
+    listener: &TraceFieldVisitor<'_>,
     message: &[u8],
     mut take: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
     let known = |field: &SubstitutableField| (field.place, field.operation, field.holds);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
-    let is_long = ear.slot_fields.len() > 32;
+    let is_long = listener.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
-        true => ear.slot_fields.iter().map(|field| (known(field), field)).collect(),
+        true => listener.slot_fields.iter().map(|field| (known(field), field)).collect(),
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
         let key = (slot.place, slot.operation, slot.holds);
         let field = match is_long {
             true => by_place.get(&key).copied(),
-            false => ear.slot_fields.iter().find(|field| known(field) == key),
+            false => listener.slot_fields.iter().find(|field| known(field) == key),
         };
         take(&slot, field.and_then(|field| field_value(message, field)));
     }

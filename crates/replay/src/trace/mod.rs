@@ -1,10 +1,10 @@
 //! A trace: the RPCs of a capture in a form that can be sent again.
 //!
 //! A [`TraceStep`] is a Call with its captured Reply. Both messages are stored as they were sent, with two exceptions.
-//! File data is stored separately. Values that differ between runs have [`SubstitutableMessageSlot`]s, each a byte range and a
-//! [`TraceVariable`]. To send a Call again, [`value_substitution`] copies the bytes between its slots and fills in the
-//! values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the same field
-//! visitor that read the captured one.
+//! File data is stored separately. Values that differ between runs have [`SubstitutableMessageSlot`]s, each a byte
+//! range and a [`TraceVariable`]. To send a Call again, [`value_substitution`] copies the bytes between its slots and
+//! fills in the values of the run; it decodes nothing. [`live_reply_binding`] finds the values of a live Reply with the
+//! same field visitor that read the captured one.
 //!
 //! - [`step`]: the structures of a trace, in XDR;
 //! - [`run_dependent_field_visitor`]: positions of identities, counts and file data in a message;

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::flow::transaction::{
     TransactionConnection,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::rdma::{Handle, RdmaPacketPayload};
+use nfsrdma_dissectors::rdma_operation::{CapturedRdmaPayloadBytes, Handle};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, VERSION,
@@ -187,7 +187,7 @@ fn build_chunk(
         segment.returned_length = returned.map(|_| length);
         let (bytes, after) = rest.split_at(rest.len().min(length as usize));
         rest = after;
-        segment.add(0, &RdmaPacketPayload { bytes, length }, &[FrameNumber(0)]);
+        segment.add(0, &CapturedRdmaPayloadBytes { bytes, length }, &[FrameNumber(0)]);
     }
     chunk
 }

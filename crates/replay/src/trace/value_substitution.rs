@@ -13,9 +13,9 @@ pub trait MessageSlotValueSource {
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CapturedValueSource;
+pub struct NoValueSubstitution;
 
-impl MessageSlotValueSource for CapturedValueSource {
+impl MessageSlotValueSource for NoValueSubstitution {
     fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }

@@ -169,14 +169,14 @@ mod tests {
         #[test]
         fn each_byte_is_told_once(pieces in prop::collection::vec((0..200_u64, 0..40_u64), 0..60)) {
             let mut ranges = ReplayByteRangeSet::default();
-            let mut told = [0; 256];
+            let mut additions = [0; 256];
             let mut asked = [false; 256];
             for (from, length) in pieces {
-                ranges.add(from, from + length, usize::MAX, |from, to| (from..to).for_each(|at| told[at as usize] += 1));
+                ranges.add(from, from + length, usize::MAX, |from, to| (from..to).for_each(|at| additions[at as usize] += 1));
                 (from..from + length).for_each(|at| asked[at as usize] = true);
             }
-            for (told, asked) in told.iter().zip(asked) {
-                prop_assert_eq!(*told, i32::from(asked));
+            for (additions, asked) in additions.iter().zip(asked) {
+                prop_assert_eq!(*additions, i32::from(asked));
             }
         }
     }

@@ -15,7 +15,7 @@ const MAX_EXTENTS_PER_FILE: usize = 4096;
 /// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
 const MAX_ZEROS_BYTES: u64 = 1 << 20;
 /// Bytes of memory of an extent.
-const EXTENT_BYTES: usize = size_of::<CurrentFileExtent>();
+const EXTENT_BYTES: usize = size_of::<KnownFileContentRange>();
 
 /// The tracked current state.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub struct LatestInferredFileState {
     /// Mode.
     pub mode: Option<u32>,
     /// Extents that were written and not overwritten, and holes.
-    extents: Vec<CurrentFileExtent>,
+    extents: Vec<KnownFileContentRange>,
     /// Offset from which on no byte has been written: those that a growing file has there are zeros.
     tail_zeros_from: Option<u64>,
     /// First frames of Call and Reply of the step that last changed the object.
@@ -52,10 +52,10 @@ pub struct LatestInferredFileState {
 impl LatestInferredFileState {
     /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
     /// file.
-    pub fn known_extents(&self) -> impl Iterator<Item = CurrentFileExtent> {
+    pub fn known_extents(&self) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
         let tail = self.tail_zeros_from.filter(|_| !self.has_too_many_extents).map(|from| {
-            CurrentFileExtent { range: (from, size), content: ExtentContent::Zeros, is_concurrent: false }
+            KnownFileContentRange { range: (from, size), content: ExtentContent::Zeros, is_concurrent: false }
         });
         self.extents.iter().cloned().chain(tail).filter_map(move |extent| match extent.content {
             ExtentContent::Payload(..) => Some(extent),
@@ -71,7 +71,7 @@ impl LatestInferredFileState {
 
 /// Bytes of a file whose content is known.
 #[derive(Clone, Debug)]
-pub struct CurrentFileExtent {
+pub struct KnownFileContentRange {
     /// Start and end offset in the file; the end is exclusive.
     pub range: (u64, u64),
     /// The content.
@@ -89,7 +89,7 @@ pub enum ExtentContent {
     Zeros,
 }
 
-impl CurrentFileExtent {
+impl KnownFileContentRange {
     /// Returns the part of the extent in a range, if there is one.
     fn part(&self, from: u64, to: u64) -> Option<Self> {
         let range = (self.range.0.max(from), self.range.1.min(to));
@@ -284,7 +284,7 @@ impl InferredTree {
         let (frames, is_racing) = (present.frames, present.is_concurrent);
         let file = present.files.entry(id).or_default();
         file.frames = frames;
-        let hit = |piece: &CurrentFileExtent| piece.range.0 < to && from < piece.range.1;
+        let hit = |piece: &KnownFileContentRange| piece.range.0 < to && from < piece.range.1;
         present.has_write_conflict =
             file.extents.iter().any(|piece| is_racing && piece.is_concurrent && hit(piece));
         let gap = match file.tail_zeros_from {
@@ -312,7 +312,7 @@ impl InferredTree {
 
     /// Adds a range that was never written between the end of a file and data behind it.
     fn add_current_hole(&mut self, id: InferredObjectId, range: Option<(u64, u64)>) {
-        let hole = range.map(|range| CurrentFileExtent {
+        let hole = range.map(|range| KnownFileContentRange {
             range,
             content: ExtentContent::Zeros,
             is_concurrent: false,
@@ -331,7 +331,8 @@ impl InferredTree {
         let Some(present) = &self.current else { return };
         let (is_concurrent, is_clash) = (present.is_concurrent, present.has_write_conflict);
         let content = payload.filter(|_| !is_clash).map(|payload| ExtentContent::Payload(payload.clone(), 0));
-        let extent = content.map(|content| CurrentFileExtent { range: (from, to), content, is_concurrent });
+        let extent =
+            content.map(|content| KnownFileContentRange { range: (from, to), content, is_concurrent });
         self.push_current_extents(id, extent);
         // A file of unknown size may be longer than the written range.
         self.grow_current_file(id, to);
@@ -347,7 +348,7 @@ impl InferredTree {
     /// Records that a range has no data now. It must have been [removed](Self::remove_current_range) before.
     pub(super) fn deallocate_current_range(&mut self, id: InferredObjectId, from: u64, to: u64) {
         let is_concurrent = self.current.as_ref().is_none_or(|present| present.is_concurrent);
-        let hole = CurrentFileExtent { range: (from, to), content: ExtentContent::Zeros, is_concurrent };
+        let hole = KnownFileContentRange { range: (from, to), content: ExtentContent::Zeros, is_concurrent };
         self.push_current_extents(id, Some(hole).filter(|_| !is_concurrent));
     }
 
@@ -365,15 +366,15 @@ impl InferredTree {
         id: InferredObjectId,
         (start, end): (u64, u64),
         to: u64,
-    ) -> Vec<CurrentFileExtent> {
+    ) -> Vec<KnownFileContentRange> {
         let Some(present) = self.current.as_ref().filter(|present| !present.is_concurrent) else {
             return Vec::new();
         };
         let file = present.files.get(&id).filter(|file| !file.is_uncertain);
-        let moved = |part: CurrentFileExtent| {
+        let moved = |part: KnownFileContentRange| {
             let offset = |at: u64| (at - start).checked_add(to);
             let range = (offset(part.range.0)?, offset(part.range.1)?);
-            Some(CurrentFileExtent { range, is_concurrent: false, ..part })
+            Some(KnownFileContentRange { range, is_concurrent: false, ..part })
         };
         let extents = file.into_iter().flat_map(LatestInferredFileState::known_extents);
         extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
@@ -383,7 +384,7 @@ impl InferredTree {
     pub(super) fn push_current_extents(
         &mut self,
         id: InferredObjectId,
-        extents: impl IntoIterator<Item = CurrentFileExtent>,
+        extents: impl IntoIterator<Item = KnownFileContentRange>,
     ) {
         for extent in extents {
             let has_room = self.reserve_memory(EXTENT_BYTES);

@@ -6,7 +6,8 @@
 //! file before, unless an earlier step wrote it. Seeding creates exactly the tree that is inferred here.
 //!
 //! - [`inference`]: the facts that a step gives about files;
-//! - [`nfs3_tree_inference`], [`nfs4_tree_inference`]: the same for the procedures of NFSv3 and MOUNT, and for COMPOUND;
+//! - [`nfs3_tree_inference`], [`nfs4_tree_inference`]: the same for the procedures of NFSv3 and MOUNT, and for
+//!   COMPOUND;
 //! - [`current_state`]: the tree in its state after the steps.
 
 pub(crate) mod byte_ranges;
@@ -24,7 +25,7 @@ use super::trace::NONE;
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use byte_ranges::ReplayByteRangeSet;
 
-pub use current_state::{CurrentFileExtent, CurrentNameBinding, ExtentContent, LatestInferredFileState};
+pub use current_state::{CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState};
 pub use inference::{InitialFileContent, TreeInferenceInput};
 
 /// Default maximum of the memory of a tree in bytes.

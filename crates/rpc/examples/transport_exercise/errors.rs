@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingPayloadSource,
-    ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
-    SubmitRefusal, TransportCall, TransportEvent,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingPayloadMemory,
+    OutgoingRpcCall, PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcTransport,
+    RpcTransportErrorKind, SubmitBusyReason, SubmitError, TransportEvent,
 };
 
 use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
@@ -43,12 +43,12 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             let (xid, call) = client.header(0);
             match client.transport.submit(
                 client.connection,
-                &TransportCall::without_payloads(xid, CallTag(sent), call.bytes(), 100),
+                &OutgoingRpcCall::without_payloads(xid, CallTag(sent), call.bytes(), 100),
             ) {
                 Ok(_) => in_flight.push_back(CallTag(sent)),
                 Err(SubmitError::Busy(_)) => break,
                 // The next event has the reason.
-                Err(SubmitError::Refused(SubmitRefusal::Closed)) => break,
+                Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)) => break,
                 Err(error) => return Err(error.into()),
             }
             sent += 1;
@@ -79,8 +79,8 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     let (xid, call) = client.header(0);
     let after = client
         .transport
-        .submit(client.connection, &TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 100));
-    ensure!(after == Err(SubmitError::Refused(SubmitRefusal::Closed)), "then a Call is {after:?}");
+        .submit(client.connection, &OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100));
+    ensure!(after == Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)), "then a Call is {after:?}");
     println!("ok no Call is taken on it");
     connect_again(&mut client, address)
 }
@@ -115,7 +115,7 @@ impl Client {
             reads: &[&[6000]],
             ..CapturedCallChunkLayout::default()
         });
-        match self.write(file, OutgoingPayloadSource::Copied(&pattern(6000, 9)), shape) {
+        match self.write(file, OutgoingPayloadMemory::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => {
                 let asked = (submitted.form, submitted.read_segments);
                 ensure!(asked == (MessageForm::Nomsg, 2), "it was sent as {submitted:?}");
@@ -142,10 +142,10 @@ impl Client {
             let (xid, mut call) = self.compound(1);
             call.word(22);
             call.append_opaque(file);
-            match self
-                .transport
-                .submit(self.connection, &TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 200))
-            {
+            match self.transport.submit(
+                self.connection,
+                &OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 200),
+            ) {
                 Ok(_) => taken += 1,
                 Err(SubmitError::Busy(busy)) => break busy,
                 Err(error) => bail!("{error}"),
@@ -180,7 +180,7 @@ impl Client {
         let reply = ReplySizeLimits { message: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self
-            .submit(&TransportCall {
+            .submit(&OutgoingRpcCall {
                 xid,
                 tag,
                 message: call.bytes(),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_rpc::{MessageForm, OutgoingPayloadSource, SubmittedCallForm, TransportCall};
+use nfsrdma_rpc::{MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallForm};
 
 /// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
 /// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
@@ -25,10 +25,10 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Creates the entry of a submitted Call.
-    pub(crate) fn new(call: &TransportCall<'_>, submitted: SubmittedCallForm) -> Self {
+    pub(crate) fn new(call: &OutgoingRpcCall<'_>, submitted: SubmittedCallForm) -> Self {
         let length = |source| match source {
-            OutgoingPayloadSource::Copied(bytes) => <[u8]>::len(bytes),
-            OutgoingPayloadSource::Shared { length, .. } => length as usize,
+            OutgoingPayloadMemory::Copied(bytes) => <[u8]>::len(bytes),
+            OutgoingPayloadMemory::Shared { length, .. } => length as usize,
         };
         let payloads = call.payloads.iter().map(|payload| length(payload.source)).sum();
         Self { xid: call.xid.0, length: call.length(), payloads, submitted }

@@ -26,8 +26,8 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
-    DisconnectReason, MessageForm, OutgoingPayloadSource, RdmaFabric, ReplySizeLimits, RequestedCallForm,
-    RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCall,
+    DisconnectReason, MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, ReplySizeLimits,
+    RequestedCallForm, RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm,
     TransportEvent, TransportKind,
 };
 use twox_hash::XxHash3_128;
@@ -204,18 +204,18 @@ impl Client {
         (xid, call)
     }
 
-    fn submit(&mut self, call: &TransportCall<'_>) -> Result<SubmittedCallForm> {
+    fn submit(&mut self, call: &OutgoingRpcCall<'_>) -> Result<SubmittedCallForm> {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
     /// Sends a Call and waits for its Reply.
-    fn call(&mut self, call: &TransportCall<'_>) -> Result<(SubmittedCallForm, Answer)> {
+    fn call(&mut self, call: &OutgoingRpcCall<'_>) -> Result<(SubmittedCallForm, Answer)> {
         self.call_within(call, PATIENCE)
     }
 
     fn call_within(
         &mut self,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
         patience: Duration,
     ) -> Result<(SubmittedCallForm, Answer)> {
         let submitted = self.submit(call)?;
@@ -260,8 +260,8 @@ impl Client {
 
     fn null_within(&mut self, patience: Duration) -> Result<()> {
         let (xid, call) = self.header(0);
-        let (_, answer) =
-            self.call_within(&TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
+        let (_, answer) = self
+            .call_within(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
         ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
         Ok(())
     }
@@ -276,7 +276,8 @@ impl Client {
             call.append_opaque(name.as_bytes());
         }
         call.word(10);
-        let (_, answer) = self.call(&TransportCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
+        let (_, answer) =
+            self.call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
         let mut results = results(&answer.message)?;
         for _ in 0..=names.len() {
             operation(&mut results)?;
@@ -290,7 +291,7 @@ impl Client {
     fn write(
         &mut self,
         file: &[u8],
-        source: OutgoingPayloadSource<'_>,
+        source: OutgoingPayloadMemory<'_>,
         shape: RequestedCallForm<'_>,
     ) -> Result<SubmittedCallForm> {
         let (xid, mut call) = self.compound(2);
@@ -301,14 +302,14 @@ impl Client {
         call.hyper(0);
         call.word(0);
         let length = match source {
-            OutgoingPayloadSource::Copied(bytes) => u32::try_from(bytes.len())?,
-            OutgoingPayloadSource::Shared { length, .. } => length,
+            OutgoingPayloadMemory::Copied(bytes) => u32::try_from(bytes.len())?,
+            OutgoingPayloadMemory::Shared { length, .. } => length,
         };
         call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
         let payloads = [DdpEligibleArgument { position, source }];
         let reply = ReplySizeLimits { message: 200, payloads: &[] };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid,
             tag: CallTag(1),
             message: call.bytes(),
@@ -340,7 +341,7 @@ impl Client {
         call.hyper(0);
         call.word(count);
         let reply = ReplySizeLimits { message: 200, payloads: &[count] };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid,
             tag: CallTag(2),
             message: call.bytes(),
@@ -383,7 +384,7 @@ impl Client {
     ) -> Result<MessageForm> {
         let (xid, call) = self.directory_call(directory, most);
         let reply = ReplySizeLimits { message: most + 200, payloads: &[] };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid,
             tag: CallTag(3),
             message: call.bytes(),
@@ -410,7 +411,7 @@ impl Client {
                 call.append_opaque(file);
                 // GETATTR of type, change and size.
                 [9, 1, 0x1a].into_iter().for_each(|word| call.word(word));
-                let call = TransportCall::without_payloads(xid, CallTag(sent), call.bytes(), 200);
+                let call = OutgoingRpcCall::without_payloads(xid, CallTag(sent), call.bytes(), 200);
                 match self.transport.submit(self.connection, &call) {
                     Ok(submitted) => tags.push_back((sent, Sent::new(&call, submitted))),
                     Err(SubmitError::Busy(SubmitBusyReason::Credits | SubmitBusyReason::Queue)) => break,
@@ -571,12 +572,12 @@ impl Client {
                     ..CapturedCallChunkLayout::default()
                 }),
             };
-            let written = self.write(file, OutgoingPayloadSource::Copied(&bytes), shape).context("WRITE")?;
+            let written = self.write(file, OutgoingPayloadMemory::Copied(&bytes), shape).context("WRITE")?;
             let (read, hash, _) = self.read(file, length, shape).context("READ")?;
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             forms.push((written.read_segments, read.write_segments));
         }
-        let source = OutgoingPayloadSource::Shared { store, offset: 3, length };
+        let source = OutgoingPayloadMemory::Shared { store, offset: 3, length };
         self.write(file, source, RequestedCallForm::Fitting).context("WRITE from shared memory")?;
         let (_, hash, _) = self.read(file, length, RequestedCallForm::Fitting).context("READ")?;
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
@@ -600,7 +601,7 @@ impl Client {
                 ..CapturedCallChunkLayout::default()
             });
             let written = self
-                .write(file, OutgoingPayloadSource::Copied(&bytes), shape)
+                .write(file, OutgoingPayloadMemory::Copied(&bytes), shape)
                 .context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
             ensure!(sent == (MessageForm::Nomsg, segments.len(), false), "it was sent as {written:?}");

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, StartTls};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
-use nfsrdma_rpc::synchronous_client::{AuthSysCredential, ProcedureCall, RpcClient};
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::verbs::VerbsTransport;
 use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
 
@@ -60,7 +60,7 @@ fn run<T>(
 ) -> Result<Option<T>> {
     *xid += 1;
     let mut line = RpcClient::new(transport, connection, AuthSysCredential::default(), Xid(*xid), PATIENCE);
-    let more = ProcedureCall::new(Program::NFS, 4, 1, 4096);
+    let more = SynchronousProcedureCall::new(Program::NFS, 4, 1, 4096);
     let outcome = line.compound(1, operations, &more, |reply: &CompoundReply<'_>| {
         let mut found = None;
         for results in reply.operations() {

@@ -13,7 +13,7 @@ use super::{
     GssReplyProtection, GssSecurityContextSide, INIT_RES, MAX_TOKEN_BYTES, TURNS, credential,
 };
 use crate::synchronous_client::{RpcClient, decode_reply, no_verifier};
-use crate::{CallTag, TransportCall};
+use crate::{CallTag, OutgoingRpcCall};
 
 /// A NULL Call that sets up or destroys a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl GssControlCall {
     }
 
     /// Returns the Call for a transport, with this tag.
-    pub fn transport_call(&self, tag: CallTag) -> TransportCall<'_> {
-        TransportCall::without_payloads(self.xid, tag, &self.message, self.reply_bytes())
+    pub fn transport_call(&self, tag: CallTag) -> OutgoingRpcCall<'_> {
+        OutgoingRpcCall::without_payloads(self.xid, tag, &self.message, self.reply_bytes())
     }
 
     /// Returns the maximum length of its Reply in bytes.

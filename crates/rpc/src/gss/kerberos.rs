@@ -142,7 +142,7 @@ impl GssApiFunctions {
         for (kind, code) in CODES.into_iter().zip([major, minor]) {
             let (mut minor, mut more, mut text, mut mechanism) = (0, 0, empty(), oid(KERBEROS));
             // SAFETY: all pointers refer to values on this stack; the buffer in `text` is released below.
-            let told = unsafe {
+            let status = unsafe {
                 (self.display_status)(
                     &raw mut minor,
                     code,
@@ -153,7 +153,7 @@ impl GssApiFunctions {
                 )
             };
             let text = self.take(text);
-            if told == 0 && code != 0 && !text.is_empty() {
+            if status == 0 && code != 0 && !text.is_empty() {
                 words.push(String::from_utf8_lossy(&text).into_owned());
             }
         }

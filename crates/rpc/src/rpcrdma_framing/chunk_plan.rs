@@ -5,15 +5,15 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
 use crate::{
-    CapturedCallChunkLayout, MessageForm, RdmaTransportParams, RequestedCallForm, SubmitRefusal,
-    SubmittedCallForm, TransportCall,
+    CapturedCallChunkLayout, MessageForm, NegotiatedRpcRdmaParameters, OutgoingRpcCall,
+    PermanentSubmitRefusal, RequestedCallForm, SubmittedCallForm,
 };
 
 /// Maximum length of a chunk in bytes. NFS transfers at most 4 MiB in one operation today.
 const LONGEST_CHUNK: u64 = 64 << 20;
 
 /// The form of a Call. Payloads and results are bits, the first in the lowest; there are at most
-/// [`TransportCall::MAX_PAYLOADS`].
+/// [`OutgoingRpcCall::MAX_PAYLOADS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallChunkPlan {
     /// `true` if the message is sent in a Position-Zero Read chunk: a Long Call.
@@ -29,11 +29,14 @@ pub struct CallChunkPlan {
 }
 
 impl CallChunkPlan {
-    /// Checks a Call against the rules of [`TransportCall`], and plans its form.
+    /// Checks a Call against the rules of [`OutgoingRpcCall`], and plans its form.
     ///
     /// # Errors
     /// Returns an error if the Call violates a rule, or can never be sent with these parameters.
-    pub fn for_call(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> Result<Self, SubmitRefusal> {
+    pub fn for_call(
+        call: &OutgoingRpcCall<'_>,
+        terms: &NegotiatedRpcRdmaParameters,
+    ) -> Result<Self, PermanentSubmitRefusal> {
         check_call(call)?;
         let mut draft = match call.requested_form {
             RequestedCallForm::Fitting => {
@@ -61,7 +64,7 @@ impl CallChunkPlan {
             draft.reads = 0;
         }
         if draft.header(call) > room {
-            return Err(SubmitRefusal::TooLong);
+            return Err(PermanentSubmitRefusal::TooLong);
         }
         Ok(draft.plan(call, asked))
     }
@@ -69,7 +72,7 @@ impl CallChunkPlan {
     /// Returns the length in bytes of the Write chunk of a result: the length that the Call requests, or that in the
     /// capture if it is larger. 0 if the capture has an empty chunk, which requests the result inline (RFC 8166 section
     /// 4.3.2.3).
-    pub fn write_length(call: &TransportCall<'_>, result: usize) -> u32 {
+    pub fn write_length(call: &OutgoingRpcCall<'_>, result: usize) -> u32 {
         let asked = call.reply.payloads.get(result).copied().unwrap_or(0);
         match captured_form(call).writes.get(result) {
             Some(segments) if total(segments) == 0 => 0,
@@ -90,7 +93,7 @@ impl CallChunkPlan {
 }
 
 /// Returns the form in the capture; an empty form if there is none.
-pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallChunkLayout<'a> {
+pub(super) fn captured_form<'a>(call: &OutgoingRpcCall<'a>) -> CapturedCallChunkLayout<'a> {
     match call.requested_form {
         RequestedCallForm::Captured(captured) => captured,
         RequestedCallForm::Fitting => CapturedCallChunkLayout::default(),
@@ -98,18 +101,18 @@ pub(super) fn captured_form<'a>(call: &TransportCall<'a>) -> CapturedCallChunkLa
 }
 
 /// Returns the segment lengths in the capture of a result's Write chunk.
-pub(super) fn captured_writes<'a>(call: &TransportCall<'a>, result: usize) -> &'a [u32] {
+pub(super) fn captured_writes<'a>(call: &OutgoingRpcCall<'a>, result: usize) -> &'a [u32] {
     captured_form(call).writes.get(result).copied().unwrap_or_default()
 }
 
 /// Returns the segment lengths in the capture of a payload's Read chunk.
-pub(super) fn captured_reads<'a>(call: &TransportCall<'a>, payload: usize) -> &'a [u32] {
+pub(super) fn captured_reads<'a>(call: &OutgoingRpcCall<'a>, payload: usize) -> &'a [u32] {
     captured_form(call).reads.get(payload).copied().unwrap_or_default()
 }
 
 /// Returns the mask of results for which Write chunks are offered: all if the complete Reply may not fit in a Send,
 /// else none. A result that is requested inline is included, as an empty chunk of the Write list.
-fn needed_writes(call: &TransportCall<'_>, terms: &RdmaTransportParams) -> u16 {
+fn needed_writes(call: &OutgoingRpcCall<'_>, terms: &NegotiatedRpcRdmaParameters) -> u16 {
     let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
     if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= terms.reply_inline as usize
     {
@@ -123,7 +126,7 @@ fn padded(length: u32) -> usize {
 }
 
 fn mask(bits: impl Iterator<Item = bool>) -> u16 {
-    bits.take(TransportCall::MAX_PAYLOADS)
+    bits.take(OutgoingRpcCall::MAX_PAYLOADS)
         .enumerate()
         .fold(0, |mask, (index, is)| mask | u16::from(is) << index)
 }
@@ -133,33 +136,33 @@ pub(super) fn total(lengths: &[u32]) -> u32 {
 }
 
 fn bit(bits: u16, index: usize) -> bool {
-    index < TransportCall::MAX_PAYLOADS && bits >> index & 1 != 0
+    index < OutgoingRpcCall::MAX_PAYLOADS && bits >> index & 1 != 0
 }
 
-/// Checks a Call against the rules of [`TransportCall`] that apply to all transports.
+/// Checks a Call against the rules of [`OutgoingRpcCall`] that apply to all transports.
 ///
 /// # Errors
 /// Returns the rule that it violates.
-pub fn check_call(call: &TransportCall<'_>) -> Result<(), SubmitRefusal> {
+pub fn check_call(call: &OutgoingRpcCall<'_>) -> Result<(), PermanentSubmitRefusal> {
     if call.message.first_chunk() != Some(&call.xid.0.to_be_bytes()) {
-        return Err(SubmitRefusal::Xid);
+        return Err(PermanentSubmitRefusal::Xid);
     }
-    if call.payloads.len().max(call.reply.payloads.len()) > TransportCall::MAX_PAYLOADS {
-        return Err(SubmitRefusal::TooMany);
+    if call.payloads.len().max(call.reply.payloads.len()) > OutgoingRpcCall::MAX_PAYLOADS {
+        return Err(PermanentSubmitRefusal::TooMany);
     }
     let mut end = 4;
     let mut moved = 0;
     for payload in call.payloads {
         let position = payload.position as usize;
         if position < end || !position.is_multiple_of(4) || position - moved > call.message.len() {
-            return Err(SubmitRefusal::Position);
+            return Err(PermanentSubmitRefusal::Position);
         }
         moved += payload.padded();
         end = position + payload.padded();
     }
     let results: u64 = call.reply.payloads.iter().map(|length| u64::from(*length)).sum();
     let longest = (call.length() as u64).max(results).max(u64::from(call.reply.message));
-    if longest > LONGEST_CHUNK { Err(SubmitRefusal::TooLong) } else { Ok(()) }
+    if longest > LONGEST_CHUNK { Err(PermanentSubmitRefusal::TooLong) } else { Ok(()) }
 }
 
 /// Returns the number of segments of a chunk of `length` bytes that is divided as in a capture.
@@ -197,59 +200,59 @@ impl CallChunkPlanDraft {
     }
 
     /// Returns the number of segments of the payloads' Read chunks.
-    fn read_segments(&self, call: &TransportCall<'_>) -> u32 {
+    fn read_segments(&self, call: &OutgoingRpcCall<'_>) -> u32 {
         let payloads = call.payloads.iter().enumerate().filter(|(index, _)| bit(self.reads, *index));
         payloads.map(|(index, payload)| count(length_of(payload.length()), captured_reads(call, index))).sum()
     }
 
     /// Returns the number of segments of the Position-Zero Read chunk.
-    fn call_segments(&self, call: &TransportCall<'_>) -> u32 {
+    fn call_segments(&self, call: &OutgoingRpcCall<'_>) -> u32 {
         if self.is_long_call { count(length_of(self.message(call)), captured_form(call).call) } else { 0 }
     }
 
     /// Returns the number of segments of each Write chunk. The chunk of a result that is requested inline has none.
-    fn write_segments(&self, call: &TransportCall<'_>) -> impl Iterator<Item = u32> {
+    fn write_segments(&self, call: &OutgoingRpcCall<'_>) -> impl Iterator<Item = u32> {
         let writes = self.writes;
         let call = *call;
-        (0..TransportCall::MAX_PAYLOADS).filter(move |index| bit(writes, *index)).map(move |index| {
+        (0..OutgoingRpcCall::MAX_PAYLOADS).filter(move |index| bit(writes, *index)).map(move |index| {
             let length = CallChunkPlan::write_length(&call, index);
             if length == 0 { 0 } else { count(length, captured_writes(&call, index)) }
         })
     }
 
-    fn reply_segments(&self, call: &TransportCall<'_>) -> u32 {
+    fn reply_segments(&self, call: &OutgoingRpcCall<'_>) -> u32 {
         self.reply.map_or(0, |length| count(length, captured_form(call).reply))
     }
 
     /// Returns the number of header bytes of the Write list.
-    fn write_list(&self, call: &TransportCall<'_>) -> usize {
+    fn write_list(&self, call: &OutgoingRpcCall<'_>) -> usize {
         self.write_segments(call).map(|segments| WRITE_CHUNK + SEGMENT * segments as usize).sum()
     }
 
     /// Returns the number of header bytes of the Reply chunk.
-    fn reply_chunk(&self, call: &TransportCall<'_>) -> usize {
+    fn reply_chunk(&self, call: &OutgoingRpcCall<'_>) -> usize {
         self.reply.map_or(0, |_| REPLY_CHUNK + SEGMENT * self.reply_segments(call) as usize)
     }
 
     /// Returns the length of the Call's header in bytes.
-    fn header(&self, call: &TransportCall<'_>) -> usize {
+    fn header(&self, call: &OutgoingRpcCall<'_>) -> usize {
         let reads = (self.read_segments(call) + self.call_segments(call)) as usize * READ_SEGMENT;
         SHORTEST_HEADER + reads + self.write_list(call) + self.reply_chunk(call)
     }
 
     /// Returns the number of message bytes in the Send, or in the Position-Zero Read chunk of a Long Call.
-    fn message(&self, call: &TransportCall<'_>) -> usize {
+    fn message(&self, call: &OutgoingRpcCall<'_>) -> usize {
         let payloads = call.payloads.iter().enumerate().filter(|(index, _)| !bit(self.reads, *index));
         call.message.len() + payloads.map(|(_, payload)| payload.padded()).sum::<usize>()
     }
 
     /// Returns the length of the Reply's header in bytes, without a Reply chunk.
-    fn reply_header(&self, call: &TransportCall<'_>) -> usize {
+    fn reply_header(&self, call: &OutgoingRpcCall<'_>) -> usize {
         SHORTEST_HEADER + self.write_list(call)
     }
 
     /// Returns the maximum length of the Reply's message in bytes, without results in Write chunks.
-    fn reply_message(&self, call: &TransportCall<'_>) -> usize {
+    fn reply_message(&self, call: &OutgoingRpcCall<'_>) -> usize {
         let is_inline =
             |index: usize| !bit(self.writes, index) || CallChunkPlan::write_length(call, index) == 0;
         let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| is_inline(*index));
@@ -257,7 +260,7 @@ impl CallChunkPlanDraft {
     }
 
     /// Returns the plan, with its difference from the requested form.
-    fn plan(&self, call: &TransportCall<'_>, asked: Self) -> CallChunkPlan {
+    fn plan(&self, call: &OutgoingRpcCall<'_>, asked: Self) -> CallChunkPlan {
         let read_segments = self.read_segments(call) + self.call_segments(call);
         let captured = captured_form(call);
         let segments = |chunks: &[&[u32]]| chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
@@ -295,16 +298,16 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallTag, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits};
+    use crate::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];
 
-    fn terms(inline: u32) -> RdmaTransportParams {
-        RdmaTransportParams {
+    fn terms(inline: u32) -> NegotiatedRpcRdmaParameters {
+        NegotiatedRpcRdmaParameters {
             call_inline: inline,
             reply_inline: inline,
-            ..RdmaTransportParams::negotiate(None, None)
+            ..NegotiatedRpcRdmaParameters::negotiate(None, None)
         }
     }
 
@@ -312,12 +315,16 @@ mod tests {
         message: &'a [u8],
         payloads: &'a [DdpEligibleArgument<'a>],
         reply: ReplySizeLimits<'a>,
-    ) -> TransportCall<'a> {
-        TransportCall { payloads, reply, ..TransportCall::without_payloads(Xid(0), CallTag(0), message, 0) }
+    ) -> OutgoingRpcCall<'a> {
+        OutgoingRpcCall {
+            payloads,
+            reply,
+            ..OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), message, 0)
+        }
     }
 
     fn data(position: u32, bytes: &[u8]) -> DdpEligibleArgument<'_> {
-        DdpEligibleArgument { position, source: OutgoingPayloadSource::Copied(bytes) }
+        DdpEligibleArgument { position, source: OutgoingPayloadMemory::Copied(bytes) }
     }
 
     #[test]
@@ -358,7 +365,7 @@ mod tests {
         let captured =
             CapturedCallChunkLayout { call: &[2000], reads: &[&[600]], ..CapturedCallChunkLayout::default() };
         let plan = CallChunkPlan::for_call(
-            &TransportCall { requested_form: RequestedCallForm::Captured(captured), ..call },
+            &OutgoingRpcCall { requested_form: RequestedCallForm::Captured(captured), ..call },
             &terms(1024),
         )
         .unwrap();
@@ -399,7 +406,7 @@ mod tests {
     #[test]
     fn rfc8267_section_6_4_1_an_empty_chunk_of_a_capture_keeps_its_place() {
         let writes: [&[u32]; 4] = [&[4096], &[], &[100], &[0]];
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout {
                 writes: &writes,
                 ..CapturedCallChunkLayout::default()
@@ -425,14 +432,14 @@ mod tests {
             reply: &[4096],
             ..CapturedCallChunkLayout::default()
         };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             requested_form: RequestedCallForm::Captured(captured),
             ..call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] })
         };
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
         assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout::default()),
             ..call
         };
@@ -443,17 +450,17 @@ mod tests {
     #[test]
     fn a_call_is_held_to_its_rules() {
         let terms = terms(1024);
-        let refusal = |call: &TransportCall<'_>| CallChunkPlan::for_call(call, &terms).err();
+        let refusal = |call: &OutgoingRpcCall<'_>| CallChunkPlan::for_call(call, &terms).err();
         let none = ReplySizeLimits::default();
-        assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(SubmitRefusal::Xid));
-        assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(SubmitRefusal::Position));
-        assert_eq!(refusal(&call(&MESSAGE, &[data(104, b"")], none)), Some(SubmitRefusal::Position));
+        assert_eq!(refusal(&call(&[1, 2, 3, 4], &[], none)), Some(PermanentSubmitRefusal::Xid));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(102, b"")], none)), Some(PermanentSubmitRefusal::Position));
+        assert_eq!(refusal(&call(&MESSAGE, &[data(104, b"")], none)), Some(PermanentSubmitRefusal::Position));
         let two = [data(60, &[0; 8]), data(64, b"abcd")];
-        assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(SubmitRefusal::Position));
+        assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(PermanentSubmitRefusal::Position));
         let many = [data(100, b""); 17];
-        assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(SubmitRefusal::TooMany));
+        assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(PermanentSubmitRefusal::TooMany));
         let huge = ReplySizeLimits { message: u32::MAX, payloads: &[] };
-        assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(SubmitRefusal::TooLong));
+        assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(PermanentSubmitRefusal::TooLong));
     }
 
     #[test]

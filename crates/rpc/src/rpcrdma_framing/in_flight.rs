@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::{CallTag, SubmitRefusal};
+use crate::{CallTag, PermanentSubmitRefusal};
 
 /// The Calls in flight, each with data of the transport.
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl<T> InFlightCalls<T> {
     ///
     /// # Errors
     /// Returns an error, and drops `kept`, if a Call with this XID is in flight.
-    pub fn add(&mut self, xid: Xid, tag: CallTag, kept: T) -> Result<(), SubmitRefusal> {
+    pub fn add(&mut self, xid: Xid, tag: CallTag, kept: T) -> Result<(), PermanentSubmitRefusal> {
         if self.has(xid) {
-            return Err(SubmitRefusal::XidInFlight);
+            return Err(PermanentSubmitRefusal::XidInFlight);
         }
         self.calls.insert(xid.0, InFlightCall { tag, number: self.submitted, data: kept });
         self.submitted += 1;
@@ -84,7 +84,7 @@ mod tests {
         for (index, xid) in [9, 3, 7].into_iter().enumerate() {
             flight.add(Xid(xid), CallTag(index as u64), xid).unwrap();
         }
-        assert_eq!(flight.add(Xid(3), CallTag(9), 3), Err(SubmitRefusal::XidInFlight));
+        assert_eq!(flight.add(Xid(3), CallTag(9), 3), Err(PermanentSubmitRefusal::XidInFlight));
         assert_eq!(flight.take(Xid(3)), Some((CallTag(1), 3)));
         assert_eq!(flight.take(Xid(3)), None);
         let mut lost = vec![CallTag(99)];

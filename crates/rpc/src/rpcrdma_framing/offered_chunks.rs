@@ -1,13 +1,13 @@
 //! The chunks that a Call offers, as encoded in its header, and as the Reply's header must repeat them.
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdma1Header, VERSION, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
-use crate::{ReceivedMessageDiscardReason, TransportCall};
+use crate::{OutgoingRpcCall, ReceivedMessageDiscardReason};
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct OfferedChunks {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReturnedChunkLengths {
     /// Bytes of each offered Write chunk, in order.
-    pub writes: [u32; TransportCall::MAX_PAYLOADS],
+    pub writes: [u32; OutgoingRpcCall::MAX_PAYLOADS],
     /// Bytes of the Reply chunk: the message of a Long Reply.
     pub reply: u32,
 }
@@ -58,7 +58,7 @@ impl OfferedChunks {
     /// follows it.
     pub fn write_header(
         &mut self,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
         plan: &CallChunkPlan,
         credits: u32,
         regions: &ChunkRegions<'_>,
@@ -81,7 +81,7 @@ impl OfferedChunks {
             });
         }
         let mut writes = regions.writes.iter();
-        for index in (0..TransportCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index)) {
+        for index in (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index)) {
             let Some(region) = writes.next() else { break };
             if region.length > 0 {
                 split_region(*region, captured_writes(call, index), |target| self.targets.push(target));
@@ -95,7 +95,7 @@ impl OfferedChunks {
         self.encode(call, plan, credits, encoder);
     }
 
-    fn encode(&self, call: &TransportCall<'_>, plan: &CallChunkPlan, credits: u32, encoder: &mut Encoder) {
+    fn encode(&self, call: &OutgoingRpcCall<'_>, plan: &CallChunkPlan, credits: u32, encoder: &mut Encoder) {
         let chunk = |segments| WriteChunk { target: List::from(segments) };
         let (one, many): ([WriteChunk<'_>; 1], Vec<WriteChunk<'_>>);
         let writes = match self.ends.len() {
@@ -209,8 +209,8 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, R
 mod tests {
     use super::*;
     use crate::{
-        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadSource, RdmaTransportParams,
-        ReplySizeLimits, RequestedCallForm,
+        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, NegotiatedRpcRdmaParameters,
+        OutgoingPayloadMemory, ReplySizeLimits, RequestedCallForm,
     };
     use nfsrdma_dissectors::field::NullFieldObserver;
     use nfsrdma_dissectors::rpc::Xid;
@@ -224,13 +224,13 @@ mod tests {
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OfferedChunks, Vec<u8>) {
         let payloads =
-            [DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(&[7; 3000]) }];
+            [DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(&[7; 3000]) }];
         let captured = CapturedCallChunkLayout {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],
             ..CapturedCallChunkLayout::default()
         };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid: Xid(0),
             tag: CallTag(0),
             message: &[0; 8],
@@ -238,7 +238,8 @@ mod tests {
             reply: ReplySizeLimits { message: 2000, payloads: &[4000, 100] },
             requested_form: RequestedCallForm::Captured(captured),
         };
-        let plan = CallChunkPlan::for_call(&call, &RdmaTransportParams::negotiate(None, None)).unwrap();
+        let plan =
+            CallChunkPlan::for_call(&call, &NegotiatedRpcRdmaParameters::negotiate(None, None)).unwrap();
         let regions = ChunkRegions {
             call: None,
             reads: &[region(1, 3000)],

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::super::rpcrdma_framing::check_call;
-use super::super::{CallTag, TransportCall};
+use super::super::{CallTag, OutgoingRpcCall};
 use super::record_reader::{TcpRecordReader, TcpRecordStatus};
 use super::send_queue::TcpSendQueue;
 
@@ -221,7 +221,7 @@ impl TcpCallbackStream {
                 TcpCallbackCall { port: self.port, stream: self.number, peer: self.peer, local, message };
             let answer = answer(&called)?;
             let xid = Xid(u32::from_be_bytes(*answer.first_chunk()?));
-            let reply = TransportCall::without_payloads(xid, CallTag(0), &answer, 0);
+            let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), &answer, 0);
             check_call(&reply).ok()?;
             self.outbox.put_call(&reply);
             self.outbox.send(&mut self.stream, &[]).ok()?;
@@ -262,12 +262,12 @@ mod tests {
     /// Serves with an echo, until the peer has received `expected` bytes, or the end of the stream.
     fn echoed(listening: &mut TcpCallbackListener, peer: &mut TcpStream, expected: usize) -> Vec<u8> {
         peer.set_read_timeout(Some(TICK)).unwrap();
-        let (mut bytes, mut room) = (Vec::new(), [0; 4096]);
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
         for _ in 0..1000 {
             listening.serve(&mut |called| Some(called.message.to_vec()));
-            match peer.read(&mut room) {
+            match peer.read(&mut buffer) {
                 Ok(0) => break,
-                Ok(count) => bytes.extend_from_slice(&room[..count]),
+                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(_) => {}
             }

@@ -9,13 +9,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
-use crate::{ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportKind, TransportParams};
+use crate::{
+    ConnectTarget, NegotiatedTransportParams, RpcTransportError, RpcTransportErrorKind, TransportKind,
+};
 
 /// Reserved ports that few services use, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
 
 /// Opens a non-blocking stream.
-pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportParams), RpcTransportError> {
+pub(super) fn connect(
+    target: &ConnectTarget,
+) -> Result<(TcpStream, NegotiatedTransportParams), RpcTransportError> {
     let deadline = Instant::now() + target.options.timeout;
     let error = |kind| RpcTransportError::at(&target.name, Some(target.address), kind);
     let stream = if target.options.reserved_port { from_reserved_port(target, deadline) } else { None };
@@ -27,7 +31,10 @@ pub(super) fn connect(target: &ConnectTarget) -> Result<(TcpStream, TransportPar
     let system = |what| move |cause: io::Error| error(RpcTransportErrorKind::System(what, cause));
     stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
     let local = stream.local_addr().ok();
-    Ok((stream, TransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None }))
+    Ok((
+        stream,
+        NegotiatedTransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None },
+    ))
 }
 
 /// Tries reserved ports until one is free for this server. `None` if the program may not bind any, or none is free.

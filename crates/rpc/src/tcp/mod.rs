@@ -21,11 +21,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::rpcrdma_framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NonRpcServerProtocol,
-    OutgoingPayloadSource, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
-    SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall, TransportCredits, TransportEvent,
-    TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedTransportParams,
+    NonRpcServerProtocol, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
+    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport,
+    RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmittedCallForm,
+    TransportCredits, TransportEvent, TransportReply,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -51,7 +51,7 @@ struct TcpTransportConnection {
     stream: Option<TcpStream>,
     /// The reason of the end, until it is reported.
     disconnect_reason: Option<DisconnectReason>,
-    terms: TransportParams,
+    terms: NegotiatedTransportParams,
     counts: RpcClientConnectionCounters,
     flight: InFlightCalls<()>,
     pending_reverse_calls: Vec<Xid>,
@@ -60,7 +60,7 @@ struct TcpTransportConnection {
 }
 
 /// An event that is found, but not yet borrowed.
-enum OwnedTcpTransportEvent {
+enum TcpRpcClientEvent {
     Reply(usize, Xid, CallTag),
     Call(usize, Xid),
     Discarded(usize, Option<Xid>, ReceivedMessageDiscardReason),
@@ -78,7 +78,7 @@ impl TcpTransport {
     }
 
     /// Returns the next event that needs no further bytes.
-    fn find(&mut self) -> Option<OwnedTcpTransportEvent> {
+    fn find(&mut self) -> Option<TcpRpcClientEvent> {
         let count = self.connections.len();
         for step in 0..count {
             let index = (self.next_connection + step) % count;
@@ -120,15 +120,15 @@ impl TcpTransport {
         }
     }
 
-    fn take_event(&mut self, found: OwnedTcpTransportEvent) -> Option<TransportEvent<'_>> {
-        let (OwnedTcpTransportEvent::Reply(index, ..)
-        | OwnedTcpTransportEvent::Call(index, ..)
-        | OwnedTcpTransportEvent::Discarded(index, ..)
-        | OwnedTcpTransportEvent::End(index, _)) = found;
+    fn take_event(&mut self, found: TcpRpcClientEvent) -> Option<TransportEvent<'_>> {
+        let (TcpRpcClientEvent::Reply(index, ..)
+        | TcpRpcClientEvent::Call(index, ..)
+        | TcpRpcClientEvent::Discarded(index, ..)
+        | TcpRpcClientEvent::End(index, _)) = found;
         let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match found {
-            OwnedTcpTransportEvent::Reply(_, xid, tag) => {
+            TcpRpcClientEvent::Reply(_, xid, tag) => {
                 link.counts.replies += 1;
                 TransportEvent::Reply(TransportReply {
                     connection,
@@ -141,15 +141,15 @@ impl TcpTransport {
                     invalidated: None,
                 })
             }
-            OwnedTcpTransportEvent::Call(_, xid) => {
+            TcpRpcClientEvent::Call(_, xid) => {
                 link.counts.reverse_calls += 1;
                 TransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
-            OwnedTcpTransportEvent::Discarded(_, xid, why) => {
+            TcpRpcClientEvent::Discarded(_, xid, why) => {
                 link.counts.discarded += 1;
                 TransportEvent::Discarded { connection, xid, reason: why }
             }
-            OwnedTcpTransportEvent::End(_, reason) => {
+            TcpRpcClientEvent::End(_, reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
@@ -166,7 +166,7 @@ impl TcpTransportConnection {
     }
 
     /// Returns the next record, classified, or the end after all records were reported.
-    fn find(&mut self, index: usize) -> Option<OwnedTcpTransportEvent> {
+    fn find(&mut self, index: usize) -> Option<TcpRpcClientEvent> {
         self.stream.as_ref()?;
         if self.disconnect_reason != Some(DisconnectReason::LocalClose) {
             match self.inbox.next() {
@@ -182,25 +182,25 @@ impl TcpTransportConnection {
                 }
             }
         }
-        self.disconnect_reason.take().map(|reason| OwnedTcpTransportEvent::End(index, reason))
+        self.disconnect_reason.take().map(|reason| TcpRpcClientEvent::End(index, reason))
     }
 
     /// Classifies the current record.
-    fn classify_record(&mut self, index: usize) -> OwnedTcpTransportEvent {
+    fn classify_record(&mut self, index: usize) -> TcpRpcClientEvent {
         let mut words = Cursor::new(self.inbox.record());
         let (Ok(xid), Ok(direction)) = (words.word(), words.word()) else {
-            return OwnedTcpTransportEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
+            return TcpRpcClientEvent::Discarded(index, None, ReceivedMessageDiscardReason::Short);
         };
         let xid = Xid(xid);
-        let discard = |why| OwnedTcpTransportEvent::Discarded(index, Some(xid), why);
+        let discard = |why| TcpRpcClientEvent::Discarded(index, Some(xid), why);
         match MsgType(direction) {
             MsgType::REPLY => match self.flight.take(xid) {
-                Some((tag, ())) => OwnedTcpTransportEvent::Reply(index, xid, tag),
+                Some((tag, ())) => TcpRpcClientEvent::Reply(index, xid, tag),
                 None => discard(ReceivedMessageDiscardReason::UnknownXid),
             },
             MsgType::CALL if self.pending_reverse_calls.len() < REVERSE_CALLS => {
                 self.pending_reverse_calls.push(xid);
-                OwnedTcpTransportEvent::Call(index, xid)
+                TcpRpcClientEvent::Call(index, xid)
             }
             MsgType::CALL => discard(ReceivedMessageDiscardReason::ReverseCall),
             _ => discard(ReceivedMessageDiscardReason::Header),
@@ -262,7 +262,7 @@ impl RpcTransport for TcpTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
         self.link(connection).map(|link| &link.terms)
     }
 
@@ -286,21 +286,21 @@ impl RpcTransport for TcpTransport {
     fn submit(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return refused(SubmitRefusal::Closed);
+            return refused(PermanentSubmitRefusal::Closed);
         };
         super::rpcrdma_framing::check_call(call).map_err(SubmitError::Refused)?;
         if link.flight.has(call.xid) {
-            return refused(SubmitRefusal::XidInFlight);
+            return refused(PermanentSubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
-            if let OutgoingPayloadSource::Shared { store, offset: at, length } = payload.source {
+            if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
-                    return refused(SubmitRefusal::UnknownSharedMemory);
+                    return refused(PermanentSubmitRefusal::UnknownSharedMemory);
                 }
             }
         }
@@ -315,18 +315,18 @@ impl RpcTransport for TcpTransport {
 
     fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
-            return Err(SubmitError::Refused(SubmitRefusal::Closed));
+            return Err(SubmitError::Refused(PermanentSubmitRefusal::Closed));
         };
-        super::rpcrdma_framing::check_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0))
+        super::rpcrdma_framing::check_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0))
             .map_err(SubmitError::Refused)?;
         let Some(place) = link.pending_reverse_calls.iter().position(|open| *open == xid) else {
-            return Err(SubmitError::Refused(SubmitRefusal::NoCall));
+            return Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall));
         };
         if link.outbox.is_full() {
             return Err(SubmitError::Busy(super::SubmitBusyReason::Queue));
         }
         link.pending_reverse_calls.swap_remove(place);
-        link.outbox.put_call(&TransportCall::without_payloads(xid, CallTag(0), message, 0));
+        link.outbox.put_call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0));
         Ok(())
     }
 

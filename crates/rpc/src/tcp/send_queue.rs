@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
-use crate::{OutgoingPayloadSource, SharedMemoryId, TransportCall};
+use crate::{OutgoingPayloadMemory, OutgoingRpcCall, SharedMemoryId};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
@@ -56,7 +56,7 @@ impl TcpSendQueue {
 
     /// Queues a complete message as a record of one fragment, and returns its length in bytes. The Call must have
     /// passed [`check_call`](crate::rpcrdma_framing::check_call).
-    pub(super) fn put_call(&mut self, call: &TransportCall<'_>) -> u32 {
+    pub(super) fn put_call(&mut self, call: &OutgoingRpcCall<'_>) -> u32 {
         debug_assert_eq!(
             call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))),
             Some(call.xid)
@@ -70,8 +70,8 @@ impl TcpSendQueue {
             self.copy(head);
             let length = payload.length();
             match payload.source {
-                OutgoingPayloadSource::Copied(bytes) => self.copy(bytes),
-                OutgoingPayloadSource::Shared { store, offset: at, .. } => {
+                OutgoingPayloadMemory::Copied(bytes) => self.copy(bytes),
+                OutgoingPayloadMemory::Shared { store, offset: at, .. } => {
                     self.pieces.push_back(TcpSendPiece::Stored { store, at, length });
                     self.waiting += length as u64;
                 }
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn rfc5531_section_11_a_call_is_a_record_with_its_payloads_at_their_positions() {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
-        let stored = OutgoingPayloadSource::Shared { store: SharedMemoryId(0), offset: 2, length: 6 };
+        let stored = OutgoingPayloadMemory::Shared { store: SharedMemoryId(0), offset: 2, length: 6 };
         let payloads = [
-            DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(b"copied!") },
+            DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(b"copied!") },
             DdpEligibleArgument { position: 20, source: stored },
         ];
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid: Xid(0x5859_5a41),
             tag: CallTag(0),
             message: b"XYZA1111222233334444",

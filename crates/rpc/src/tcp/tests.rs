@@ -63,8 +63,11 @@ fn a_reply_finds_its_call_whatever_the_order() {
     let connection = tcp.connect(&target).unwrap();
     for xid in [1, 2] {
         let bytes = message(xid, 0, &[xid as u8; 4]);
-        tcp.submit(connection, &TransportCall::without_payloads(Xid(xid), CallTag(xid.into()), &bytes, 100))
-            .unwrap();
+        tcp.submit(
+            connection,
+            &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &bytes, 100),
+        )
+        .unwrap();
     }
     for expected in [2, 1] {
         let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -96,12 +99,12 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
     assert_eq!(tcp.share(&memory).unwrap(), store);
     for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
         for source in [
-            OutgoingPayloadSource::Copied(&content[..length]),
-            OutgoingPayloadSource::Shared { store, offset: 0, length: length as u32 },
+            OutgoingPayloadMemory::Copied(&content[..length]),
+            OutgoingPayloadMemory::Shared { store, offset: 0, length: length as u32 },
         ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
             let payloads = [DdpEligibleArgument { position: 12, source }];
-            let call = TransportCall {
+            let call = OutgoingRpcCall {
                 xid: Xid(index as u32),
                 tag: CallTag(0),
                 message: &bytes,
@@ -132,7 +135,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
     let answer = message(7, 1, b"answ");
     assert_eq!(
         tcp.answer(connection, Xid(9), &message(9, 1, b"")),
-        Err(SubmitError::Refused(SubmitRefusal::NoCall))
+        Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall))
     );
     tcp.answer(connection, Xid(7), &answer).unwrap();
     let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -151,7 +154,7 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+    tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
         .unwrap();
     for expected in [
         ReceivedMessageDiscardReason::UnknownXid,
@@ -174,7 +177,7 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    tcp.submit(connection, &TransportCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
+    tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
         .unwrap();
     let Some(TransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
         panic!()
@@ -182,8 +185,8 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
     assert_eq!(lost, [CallTag(5)]);
     assert!(tcp.poll(None).unwrap().is_none());
     let late = tcp
-        .submit(connection, &TransportCall::without_payloads(Xid(2), CallTag(6), &message(2, 0, b""), 100));
-    assert_eq!(late, Err(SubmitError::Refused(SubmitRefusal::Closed)));
+        .submit(connection, &OutgoingRpcCall::without_payloads(Xid(2), CallTag(6), &message(2, 0, b""), 100));
+    assert_eq!(late, Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)));
 }
 
 #[test]
@@ -224,10 +227,10 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads = [DdpEligibleArgument { position: 8, source: OutgoingPayloadSource::Copied(&payload) }];
-        let call = TransportCall {
+        let payloads = [DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(&payload) }];
+        let call = OutgoingRpcCall {
             payloads: &payloads,
-            ..TransportCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
+            ..OutgoingRpcCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
         };
         tcp.submit(connection, &call).err()
     });

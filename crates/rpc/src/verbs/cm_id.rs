@@ -69,7 +69,7 @@ impl Drop for SharedRdmaCmId {
 
 /// Initial state: neither address nor route is resolved.
 #[derive(Debug)]
-pub(crate) struct RdmaCmUnresolved;
+pub(crate) struct RdmaCmInitialState;
 /// The address is resolved to a device.
 #[derive(Debug)]
 pub(crate) struct RdmaCmAddressResolved;
@@ -77,14 +77,14 @@ pub(crate) struct RdmaCmAddressResolved;
 #[derive(Debug)]
 pub(crate) struct RdmaCmRouteResolved;
 
-/// An identifier and its setup state: [`RdmaCmUnresolved`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
+/// An identifier and its setup state: [`RdmaCmInitialState`], [`RdmaCmAddressResolved`] or [`RdmaCmRouteResolved`].
 #[derive(Debug)]
 pub(crate) struct RdmaCmIdSetup<S> {
     identifier: Arc<SharedRdmaCmId>,
     state: S,
 }
 
-impl RdmaCmIdSetup<RdmaCmUnresolved> {
+impl RdmaCmIdSetup<RdmaCmInitialState> {
     /// Creates an identifier and its event channel.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl RdmaCmIdSetup<RdmaCmUnresolved> {
             return Err(errno_conversion::from_last_errno("rdma_create_id"));
         }
         let id = NonNull::new(id).ok_or_else(|| errno_conversion::from_last_errno("rdma_create_id"))?;
-        Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmUnresolved })
+        Ok(Self { identifier: Arc::new(SharedRdmaCmId { id, channel }), state: RdmaCmInitialState })
     }
 
     /// Binds the identifier to a local address, so that the connection comes from its port.

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_wc_status as wc;
 

@@ -10,11 +10,11 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::InFlightCalls;
 use super::super::{
-    ConnectTarget, ConnectionId, RdmaTransportParams, RpcClientConnectionCounters, RpcTransportErrorKind,
-    TransportCall, TransportCredits, TransportKind, TransportParams,
+    ConnectTarget, ConnectionId, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall,
+    RpcClientConnectionCounters, RpcTransportErrorKind, TransportCredits, TransportKind,
 };
 use super::buffer_pool::VerbsBufferPoolError;
-use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmUnresolved};
+use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmInitialState};
 use super::connection::VerbsConnection;
 use super::memory::VerbsMemoryAccess;
 use super::queue_pair::QueuePair;
@@ -79,7 +79,7 @@ impl VerbsTransport {
         // Registrations without windows must not be invalidated: they serve many Calls.
         let windows = shared.domain.uses_windows();
         let (each, more) = match windows {
-            true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * TransportCall::MAX_PAYLOADS as u32),
+            true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * OutgoingRpcCall::MAX_PAYLOADS as u32),
             false => (1, UNPOLLED_SENDS),
         };
         let credits = wish.credits.clamp(1, (most.saturating_sub(reverse + more) / each).max(1));
@@ -109,11 +109,11 @@ impl VerbsTransport {
             }
         };
         let received = PrivateData::find(&answer, 0, &mut NullFieldObserver);
-        let rdma = RdmaTransportParams {
+        let rdma = NegotiatedRpcRdmaParameters {
             device: shared.context.name.clone(),
             received_length: answer.len(),
             responder_resources: shared.context.limits.responder_resources,
-            ..RdmaTransportParams::negotiate(sent, received)
+            ..NegotiatedRpcRdmaParameters::negotiate(sent, received)
         };
         // A server that learns from the private data that it may invalidate handles may do so, as Linux does, which
         // does not announce it itself. RFC 8797 section 4.1 allows it only if both sides announce it, but the
@@ -121,7 +121,7 @@ impl VerbsTransport {
         if windows {
             queue.use_windows();
         }
-        let terms = TransportParams {
+        let terms = NegotiatedTransportParams {
             kind: TransportKind::Rdma(shared.context.fabric),
             local: queue.local_address(),
             peer: target.address,
@@ -146,7 +146,7 @@ impl VerbsTransport {
 
 /// Binds a free port below 1,024, if the program may; otherwise leaves the port to the system.
 fn take_reserved_port(
-    id: &RdmaCmIdSetup<RdmaCmUnresolved>,
+    id: &RdmaCmIdSetup<RdmaCmInitialState>,
     server: SocketAddr,
     skip: u16,
 ) -> Result<(), RpcTransportErrorKind> {

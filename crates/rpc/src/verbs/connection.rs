@@ -3,7 +3,9 @@
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
-use super::super::{DisconnectReason, RpcClientConnectionCounters, TransportCredits, TransportParams};
+use super::super::{
+    DisconnectReason, NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits,
+};
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
 use super::queue_pair::{ConnectedQueuePairState, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
@@ -56,7 +58,7 @@ pub(super) struct VerbsConnection {
     pub(super) in_flight_calls: InFlightCalls<VerbsInFlightCall>,
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
-    pub(super) terms: TransportParams,
+    pub(super) terms: NegotiatedTransportParams,
     pub(super) counts: RpcClientConnectionCounters,
     /// Receive buffers to post again.
     pub(super) free_receive_buffers: Vec<VerbsBuffer>,

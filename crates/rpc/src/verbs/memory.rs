@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_access_flags as access;
 
@@ -21,7 +21,7 @@ use super::super::RpcTransportErrorKind;
 use super::super::rpcrdma_framing;
 use super::context::ProtectionDomain;
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
-use super::work_queues::{QueuePairDestructionProof, ServerRdmaCompletionProof};
+use super::work_queues::{QueuePairDestructionProof, VerbsServerCompletionProof};
 
 /// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
@@ -355,8 +355,8 @@ impl VerbsExposedBuffer {
     ) -> Self {
         let handle = window.as_ref().map_or_else(|| buffer.region.handle(), |bound| bound.handle);
         let length = u32::try_from(length.min(buffer.length)).unwrap_or(u32::MAX);
-        let told = rpcrdma_framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
-        Self { buffer, advertised: told, window, queue, exposed_at: since }
+        let advertised = rpcrdma_framing::ChunkRegion { handle, offset: buffer.start() as u64, length };
+        Self { buffer, advertised, window, queue, exposed_at: since }
     }
 
     /// Returns `true` if this queue pair exposed it.
@@ -370,21 +370,21 @@ impl VerbsExposedBuffer {
     }
 
     /// Returns the first `length` bytes, and the buffer if its window is still open, as in
-    /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair; `room`
-    /// is storage for a copy, if one is necessary.
+    /// [`take_back`](Self::take_back), unless `keep` leaves them exposed. `windows` are those of its queue pair;
+    /// `copy_buffer` is storage for a copy, if one is necessary.
     ///
     /// # Errors
-    /// Returns itself and `room` if `keep` returned `true`, or the fence does not cover it.
+    /// Returns itself and `copy_buffer` if `keep` returned `true`, or the fence does not cover it.
     pub(super) fn take_written(
         self,
-        fence: &ServerRdmaCompletionProof,
+        fence: &VerbsServerCompletionProof,
         windows: Option<&mut QueuePairMemoryWindows>,
         length: usize,
-        mut room: Vec<u8>,
+        mut copy_buffer: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
     ) -> Result<(VerbsServerWrittenData, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.exposed_at) {
-            return Err((self, room));
+            return Err((self, copy_buffer));
         }
         let length = length.min(self.advertised.length as usize);
         let has_ended = self.buffer.region.domain.uses_windows()
@@ -396,18 +396,20 @@ impl VerbsExposedBuffer {
             // SAFETY: the domain uses windows, this one has ended, and the buffer is not bound to another meanwhile.
             unsafe { self.buffer.written_bytes(length) }
         } else {
-            self.buffer.copy(length, &mut room);
-            &room
+            self.buffer.copy(length, &mut copy_buffer);
+            &copy_buffer
         };
         if keep(bytes) {
-            return Err((self, room));
+            return Err((self, copy_buffer));
         }
         Ok(match release_window(self.buffer, self.window, windows) {
             Ok(buffer) if has_ended => {
                 (VerbsServerWrittenData(VerbsWrittenStorage::InPlace(buffer, length)), None)
             }
-            Ok(buffer) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(room, Some(buffer))), None),
-            Err(open) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(room, None)), Some(open)),
+            Ok(buffer) => {
+                (VerbsServerWrittenData(VerbsWrittenStorage::Copied(copy_buffer, Some(buffer))), None)
+            }
+            Err(open) => (VerbsServerWrittenData(VerbsWrittenStorage::Copied(copy_buffer, None)), Some(open)),
         })
     }
 
@@ -419,7 +421,7 @@ impl VerbsExposedBuffer {
     /// Returns itself if the fence is of another queue pair, or of an earlier Receive.
     pub(super) fn take_back(
         self,
-        fence: &ServerRdmaCompletionProof,
+        fence: &VerbsServerCompletionProof,
         windows: Option<&mut QueuePairMemoryWindows>,
     ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
         if !fence.covers(self.queue, self.exposed_at) {

@@ -5,13 +5,13 @@
 //!
 //! Misuse does not compile:
 //! - A connection is set up in steps, and each step returns the type that has the next one:
-//!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmUnresolved`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
-//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedQueuePairState`, which sends
-//!   and exposes memory. `destroy` ends both.
+//!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmInitialState`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
+//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedQueuePairState`, which
+//!   sends and exposes memory. `destroy` ends both.
 //! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
 //!   completion moves it out. Exposing it to the server moves it into a
 //!   [`VerbsExposedBuffer`](memory::VerbsExposedBuffer), which hides the bytes and returns the buffer for a
-//!   [`ServerRdmaCompletionProof`](work_queues::ServerRdmaCompletionProof), a Receive that completed later, or for
+//!   [`VerbsServerCompletionProof`](work_queues::VerbsServerCompletionProof), a Receive that completed later, or for
 //!   the [`QueuePairDestructionProof`](work_queues::QueuePairDestructionProof) of the queue pair. If a window is still
 //!   open after the Receive, the queue pair keeps the buffer until the window is closed.
 //! - Dependencies stay alive: a queue pair owns a reference to its identifier, its completion queue and its protection
@@ -31,9 +31,9 @@ mod memory;
 mod queue_pair;
 mod rdma_cm_events;
 mod reverse_responder;
+mod rpc_message_submission;
 mod shared_connection_resources;
 mod socket_address;
-mod submission;
 mod transport;
 mod wait;
 mod window;

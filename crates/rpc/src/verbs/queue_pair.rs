@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
@@ -18,8 +18,8 @@ use super::memory::{VerbsBuffer, VerbsExposedBuffer, VerbsServerWrittenData, Ver
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
-    QueuePairDestructionProof, ServerRdmaCompletionProof, VerbsCompletionOutcome, VerbsQueueDepths,
-    VerbsSendRequest, VerbsWorkQueues,
+    QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsSendRequest,
+    VerbsServerCompletionProof, VerbsWorkQueues,
 };
 
 /// Number of retransmissions of a Send before the connection is broken: the maximum of a 3-bit field.
@@ -195,24 +195,24 @@ impl QueuePair<ConnectedQueuePairState> {
     }
 
     /// Returns the first `length` bytes that the server wrote, after a Reply (see [`VerbsExposedBuffer`]), unless
-    /// `keep` leaves them exposed. `room` is storage for a copy, if one is necessary. A buffer whose window is still
-    /// open stays in the queue pair until that is closed.
+    /// `keep` leaves them exposed. `copy_buffer` is storage for a copy, if one is necessary. A buffer whose window is
+    /// still open stays in the queue pair until that is closed.
     ///
     /// # Errors
-    /// Returns the exposed buffer and `room` if `keep` returned `true`, the fence does not cover the buffer, or another
-    /// queue pair exposed it.
+    /// Returns the exposed buffer and `copy_buffer` if `keep` returned `true`, the fence does not cover the buffer, or
+    /// another queue pair exposed it.
     pub(crate) fn take_written(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &ServerRdmaCompletionProof,
+        fence: &VerbsServerCompletionProof,
         length: usize,
-        room: Vec<u8>,
+        copy_buffer: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
     ) -> Result<VerbsServerWrittenData, (VerbsExposedBuffer, Vec<u8>)> {
         if !exposed.is_exposed_by(self.queues.number()) {
-            return Err((exposed, room));
+            return Err((exposed, copy_buffer));
         }
-        let (seen, open) = exposed.take_written(fence, self.queues.windows(), length, room, keep)?;
+        let (seen, open) = exposed.take_written(fence, self.queues.windows(), length, copy_buffer, keep)?;
         open.into_iter().for_each(|open| self.queues.invalidate(open));
         Ok(seen)
     }
@@ -225,7 +225,7 @@ impl QueuePair<ConnectedQueuePairState> {
     pub(crate) fn take_back(
         &mut self,
         exposed: VerbsExposedBuffer,
-        fence: &ServerRdmaCompletionProof,
+        fence: &VerbsServerCompletionProof,
     ) -> Result<Option<VerbsBuffer>, VerbsExposedBuffer> {
         if !exposed.is_exposed_by(self.queues.number()) {
             return Err(exposed);

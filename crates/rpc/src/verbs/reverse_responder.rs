@@ -4,7 +4,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
 use super::super::rpcrdma_framing::{SHORTEST_HEADER, answer_header, chunks_refused};
-use super::super::{ReceivedMessageDiscardReason, SubmitRefusal};
+use super::super::{PermanentSubmitRefusal, ReceivedMessageDiscardReason};
 
 /// The Responder of the reverse direction.
 #[derive(Debug)]
@@ -30,14 +30,23 @@ impl VerbsReverseResponder {
 
     /// Checks that `message` answers a pending Call with this XID, and fits in a Send of at most `inline` bytes with
     /// its header.
-    pub(crate) fn check_answer(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), SubmitRefusal> {
+    pub(crate) fn check_answer(
+        &self,
+        xid: Xid,
+        message: &[u8],
+        inline: u32,
+    ) -> Result<(), PermanentSubmitRefusal> {
         if !self.pending_calls.contains(&xid) {
-            return Err(SubmitRefusal::NoCall);
+            return Err(PermanentSubmitRefusal::NoCall);
         }
         if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
-            return Err(SubmitRefusal::Xid);
+            return Err(PermanentSubmitRefusal::Xid);
         }
-        if SHORTEST_HEADER + message.len() > inline as usize { Err(SubmitRefusal::TooLong) } else { Ok(()) }
+        if SHORTEST_HEADER + message.len() > inline as usize {
+            Err(PermanentSubmitRefusal::TooLong)
+        } else {
+            Ok(())
+        }
     }
 
     /// Removes the pending Call with this XID.
@@ -89,11 +98,11 @@ mod tests {
     #[test]
     fn an_answer_belongs_to_a_call_and_fits_into_a_send() {
         let mut responder = VerbsReverseResponder::new(1);
-        assert_eq!(responder.check_answer(Xid(7), &reply(7), 1024), Err(SubmitRefusal::NoCall));
+        assert_eq!(responder.check_answer(Xid(7), &reply(7), 1024), Err(PermanentSubmitRefusal::NoCall));
         responder.take(Xid(7)).unwrap();
         assert_eq!(responder.check_answer(Xid(7), &reply(7), 40), Ok(()));
-        assert_eq!(responder.check_answer(Xid(7), &reply(7), 39), Err(SubmitRefusal::TooLong));
-        assert_eq!(responder.check_answer(Xid(7), &reply(8), 1024), Err(SubmitRefusal::Xid));
+        assert_eq!(responder.check_answer(Xid(7), &reply(7), 39), Err(PermanentSubmitRefusal::TooLong));
+        assert_eq!(responder.check_answer(Xid(7), &reply(8), 1024), Err(PermanentSubmitRefusal::Xid));
     }
 
     #[test]

@@ -14,10 +14,10 @@ use rustc_hash::FxHashMap;
 
 use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, ReceivedMessageDiscardReason,
-    ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
-    RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmitRefusal, SubmittedCallForm, TransportCall,
-    TransportCredits, TransportEvent, TransportParams, TransportReply,
+    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedTransportParams,
+    OutgoingRpcCall, PermanentSubmitRefusal, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
+    SubmitError, SubmittedCallForm, TransportCredits, TransportEvent, TransportReply,
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
@@ -231,19 +231,19 @@ impl VerbsTransport {
         }
     }
 
-    /// Processes a message. `told`: the credits that it granted were reported before.
+    /// Processes a message. `are_credits_reported`: the credits that it granted were reported before.
     fn process_message(
         &mut self,
         at: usize,
         received: VerbsReceivedMessage,
-        told: bool,
+        are_credits_reported: bool,
     ) -> OwnedVerbsTransportEvent {
         let step = match receive(received.message()) {
             Ok(IncomingMessage::Reply(header, _)) => {
                 let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
                 match self.check_chunks(at, &header) {
                     Err(why) => OwnedVerbsTransportEvent::Discarded { at, xid: Some(header.rdma_xid), why },
-                    Ok(_) if !told && self.grant(at, header.rdma_credit) => {
+                    Ok(_) if !are_credits_reported && self.grant(at, header.rdma_credit) => {
                         let granted = header.rdma_credit;
                         self.deferred_reply = Some((at, received));
                         return OwnedVerbsTransportEvent::Credits { at, granted };
@@ -360,15 +360,15 @@ impl VerbsTransport {
         };
         if let Some(chunk) = call.reply.take() {
             // The content of an unused Reply chunk is irrelevant.
-            let (length, room) = (
+            let (length, copy_buffer) = (
                 if is_nomsg { length } else { 0 },
                 self.event_buffers.copy_buffers.pop().unwrap_or_default(),
             );
-            match queue.take_written(chunk, fence, length, room, &mut is_not) {
+            match queue.take_written(chunk, fence, length, copy_buffer, &mut is_not) {
                 Ok(seen) => self.event_buffers.reply = Some(seen),
-                Err((chunk, room)) => {
+                Err((chunk, copy_buffer)) => {
                     call.reply = Some(chunk);
-                    self.event_buffers.copy_buffers.push(room);
+                    self.event_buffers.copy_buffers.push(copy_buffer);
                 }
             }
         }
@@ -382,10 +382,11 @@ impl VerbsTransport {
         back.for_each(|buffer| shared.release(buffer));
         for (index, chunk) in call.write_buffers.drain(..).enumerate() {
             let length = self.event_buffers.returned.writes.get(index).copied().unwrap_or(0) as usize;
-            let room = &mut self.event_buffers.copy_buffers;
-            let mut room = || room.pop().unwrap_or_default();
-            let seen =
-                chunk.and_then(|chunk| queue.take_written(chunk, fence, length, room(), |_| false).ok());
+            let copy_buffers = &mut self.event_buffers.copy_buffers;
+            let mut take_copy_buffer = || copy_buffers.pop().unwrap_or_default();
+            let seen = chunk.and_then(|chunk| {
+                queue.take_written(chunk, fence, length, take_copy_buffer(), |_| false).ok()
+            });
             self.event_buffers.writes.push(seen);
         }
         self.event_buffers.call = Some(call);
@@ -559,7 +560,7 @@ impl RpcTransport for VerbsTransport {
         })
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&TransportParams> {
+    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
         self.connection(connection).map(|connection| &connection.terms)
     }
 
@@ -589,7 +590,7 @@ impl RpcTransport for VerbsTransport {
     fn submit(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         self.submit_call(connection, call)
     }
@@ -632,7 +633,7 @@ impl RpcTransport for VerbsTransport {
 }
 
 /// The error for a connection that is closed, or never existed.
-pub(super) const CLOSED: SubmitError = SubmitError::Refused(SubmitRefusal::Closed);
+pub(super) const CLOSED: SubmitError = SubmitError::Refused(PermanentSubmitRefusal::Closed);
 
 #[cfg(test)]
 mod tests {
@@ -657,7 +658,7 @@ mod tests {
     #[test]
     fn a_connection_that_there_never_was_is_closed() {
         let mut transport = VerbsTransport::new();
-        let call = TransportCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
+        let call = OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
         assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
         assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
         assert!(transport.poll(None).unwrap().is_none());

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nfsrdma_dissectors::rdma::Handle;
+use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::super::RpcTransportErrorKind;
@@ -37,7 +37,7 @@ pub(crate) struct VerbsQueueDepths {
 
 /// Proof that all operations of the server up to a Receive are done.
 #[derive(Debug)]
-pub(crate) struct ServerRdmaCompletionProof {
+pub(crate) struct VerbsServerCompletionProof {
     queue: u32,
     /// Number of Receives completed, including that one.
     completed_receives: u64,
@@ -55,7 +55,7 @@ impl QueuePairDestructionProof {
     }
 }
 
-impl ServerRdmaCompletionProof {
+impl VerbsServerCompletionProof {
     pub(super) fn covers(&self, queue: u32, since: u64) -> bool {
         self.queue == queue && self.completed_receives > since
     }
@@ -68,7 +68,7 @@ pub(crate) struct VerbsReceivedMessage {
     length: usize,
     /// The handle that the Send invalidated, as the device reports it.
     pub(crate) invalidated: Option<Handle>,
-    fence: ServerRdmaCompletionProof,
+    fence: VerbsServerCompletionProof,
 }
 
 impl VerbsReceivedMessage {
@@ -78,7 +78,7 @@ impl VerbsReceivedMessage {
     }
 
     /// Returns the proof that all operations of the server before this Send are done.
-    pub(crate) fn fence(&self) -> &ServerRdmaCompletionProof {
+    pub(crate) fn fence(&self) -> &VerbsServerCompletionProof {
         &self.fence
     }
 
@@ -404,7 +404,7 @@ impl VerbsWorkQueues {
                 let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(done) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
                 self.completed_receives += 1;
-                let fence = ServerRdmaCompletionProof {
+                let fence = VerbsServerCompletionProof {
                     queue: self.number,
                     completed_receives: self.completed_receives,
                 };
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
-        let fence = ServerRdmaCompletionProof { queue: 7, completed_receives: 3 };
+        let fence = VerbsServerCompletionProof { queue: 7, completed_receives: 3 };
         assert!(fence.covers(7, 2));
         assert!(!fence.covers(7, 3), "exposed after the Receive");
         assert!(!fence.covers(8, 0), "of another connection");

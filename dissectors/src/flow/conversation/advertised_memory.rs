@@ -11,7 +11,7 @@ use crate::flow::transaction_table::{
     PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey, TransactionTable,
 };
 use crate::infiniband::Reth;
-use crate::rdma::{ConnectionSide, Handle, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSide, Handle, RdmaAttribution};
 
 use super::RpcConversation;
 
@@ -23,7 +23,7 @@ impl RpcConversation {
     /// just answered. Empty if too many segments would have to be examined: hostile captures have many.
     pub(in crate::flow) fn unread_ranges(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         requester: ConnectionSide,
         answered: TransactionSlabKey,
     ) -> Vec<UncapturedRdmaReadRange> {
@@ -31,7 +31,9 @@ impl RpcConversation {
         let mut ranges = Vec::new();
         let mut segments = 0;
         for key in self.transaction_keys() {
-            let Some(entry) = ledger.get(key).filter(|entry| entry.requester == requester) else { continue };
+            let Some(entry) = transactions.get(key).filter(|entry| entry.requester == requester) else {
+                continue;
+            };
             let Some(call) = &entry.transaction.call else { continue };
             segments += 1;
             for segment in entry.transaction.read_chunks.iter().flat_map(|chunk| &chunk.segments) {
@@ -55,11 +57,11 @@ impl RpcConversation {
     /// Returns the owner of a range of memory that a side has advertised.
     pub(in crate::flow) fn owner_of_range(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         side: ConnectionSide,
         range: &UncapturedRdmaReadRange,
     ) -> RdmaAttribution {
-        self.find_segment(ledger, side, range.handle, range.offset, range.length)
+        self.find_segment(transactions, side, range.handle, range.offset, range.length)
     }
 
     /// Returns `true` if this side has advertised the handle.
@@ -70,12 +72,12 @@ impl RpcConversation {
     /// Returns `true` if this side has advertised this range of its memory.
     pub(in crate::flow) fn has_advertised_range(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         side: ConnectionSide,
         reth: &Reth,
     ) -> bool {
         TransactionSlabKey::from_attribution(self.find_segment(
-            ledger,
+            transactions,
             side,
             reth.r_key,
             reth.va,
@@ -88,7 +90,7 @@ impl RpcConversation {
     /// segments of the chunk contain the rest; open Transactions take precedence.
     pub(super) fn find_segment(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         side: ConnectionSide,
         handle: Handle,
         offset: u64,
@@ -97,7 +99,7 @@ impl RpcConversation {
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
         let (mut closed, mut begins_in) = (None, None);
         for (key, at) in uses.candidates_at(offset) {
-            let Some(entry) = ledger.get(key) else { continue };
+            let Some(entry) = transactions.get(key) else { continue };
             let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
                 continue;
             };
@@ -111,7 +113,7 @@ impl RpcConversation {
             }
         }
         if let Some(first) = begins_in
-            && self.does_chunk_contain(ledger, side, handle, (offset, length), first)
+            && self.does_chunk_contain(transactions, side, handle, (offset, length), first)
         {
             return first.0.to_attribution(first.1);
         }
@@ -121,13 +123,13 @@ impl RpcConversation {
     /// Adds the segments of a message's chunks to the handle table.
     pub(super) fn advertise(
         &mut self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         key: TransactionSlabKey,
         is_new: impl Fn(PackedChunkSegmentOrdinal) -> bool,
     ) {
-        let Some(entry) = ledger.get(key) else { return };
+        let Some(entry) = transactions.get(key) else { return };
         let is_open = |other: TransactionSlabKey| {
-            other == key || ledger.get(other).is_some_and(TrackedFlowTransaction::is_open)
+            other == key || transactions.get(other).is_some_and(TrackedFlowTransaction::is_open)
         };
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
             let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
@@ -156,13 +158,13 @@ impl RpcConversation {
     #[cold]
     fn does_chunk_contain(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         side: ConnectionSide,
         handle: Handle,
         (offset, length): (u64, u32),
         (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
     ) -> bool {
-        let Some((entry, end)) = ledger.get(key).zip(offset.checked_add(u64::from(length))) else {
+        let Some((entry, end)) = transactions.get(key).zip(offset.checked_add(u64::from(length))) else {
             return false;
         };
         let mut last = at;
@@ -174,7 +176,7 @@ impl RpcConversation {
             if segment_end >= end {
                 return true;
             }
-            match self.find_next_segment(ledger, side, handle, segment_end, (key, at)) {
+            match self.find_next_segment(transactions, side, handle, segment_end, (key, at)) {
                 Some(next) => last = next,
                 None => return false,
             }
@@ -185,13 +187,13 @@ impl RpcConversation {
     /// Returns the segment of a chunk that contains an offset; `(key, at)` is another segment of it.
     pub(super) fn find_next_segment(
         &self,
-        ledger: &TransactionTable,
+        transactions: &TransactionTable,
         side: ConnectionSide,
         handle: Handle,
         offset: u64,
         (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
     ) -> Option<PackedChunkSegmentOrdinal> {
-        let entry = ledger.get(key)?;
+        let entry = transactions.get(key)?;
         let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
         candidates
             .filter(|(other, next)| *other == key && next.is_in_chunk_of(at))

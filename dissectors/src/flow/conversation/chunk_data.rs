@@ -5,8 +5,8 @@ use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::flow::transport_event::{MemoryAccess, MemoryAccessFault};
-use crate::rdma::{ConnectionSide, RdmaAttribution, RdmaPacketPayload};
+use crate::flow::transport_event::{MemoryAccessFault, RdmaReadOrWrite};
+use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide, RdmaAttribution};
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::{BorrowedFlowState, RpcConversation};
@@ -21,7 +21,7 @@ pub(super) struct ChunkDataPacket<'a> {
     /// Offset of the first byte.
     pub(super) offset: u64,
     /// Bytes of the packet.
-    pub(super) data: RdmaPacketPayload<'a>,
+    pub(super) data: CapturedRdmaPayloadBytes<'a>,
 }
 
 impl RpcConversation {
@@ -53,7 +53,7 @@ impl RpcConversation {
                 self.find_next_segment(context.transaction_table, side, handle, rest_offset, (key, at));
             let Some(next) = next else {
                 if !is_read && context.transaction_table.transport_events.is_enabled() {
-                    let access = MemoryAccess { is_read, handle, offset, length: data.length };
+                    let access = RdmaReadOrWrite { is_read, handle, offset, length: data.length };
                     let fault = (MemoryAccessFault::OutOfBounds, Some(key));
                     self.suspect_access(context, sender, access, fault);
                 }
@@ -65,7 +65,7 @@ impl RpcConversation {
                 context,
                 *owner,
                 rest_offset,
-                &RdmaPacketPayload { bytes, length: rest },
+                &CapturedRdmaPayloadBytes { bytes, length: rest },
                 unknown,
             );
             if rest == 0 {
@@ -91,7 +91,7 @@ pub(super) fn record_payload(
     context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
     offset: u64,
-    data: &RdmaPacketPayload<'_>,
+    data: &CapturedRdmaPayloadBytes<'_>,
     unknown: UndecodedReason,
 ) -> (FrameContentKind, u32) {
     let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {

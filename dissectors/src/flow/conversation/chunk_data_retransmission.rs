@@ -3,12 +3,12 @@
 use crate::flow::frame_role::FrameRole;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{FrameContentKind, RetransmissionStall};
-use crate::rdma::RdmaAttribution;
+use crate::rdma_operation::RdmaAttribution;
 
 use super::BorrowedFlowState;
 
-/// Attributes a frame to the chunk whose data it repeats, and records the wait for it if the receiver lacked the data. No
-/// bytes of the chunk move again.
+/// Attributes a frame to the chunk whose data it repeats, and records the wait for it if the receiver lacked the data.
+/// No bytes of the chunk move again.
 #[cold]
 pub(super) fn record_retransmitted_data(
     context: &mut BorrowedFlowState<'_>,

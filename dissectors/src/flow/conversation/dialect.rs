@@ -3,7 +3,7 @@
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::Transaction;
 use crate::flow::transport_header::TransportHeaderSummary;
-use crate::rdma::RdmaSendMessage;
+use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};
 use crate::xdr::Cursor;
 

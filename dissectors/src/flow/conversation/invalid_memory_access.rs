@@ -7,10 +7,10 @@
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TrackedFlowTransaction, TransactionSlabKey};
 use crate::flow::transport_event::{
-    CapturedTransportEventKind, MAX_CAPTURE_SKEW_NS, MemoryAccess, MemoryAccessFault,
+    CapturedTransportEventKind, MAX_CAPTURE_SKEW_NS, MemoryAccessFault, RdmaReadOrWrite,
 };
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 
 use super::{BorrowedFlowState, RpcConversation};
 
@@ -27,7 +27,7 @@ struct SuspectedAccess {
     frame: FrameNumber,
     time: Timestamp,
     transaction: Option<TransactionSlabKey>,
-    access: MemoryAccess,
+    access: RdmaReadOrWrite,
     fault: MemoryAccessFault,
     losses: u64,
 }
@@ -73,7 +73,7 @@ impl RpcConversation {
         context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
         owner: RdmaAttribution,
-        access: MemoryAccess,
+        access: RdmaReadOrWrite,
     ) {
         if access.length == 0 {
             return;
@@ -99,7 +99,7 @@ impl RpcConversation {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        access: MemoryAccess,
+        access: RdmaReadOrWrite,
         (fault, transaction): (MemoryAccessFault, Option<TransactionSlabKey>),
     ) {
         let now = context.packet_meta.time;
@@ -140,7 +140,7 @@ impl RpcConversation {
         &self,
         context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
-        access: &MemoryAccess,
+        access: &RdmaReadOrWrite,
     ) -> (MemoryAccessFault, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(sender.peer(), access.handle));
@@ -190,7 +190,7 @@ impl RpcConversation {
                 }
                 let is_unknown =
                     matches!(fault, MemoryAccessFault::NotOffered | MemoryAccessFault::OutOfBounds);
-                let MemoryAccess { handle, offset, length, .. } = access;
+                let RdmaReadOrWrite { handle, offset, length, .. } = access;
                 let found = self.find_segment(context.transaction_table, owner, handle, offset, length);
                 // A Call that was captured after the access offers the memory.
                 if is_unknown && found.0.is_some() {

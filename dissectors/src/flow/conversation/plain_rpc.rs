@@ -4,11 +4,11 @@ use crate::flow::FrameContentKind;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::rdma::{ConnectionSide, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 use crate::rpc::Xid;
 use crate::xdr::Cursor;
 
-use super::{BorrowedFlowState, CallXidState, RpcConversation, empty_transaction, rpc_type};
+use super::{BorrowedFlowState, NewCallXidMatch, RpcConversation, empty_transaction, rpc_type};
 
 impl RpcConversation {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.
@@ -51,9 +51,9 @@ impl RpcConversation {
         call: CapturedMessage,
     ) -> TransactionSlabKey {
         let answered = match self.match_call_xid(context, sender, xid, &call) {
-            CallXidState::Copy(key) => return key,
-            CallXidState::Reply(key) => Some(key),
-            CallXidState::InUse(_) | CallXidState::NoMatch => None,
+            NewCallXidMatch::Copy(key) => return key,
+            NewCallXidMatch::Reply(key) => Some(key),
+            NewCallXidMatch::InUse(_) | NewCallXidMatch::NoMatch => None,
         };
         self.record_caller(sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);

@@ -6,7 +6,7 @@ use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaAttribution};
+use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 
 use super::{BorrowedFlowState, MAX_REPLY_SKEW_NS};
 

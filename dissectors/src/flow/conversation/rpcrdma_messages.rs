@@ -3,13 +3,13 @@
 use crate::field::NullFieldObserver;
 use crate::flow::FrameContentKind;
 use crate::flow::frame_role::FrameRole;
-use crate::flow::multi_send_messages::MultiSendRpcMessage;
+use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::transport_header::TransportHeaderSummary;
-use crate::rdma::{ConnectionSide, Handle, RdmaAttribution, RdmaSendMessage};
+use crate::rdma_operation::{ConnectionSide, Handle, RdmaAttribution, RdmaSendMessage};
 use crate::rpc::{VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};

@@ -8,10 +8,10 @@ use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_table::{TrackedFlowTransaction, TransactionSlabKey};
 use crate::flow::transport_event::{
-    CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedCapturedMessageReason,
+    CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedRpcMessageReason,
 };
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, RdmaSendMessage};
+use crate::rdma_operation::{ConnectionSide, RdmaSendMessage};
 use crate::rpc::{RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
@@ -176,7 +176,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<UnexpectedCapturedMessageReason> {
+    ) -> Option<UnexpectedRpcMessageReason> {
         let may_lack_call =
             self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
         if may_lack_call || !self.may_suspect(context) {
@@ -186,20 +186,20 @@ impl RpcConversation {
             let own =
                 self.transactions.get(&(sender, xid)).and_then(|key| context.transaction_table.get(*key));
             return Some(match own.is_some_and(TrackedFlowTransaction::is_open) {
-                true => UnexpectedCapturedMessageReason::ErrorByRequester,
-                false => UnexpectedCapturedMessageReason::ErrorWithoutCall,
+                true => UnexpectedRpcMessageReason::ErrorByRequester,
+                false => UnexpectedRpcMessageReason::ErrorWithoutCall,
             });
         }
         if reply.is_nomsg() {
             let has_called = self.credits_of(sender.peer()).call_count > 0;
             return Some(match has_called {
-                true => UnexpectedCapturedMessageReason::LongReplyWithoutCall,
-                false => UnexpectedCapturedMessageReason::LongCallWithoutChunk,
+                true => UnexpectedRpcMessageReason::LongReplyWithoutCall,
+                false => UnexpectedRpcMessageReason::LongCallWithoutChunk,
             });
         }
         // The kind of a message without its RPC message is a guess.
         let is_certain = inline_xid(reply) == Some(xid) && reply.unknown_header().is_none();
-        is_certain.then_some(UnexpectedCapturedMessageReason::ReplyWithoutCall)
+        is_certain.then_some(UnexpectedRpcMessageReason::ReplyWithoutCall)
     }
 
     /// Returns the fault of a Reply of `sender` with an XID that no Transaction of the connection has.
@@ -210,7 +210,7 @@ impl RpcConversation {
         sender: ConnectionSide,
         xid: Xid,
         reply: &CapturedMessage,
-    ) -> Option<UnexpectedCapturedMessageReason> {
+    ) -> Option<UnexpectedRpcMessageReason> {
         let fault = self.fault_of_lone_reply(context, sender, xid, reply)?;
         (!may_answer_other_call(context, sender.peer(), xid)).then_some(fault)
     }
@@ -234,9 +234,11 @@ impl RpcConversation {
             let has_rpc =
                 RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
             if has_rpc {
-                let kind = CapturedTransportEventKind::UnexpectedMessage(
-                    UnexpectedCapturedMessageReason::XidMismatch { outer, inner },
-                );
+                let kind =
+                    CapturedTransportEventKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
+                        outer,
+                        inner,
+                    });
                 self.record_version1(context, sender, Some(key), kind);
             }
             return;
@@ -275,7 +277,7 @@ impl RpcConversation {
         context: &BorrowedFlowState<'_>,
         sender: ConnectionSide,
         transaction: TransactionSlabKey,
-        fault: UnexpectedCapturedMessageReason,
+        fault: UnexpectedRpcMessageReason,
     ) {
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {

@@ -4,7 +4,7 @@ use crate::nfs::v4;
 
 /// Procedure or main operation of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallOperation {
+pub enum ProcedureOrMainOperation {
     /// A procedure or an operation with a known name.
     Named(&'static str),
     /// A number without a known name.
@@ -20,7 +20,7 @@ pub enum MainOperation {
     Callback(v4::CbOperation),
 }
 
-impl From<MainOperation> for CallOperation {
+impl From<MainOperation> for ProcedureOrMainOperation {
     fn from(operation: MainOperation) -> Self {
         let (name, number) = match operation {
             MainOperation::Operation(operation) => (operation.name(), operation.0),

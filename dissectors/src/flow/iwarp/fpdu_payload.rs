@@ -9,7 +9,7 @@ use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::MpaStartupFrame;
-use crate::rdma::{Handle, RdmaPacketPayload};
+use crate::rdma_operation::{CapturedRdmaPayloadBytes, Handle};
 
 /// Payload of a segment, or a part of it.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct FpduPayload<'a> {
     /// Offset of the bytes in the payload.
     pub(super) offset: u32,
     /// The bytes.
-    pub(super) data: RdmaPacketPayload<'a>,
+    pub(super) data: CapturedRdmaPayloadBytes<'a>,
     /// Stream range of the bytes.
     pub(super) range: Range<StreamPosition>,
     /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
@@ -132,7 +132,7 @@ pub(super) trait FpduSink {
 
 /// Buffered payload.
 #[derive(Debug)]
-struct BufferedPayload {
+struct BufferedFpduPayloadPart {
     bytes: Range<usize>,
     frames: Range<usize>,
     time: Timestamp,
@@ -151,7 +151,7 @@ const RETAINED_PARTS: usize = 64;
 pub(super) struct FpduPayloadBuffer {
     bytes: Vec<u8>,
     frames: Vec<FrameNumber>,
-    payloads: Vec<BufferedPayload>,
+    payloads: Vec<BufferedFpduPayloadPart>,
     /// Segment, payload length and captured bytes of a complete FPDU that its successor must confirm.
     pub(super) unconfirmed: Option<(DdpSegment, u32, u64)>,
 }
@@ -177,7 +177,7 @@ impl FpduPayloadBuffer {
         let (bytes, frames) = (self.bytes.len(), self.frames.len());
         self.bytes.extend_from_slice(payload.data.bytes);
         self.frames.extend_from_slice(payload.meta.frames);
-        self.payloads.push(BufferedPayload {
+        self.payloads.push(BufferedFpduPayloadPart {
             bytes: bytes..self.bytes.len(),
             frames: frames..self.frames.len(),
             time: payload.meta.time,
@@ -208,7 +208,7 @@ impl FpduPayloadBuffer {
                 segment,
                 length,
                 offset: waiting.offset,
-                data: RdmaPacketPayload {
+                data: CapturedRdmaPayloadBytes {
                     bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
                     length: waiting.length,
                 },
@@ -226,12 +226,12 @@ impl FpduPayloadBuffer {
 
     /// Drops the buffered payload and reports its frames as undecoded.
     pub(super) fn reject(&mut self, why: UndecodedReason, out: &mut impl FpduSink) {
-        let mut told = None;
+        let mut last_frame = None;
         for waiting in &self.payloads {
             let frames = self.frames.get(waiting.frames.clone()).unwrap_or_default();
             // Markers split the payload of one frame.
-            if frames.last() > told {
-                told = frames.last();
+            if frames.last() > last_frame {
+                last_frame = frames.last();
                 out.undecoded(why, PacketMeta::new(frames, waiting.time));
             }
         }

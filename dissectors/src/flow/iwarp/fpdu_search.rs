@@ -13,7 +13,7 @@ use crate::frame::CapturedSlice;
 use crate::iwarp::crc::Crc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 use super::markers::MpaMarkerPositions;
 

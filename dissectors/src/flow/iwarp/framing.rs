@@ -12,7 +12,7 @@ use crate::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
     REPLY_KEY, REQUEST_KEY,
 };
-use crate::rdma::RdmaPacketPayload;
+use crate::rdma_operation::CapturedRdmaPayloadBytes;
 
 use super::fpdu_payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimeRange};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
@@ -45,7 +45,7 @@ enum MpaFramingState {
 
 /// Framing state of one direction.
 #[derive(Debug, Default)]
-pub(super) struct FpduFraming {
+pub(super) struct MpaStreamDeframer {
     state: MpaFramingState,
     /// `None` if their use or their positions are unknown.
     markers: Option<MpaMarkerPositions>,
@@ -72,7 +72,7 @@ fn framing_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::Framing }
 }
 
-impl FpduFraming {
+impl MpaStreamDeframer {
     /// Handles the other side's request for markers, or for none.
     pub(super) fn set_requested_markers(&mut self, are_needed: bool) {
         self.requested_markers = Some(are_needed);
@@ -149,7 +149,7 @@ impl FpduFraming {
                 // Both sides may use it nevertheless.
                 MpaFramingState::Refused { by_sender }
                     if super::begins_fpdu(
-                        RdmaPacketPayload { bytes: run.bytes, length: run.length },
+                        CapturedRdmaPayloadBytes { bytes: run.bytes, length: run.length },
                         false,
                     ) =>
                 {
@@ -283,7 +283,7 @@ impl FpduFraming {
             segment: &segment,
             length,
             offset: 0,
-            data: RdmaPacketPayload { bytes: payload.bytes, length },
+            data: CapturedRdmaPayloadBytes { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             meta: fpdu.meta,
             times: FrameTimeRange::at(fpdu.meta.time),
@@ -417,7 +417,7 @@ impl FpduFraming {
             segment: &segment,
             length,
             offset,
-            data: RdmaPacketPayload { bytes: part.bytes, length: part.length },
+            data: CapturedRdmaPayloadBytes { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             meta: part.meta,
             times: FrameTimeRange::at(part.meta.time),
@@ -557,7 +557,7 @@ impl FpduFraming {
                 segment: &segment,
                 length: 0,
                 offset: 0,
-                data: RdmaPacketPayload::default(),
+                data: CapturedRdmaPayloadBytes::default(),
                 range: at..at,
                 meta: part.meta,
                 times: FrameTimeRange::at(part.meta.time),

@@ -18,7 +18,7 @@ use crate::iwarp::ddp::MessageNumber;
 use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::xdr::roundup;
 
 use super::fpdu_payload::FpduPayload;
@@ -58,7 +58,7 @@ impl OutstandingRdmaRead {
 
 /// A delivered message.
 #[derive(Debug)]
-struct SentIwarpMessage {
+struct DeliveredRdmapSend {
     range: Range<StreamPosition>,
     /// End of the trailer of its last FPDU: pad and CRC.
     trailer_end: StreamPosition,
@@ -185,7 +185,7 @@ pub(super) struct IwarpMessages {
     /// In the order of the requests.
     outstanding_reads: VecDeque<OutstandingRdmaRead>,
     /// Sorted by stream position.
-    sent_messages: VecDeque<SentIwarpMessage>,
+    sent_messages: VecDeque<DeliveredRdmapSend>,
     /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
     chunk_data: VecDeque<TaggedFpduRun>,
     /// Header of a message, assembled from several parts.
@@ -212,7 +212,7 @@ impl IwarpMessages {
     /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
     pub(super) fn memory_bytes(&self) -> usize {
         self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
-            + self.sent_messages.capacity() * size_of::<SentIwarpMessage>()
+            + self.sent_messages.capacity() * size_of::<DeliveredRdmapSend>()
             + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
     }
 
@@ -581,7 +581,7 @@ fn trailer_length(payload: &FpduPayload<'_>) -> StreamPosition {
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
 fn record_sent(
-    sent: &mut VecDeque<SentIwarpMessage>,
+    sent: &mut VecDeque<DeliveredRdmapSend>,
     range: Range<StreamPosition>,
     trailer_length: StreamPosition,
 ) -> &mut RdmaAttribution {
@@ -589,7 +589,7 @@ fn record_sent(
         sent.pop_front();
     }
     let trailer_end = range.end + trailer_length;
-    sent.push_back(SentIwarpMessage { range, trailer_end, attribution: RdmaAttribution::default() });
+    sent.push_back(DeliveredRdmapSend { range, trailer_end, attribution: RdmaAttribution::default() });
     let last = sent.len() - 1;
     &mut sent[last].attribution
 }

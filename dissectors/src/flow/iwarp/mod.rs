@@ -35,7 +35,7 @@ use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma::{ConnectionSide, Handle, RdmaOperation, RdmaPacketPayload};
+use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide, Handle, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
@@ -48,7 +48,7 @@ pub use isolated_tcp_segment::observe_segment;
 
 use fpdu_payload::{FpduPayload, FpduSink};
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
-use framing::FpduFraming;
+use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
 use segment_faults::DdpSegmentOrder;
 
@@ -82,7 +82,7 @@ pub(super) enum IwarpEvent<'a> {
 
 /// Returns `true` if a segment in mid-stream begins with FPDUs. On ports other than that of NFS over RDMA
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
-pub(super) fn begins_fpdu(data: RdmaPacketPayload<'_>, is_expected: bool) -> bool {
+pub(super) fn begins_fpdu(data: CapturedRdmaPayloadBytes<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
     let work = FpduSearchBudget::for_segment(data.bytes.len());
     let bytes = fpdu_search::FpduSearchBytes {
@@ -212,7 +212,7 @@ impl IwarpSharedState {
 /// State of one direction.
 #[derive(Debug, Default)]
 struct IwarpDirection {
-    framing: FpduFraming,
+    framing: MpaStreamDeframer,
     messages: IwarpMessages,
     /// Start-up frame that began it.
     startup: Option<MpaStartupFrame>,

@@ -11,7 +11,7 @@ use crate::iwarp::ddp::{DdpControl, DdpQueue, MessageNumber};
 use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};
 use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, ReadRequest};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 
 use super::CrcUse;
 use super::fpdu_payload::FpduPayload;

@@ -11,7 +11,8 @@ const UNNEGOTIATED_DEPTH: u16 = 0x3fff;
 /// Revision of MPA that has enhanced connection data. RFC 6581 section 6.
 const ENHANCED_REVISION: u8 = 2;
 
-/// Returns the deviation of a start-up frame that announces more private data than permitted. `bytes` are those of the frame.
+/// Returns the deviation of a start-up frame that announces more private data than permitted. `bytes` are those of the
+/// frame.
 #[cold]
 pub(super) fn length_fault(bytes: &[u8]) -> Option<MpaStartupFault> {
     // Both kinds of frame have the field at the same place.

@@ -6,7 +6,7 @@ use crate::flow::statistics::{FlowDecodingStatistics, UndecodedReason};
 use crate::flow::transaction_table::TransactionTable;
 use crate::flow::transport_event::CapturedTransportEventKind;
 use crate::flow::{FlowLimits, FrameContentKind, PacketMeta};
-use crate::rdma::{ConnectionSide, Handle};
+use crate::rdma_operation::{ConnectionSide, Handle};
 
 /// State of the flow that a stream parser uses besides its own.
 pub(in crate::flow) struct StreamContext<'a> {

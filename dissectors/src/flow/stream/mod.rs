@@ -18,7 +18,7 @@ mod tcp_receiver_loss_reports;
 
 use std::ops::Range;
 
-use crate::rdma::RdmaPacketPayload;
+use crate::rdma_operation::CapturedRdmaPayloadBytes;
 
 use super::PacketMeta;
 
@@ -34,7 +34,7 @@ pub(super) struct StreamBytes<'a> {
     /// Position of the first byte.
     pub(super) at: StreamPosition,
     /// Captured bytes, and their length on the wire.
-    pub(super) data: RdmaPacketPayload<'a>,
+    pub(super) data: CapturedRdmaPayloadBytes<'a>,
     /// Frames that carried them; none if they were not captured.
     pub(super) meta: PacketMeta<'a>,
 }
@@ -57,7 +57,11 @@ impl<'a> StreamBytes<'a> {
         let captured = self.data.bytes.get(start as usize..).unwrap_or_default();
         let length = end - start;
         let bytes = captured.get(..length as usize).unwrap_or(captured);
-        Self { at: self.at + u64::from(start), data: RdmaPacketPayload { bytes, length }, meta: self.meta }
+        Self {
+            at: self.at + u64::from(start),
+            data: CapturedRdmaPayloadBytes { bytes, length },
+            meta: self.meta,
+        }
     }
 }
 

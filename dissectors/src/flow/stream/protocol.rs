@@ -5,10 +5,10 @@ use crate::rpc::{self, tls};
 
 use crate::flow::connection_setup::NFS_RDMA_PORT;
 use crate::flow::iwarp::{self, IwarpConnection};
-use crate::flow::rpc_records::RpcRecordReader;
+use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::flow::statistics::UndecodedReason;
 use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
-use crate::rdma::RdmaPacketPayload;
+use crate::rdma_operation::CapturedRdmaPayloadBytes;
 
 /// Protocol of a stream.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(in crate::flow) enum StreamProtocol {
         looked_at: u32,
     },
     /// RPC messages in records: those of side A, and those of side B.
-    Records(Box<[RpcRecordReader; 2]>),
+    Records(Box<[CapturedRpcRecordParser; 2]>),
     /// MPA with RDMA, in both directions.
     Mpa(Box<IwarpConnection>),
     /// TLS, which may carry RPC.
@@ -35,7 +35,7 @@ impl StreamProtocol {
     #[inline]
     pub(in crate::flow) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(RpcRecordReader::memory_bytes).sum(),
+            Self::Records(records) => records.iter().map(CapturedRpcRecordParser::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
@@ -44,7 +44,7 @@ impl StreamProtocol {
     /// Returns the number of bytes of incomplete messages.
     pub(in crate::flow) fn buffered_bytes(&self) -> usize {
         match self {
-            Self::Records(records) => records.iter().map(RpcRecordReader::buffered_bytes).sum(),
+            Self::Records(records) => records.iter().map(CapturedRpcRecordParser::buffered_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.buffered_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
         }
@@ -118,7 +118,7 @@ pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> 
 /// Detects the protocol of a stream by a segment, if its start was not captured. `everywhere`: search the
 /// whole segment, not only its first bytes.
 pub(in crate::flow) fn detect_by_segment(
-    data: RdmaPacketPayload<'_>,
+    data: CapturedRdmaPayloadBytes<'_>,
     ports: [Port; 2],
     everywhere: bool,
 ) -> StreamProtocolDetection {

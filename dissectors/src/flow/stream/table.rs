@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port};
 use crate::flow::bounded_slab_growth;
-use crate::flow::connection::{ConnectionKey, EndpointPair, ordered_addresses};
-use crate::flow::rpc_records::RpcRecordReader;
+use crate::flow::connection::{ConnectionSlabKey, EndpointPair, ordered_addresses};
+use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::flow::statistics::UndecodedReason;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 use super::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
 use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
@@ -27,7 +27,7 @@ pub(in crate::flow) struct TcpConversation {
     /// Side that sent the SYN, if it was captured.
     pub(in crate::flow) opened_by: Option<ConnectionSide>,
     /// RPC or RDMA connection on the stream.
-    pub(in crate::flow) connection: Option<ConnectionKey>,
+    pub(in crate::flow) connection: Option<ConnectionSlabKey>,
     pub(in crate::flow) last_frame: FrameNumber,
     /// `true` if a FIN or a RST was captured.
     pub(in crate::flow) is_ending: bool,
@@ -158,7 +158,7 @@ impl TcpConversation {
             StreamProtocolDetection::Undecided => return,
             StreamProtocolDetection::Other => StreamProtocol::Other,
             StreamProtocolDetection::Records => {
-                let mut records = Box::<[RpcRecordReader; 2]>::default();
+                let mut records = Box::<[CapturedRpcRecordParser; 2]>::default();
                 for (records, half) in records.iter_mut().zip([&self.a, &self.b]) {
                     if begins && half.has_begun() {
                         records.expect_record();

@@ -49,11 +49,14 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         let snap = |number| if number == 3 { HEADERS + 28 + call_bytes } else { usize::MAX };
         let outcome = run_within(FlowLimits::default(), &frames, snap);
         let facts = outcome.transactions[1].with_messages(|reading| reading.summary());
-        let main = facts.main_operation.map(CallOperation::from);
+        let main = facts.main_operation.map(ProcedureOrMainOperation::from);
         assert!(main.is_none() || main == facts.label_operation());
         facts.operation
     };
-    let (named, compound) = (Some(CallOperation::Named("READLINK")), Some(CallOperation::Named("COMPOUND")));
+    let (named, compound) = (
+        Some(ProcedureOrMainOperation::Named("READLINK")),
+        Some(ProcedureOrMainOperation::Named("COMPOUND")),
+    );
     // RPC header 40, then tag, minor version, count, and one word per operation.
     for call_bytes in 32..64 {
         assert_eq!(name(call_bytes, &all, Nfsstat4::NFS4_OK), named, "{call_bytes}");

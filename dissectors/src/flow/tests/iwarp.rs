@@ -146,7 +146,7 @@ fn the_terms_of_both_sides_are_known() {
     }
     let at = flow.connections.all_slots()[0];
     let terms = flow.connections.get(at).unwrap().parameters.clone().unwrap();
-    assert_eq!(terms.service, ConnectedService::Port(crate::address::Port(20049)));
+    assert_eq!(terms.service, ServiceIdOrPort::Port(crate::address::Port(20049)));
     assert_eq!(terms.client.present().unwrap().receive_threshold_bytes(), 4096);
     assert_eq!(terms.server.present().unwrap().receive_threshold_bytes(), 4096);
 }

@@ -3,7 +3,7 @@
 use crate::nfs::StatusUnion;
 use crate::nfs::v3::{self, Args, Results};
 use crate::nfs::v4;
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 use crate::rpc::auth::{Credential, Flavor, UndecodedAuthBody, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{

@@ -25,7 +25,7 @@ mod wire;
 
 use std::ops::Range;
 
-use super::decode::{CallOperation, RpcStatus};
+use super::decode::{ProcedureOrMainOperation, RpcStatus};
 use super::transaction::{CallDirection, MissingPart};
 use super::*;
 use crate::field::{Field, FieldValue};
@@ -173,8 +173,8 @@ fn line(transaction: &Transaction) -> String {
     let t = transaction;
     let facts = t.with_messages(|reading| reading.summary());
     let operation = match facts.operation {
-        Some(CallOperation::Named(name)) => name.to_owned(),
-        Some(CallOperation::Number(number)) => number.to_string(),
+        Some(ProcedureOrMainOperation::Named(name)) => name.to_owned(),
+        Some(ProcedureOrMainOperation::Number(number)) => number.to_string(),
         None => "-".to_owned(),
     };
     let status = match (facts.status, facts.rpc_status) {

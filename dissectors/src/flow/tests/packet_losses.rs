@@ -1,6 +1,7 @@
-//! Delivery times over RoCE if packets and acknowledgements are lost before or behind the capture point. The expected times
-//! come from a receiver that is simulated next to the capture point (InfiniBand Architecture Specification volume 1,
-//! section 9.7.5): it accepts packets in turn, refuses those behind a gap with one NAK, and acknowledges duplicates again.
+//! Delivery times over RoCE if packets and acknowledgements are lost before or behind the capture point. The expected
+//! times come from a receiver that is simulated next to the capture point (InfiniBand Architecture Specification volume
+//! 1, section 9.7.5): it accepts packets in turn, refuses those behind a gap with one NAK, and acknowledges duplicates
+//! again.
 
 use proptest::prelude::*;
 
@@ -42,8 +43,8 @@ struct Simulation {
     accepted: Vec<i64>,
 }
 
-/// Each Reply is sent after as many packets of RDMA Writes as `writes` says. Responses are captured `delay_ns` after the
-/// packet that they answer.
+/// Each Reply is sent after as many packets of RDMA Writes as `writes` says. Responses are captured `delay_ns` after
+/// the packet that they answer.
 fn simulate(writes: &[usize], packets: Fates, responses: Fates, delay_ns: i64) -> Simulation {
     let mut link = Link::new(17);
     let mut frames: Vec<(i64, Vec<u8>)> = Vec::new();

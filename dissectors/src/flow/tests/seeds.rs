@@ -145,7 +145,7 @@ fn seed_000_4_a_long_call_may_be_reduced_as_well() {
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     let facts = transaction.with_messages(|reading| reading.summary());
-    assert_eq!((facts.operation, facts.call_error), (Some(CallOperation::Named("WRITE")), None));
+    assert_eq!((facts.operation, facts.call_error), (Some(ProcedureOrMainOperation::Named("WRITE")), None));
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(body.len() as u64 + 1000));
     assert_eq!(transaction.missing_parts(), []);
 }

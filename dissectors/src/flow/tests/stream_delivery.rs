@@ -1,6 +1,6 @@
 //! Delivery times over TCP and iWARP if segments are lost behind the capture point. The expected times come from a
-//! receiver that is simulated (RFC 9293 section 3.10.7.4, RFC 2018) next to the capture point: a message is delivered by
-//! the first segment after which the receiver has all bytes before the end of the message.
+//! receiver that is simulated (RFC 9293 section 3.10.7.4, RFC 2018) next to the capture point: a message is delivered
+//! by the first segment after which the receiver has all bytes before the end of the message.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -360,7 +360,8 @@ fn a_retransmission_that_the_receiver_calls_a_duplicate_delays_nothing() {
     }
 }
 
-/// An acknowledgement that crossed the retransmission precedes the report. A report seconds later is about another copy.
+/// An acknowledgement that crossed the retransmission precedes the report. A report seconds later is about another
+/// copy.
 #[test]
 fn a_retransmission_reported_as_a_duplicate_after_the_acknowledgement_delays_nothing() {
     for (wait, is_in_time) in [(20_000_000, true), (2_000_000_000, false)] {

@@ -12,7 +12,7 @@ use crate::infiniband::{
     Qpn, RdmaEncapsulation, Reth, Syndrome,
 };
 use crate::net::{EtherType, Ethernet, Identification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
-use crate::rdma::Handle;
+use crate::rdma_operation::Handle;
 use crate::rpcrdma::PrivateData;
 
 use super::message::{Memory, Rdma};

@@ -3,7 +3,7 @@
 use crate::xdr::{List, Text};
 
 use super::bitmap::{Bitmap4, bits};
-use super::bitmap_items::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapItems, items};
 use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
 
 crate::xdr! { "nfs";

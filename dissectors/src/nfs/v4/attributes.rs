@@ -7,7 +7,7 @@ use super::attribute_types::{
     ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
 };
 use super::bitmap::Bitmap4;
-use super::bitmap_items::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapItems, items};
 use super::layout::Layouthint4;
 use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::status::Nfsstat4;

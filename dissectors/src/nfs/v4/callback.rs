@@ -4,7 +4,7 @@ use crate::xdr::List;
 
 use super::attributes::Fattr4;
 use super::bitmap::{Bitmap4, bits};
-use super::bitmap_items::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapItems, items};
 use super::io::WriteResponse4;
 use super::layout::Layoutiomode4;
 use super::open::OpenDelegation4;

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::net::Sll2;
 
 use super::{FieldExtractor, FilterSlotSetIndex, is_header_length};
 use crate::filter::catalog::FilterFieldSource;
-use crate::filter::derived_fields::{AliasedFilterFieldPart, GeneratedField};
-use crate::filter::value::{FilterFieldOrdinal, FilterValue};
+use crate::filter::derived_fields::{FieldAliasValueExtraction, GeneratedField};
+use crate::filter::value::{FilterValue, ReferencedFilterFieldIndex};
 use crate::names;
 
 /// Number of bytes of the UDP header before its length, and after it.
@@ -72,13 +72,13 @@ impl FieldExtractionObserver<'_, '_> {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
-    fn extracts_slot(&self, slot: FilterFieldOrdinal) -> bool {
+    fn extracts_slot(&self, slot: ReferencedFilterFieldIndex) -> bool {
         let name = || self.extractor.fields.get(slot).map_or("", |field| field.name);
         self.only.is_none_or(|names| names.contains(&name()))
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<FilterFieldOrdinal> {
+    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<ReferencedFilterFieldIndex> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
@@ -89,7 +89,7 @@ impl FieldExtractionObserver<'_, '_> {
         field: &'static Field,
         set: FilterSlotSetIndex,
         at: usize,
-    ) -> Vec<FilterFieldOrdinal> {
+    ) -> Vec<ReferencedFilterFieldIndex> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
         own.clear();
         let mut place = 0;
@@ -101,7 +101,7 @@ impl FieldExtractionObserver<'_, '_> {
             }
             if of.is_searched {
                 // Nested protocols are several values; a protocol without a header starts once.
-                let is_begun = |(known, _): &(FilterFieldOrdinal, usize)| *known == slot;
+                let is_begun = |(known, _): &(ReferencedFilterFieldIndex, usize)| *known == slot;
                 if !of.has_no_header
                     || self.extractor.is_current_protocol(slot)
                         && !self.extractor.searched_starts.iter().any(is_begun)
@@ -121,7 +121,7 @@ impl FieldExtractionObserver<'_, '_> {
         own
     }
 
-    fn push_bytes(&mut self, slot: FilterFieldOrdinal, range: Range<usize>) {
+    fn push_bytes(&mut self, slot: ReferencedFilterFieldIndex, range: Range<usize>) {
         if !self.extractor.traits(slot).uses_value {
             self.extractor.values.push(slot, FilterValue::Unknown);
             return;
@@ -217,7 +217,7 @@ impl FieldExtractionObserver<'_, '_> {
     fn use_following_bytes(
         &mut self,
         field: &'static Field,
-        slot: FilterFieldOrdinal,
+        slot: ReferencedFilterFieldIndex,
         bytes: &Range<usize>,
         number: u64,
     ) -> bool {
@@ -299,7 +299,7 @@ impl FieldExtractionObserver<'_, '_> {
     fn add(
         &mut self,
         field: &'static Field,
-        slots: &[FilterFieldOrdinal],
+        slots: &[ReferencedFilterFieldIndex],
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {
@@ -335,7 +335,12 @@ impl FieldExtractionObserver<'_, '_> {
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_unset_request(&self, slot: FilterFieldOrdinal, field: &'static Field, number: i128) -> bool {
+    fn is_unset_request(
+        &self,
+        slot: ReferencedFilterFieldIndex,
+        field: &'static Field,
+        number: i128,
+    ) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FilterFieldSource::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
@@ -347,7 +352,7 @@ impl FieldExtractionObserver<'_, '_> {
     /// Returns the part of a value, located at `bytes`, that a field has.
     fn part(
         &self,
-        slot: FilterFieldOrdinal,
+        slot: ReferencedFilterFieldIndex,
         value: FilterValue<'_>,
         bytes: &Range<usize>,
     ) -> FilterValue<'static> {
@@ -359,15 +364,15 @@ impl FieldExtractionObserver<'_, '_> {
                     _ => FilterValue::Unknown,
                 };
             }
-            _ => AliasedFilterFieldPart::Whole,
+            _ => FieldAliasValueExtraction::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (AliasedFilterFieldPart::Bits(shift, mask), FilterValue::Number(number)) => {
+            (FieldAliasValueExtraction::Bits(shift, mask), FilterValue::Number(number)) => {
                 number >> shift & i128::from(mask)
             }
-            (AliasedFilterFieldPart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (AliasedFilterFieldPart::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
-            (AliasedFilterFieldPart::Crc16From(before), FilterValue::Bytes(_)) => {
+            (FieldAliasValueExtraction::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
+            (FieldAliasValueExtraction::Crc32, FilterValue::Bytes(bytes)) => names::hash(bytes).into(),
+            (FieldAliasValueExtraction::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);
                 crc16(self.bytes.get(start..end).unwrap_or_default()).into()

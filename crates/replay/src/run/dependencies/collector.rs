@@ -18,10 +18,10 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
-use super::super::call_operations_and_files::{CallDescription, ROOT};
+use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::super::options::{self, ReplayPace};
-use super::directory_entry_targets::{DirectoryEntryReferent, DirectoryEntryTargetTable};
 use super::effects::OperationEffect;
+use super::name_to_object_bindings::{DirectoryEntryReferent, DirectoryEntryTargetTable};
 use super::{DependencyResource, DependencyResourceKind, ResourceAccessMode, StepDependency};
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 
@@ -61,7 +61,7 @@ impl DependencyCollector {
     pub(in crate::run) fn collect(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         slot: Option<(u32, u32)>,
         is_directory: impl Fn(u32) -> bool,
     ) {
@@ -117,7 +117,7 @@ impl DependencyCollector {
     }
 
     /// Adds the dependencies of the values in the Call and the Reply.
-    fn add_slots(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    fn add_slots(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         let has_seqids = step.asked.minor_version == 0;
         for slot in step.call.slots.iter() {
             match slot.holds {
@@ -180,7 +180,7 @@ impl DependencyCollector {
 
     /// Orders the end of a stateid after its uses, also where both overlapped in the capture: there the server executed
     /// the uses first.
-    fn add_state_ends(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    fn add_state_ends(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         for (at, operation) in parts.operations.iter().enumerate() {
             if *operation == Operation::LOCK {
                 self.record_lock_open(step, at as u32);
@@ -215,7 +215,7 @@ impl DependencyCollector {
     fn add_compound(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         is_directory: &impl Fn(u32) -> bool,
     ) {
         let (mut before, mut saved) = (NONE, NONE);
@@ -277,7 +277,12 @@ impl DependencyCollector {
         }
     }
 
-    fn add_v3(&mut self, step: &TraceStep<'_>, parts: &CallDescription, is_directory: &impl Fn(u32) -> bool) {
+    fn add_v3(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        is_directory: &impl Fn(u32) -> bool,
+    ) {
         let Some(act) = parts.effects.first().copied() else { return };
         let (first, second) = (self.nth_handle_object(step, 0), self.nth_handle_object(step, 1));
         let given = step.reply.slots.iter().find(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);

@@ -1,7 +1,7 @@
 //! Dependencies between steps: a step may be sent when all steps that it depends on are finished, whatever precedes it.
 //!
 //! - [`effects`]: effects of operations; [`collector`]: dependencies of a step, from its Call and the recorded Reply;
-//! - [`directory_entry_targets`]: objects that directory entries refer to;
+//! - [`name_to_object_bindings`]: objects that directory entries refer to;
 //! - [`resource_access_queues`]: resources with shared or exclusive access;
 //! - [`step_intervals`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte ranges
 //!   of a file.
@@ -10,8 +10,8 @@
 
 mod byte_ranges;
 pub(super) mod collector;
-pub(super) mod directory_entry_targets;
 pub(super) mod effects;
+pub(super) mod name_to_object_bindings;
 mod resource_access_queues;
 mod step_intervals;
 
@@ -72,7 +72,7 @@ pub(super) enum StepDependency {
 
 /// A dependency that a step holds until it is finished.
 #[derive(Clone, Copy, Debug)]
-enum HeldStepDependency {
+enum AcquiredDependencyResource {
     Group(u32),
     Span(DependencyResource),
     Define(u32),
@@ -85,7 +85,7 @@ struct DependencyNode {
     /// Number of steps that it waits for.
     pending_count: u32,
     waiters: Vec<u32>,
-    acquired: Vec<HeldStepDependency>,
+    acquired: Vec<AcquiredDependencyResource>,
     end_time: u64,
 }
 
@@ -93,7 +93,7 @@ struct DependencyNode {
 #[derive(Debug, Default)]
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
-    access_groups: resource_access_queues::ConcurrentAccessGroups,
+    access_groups: resource_access_queues::ResourceAccessQueues,
     intervals: FxHashMap<DependencyResource, step_intervals::UnfinishedStepIntervals>,
     spare_intervals: Vec<step_intervals::UnfinishedStepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,
@@ -125,7 +125,7 @@ impl DependencyGraph {
                 StepDependency::Access(of, way) => {
                     let (group, is_waiting) = self.access_groups.join(of, way, window_index);
                     waits += u32::from(is_waiting);
-                    taken.push(HeldStepDependency::Group(group));
+                    taken.push(AcquiredDependencyResource::Group(group));
                 }
                 StepDependency::Interval(of, changes) => {
                     let spare = &mut self.spare_intervals;
@@ -134,14 +134,14 @@ impl DependencyGraph {
                     spans.add(span, window_index, changes, |other| {
                         waits += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(HeldStepDependency::Span(of));
+                    taken.push(AcquiredDependencyResource::Span(of));
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
                     if let std::collections::hash_map::Entry::Vacant(entry) = self.definitions.entry(variable)
                     {
                         entry.insert(window_index);
-                        taken.push(HeldStepDependency::Define(variable));
+                        taken.push(AcquiredDependencyResource::Define(variable));
                     }
                 }
                 StepDependency::Need(variable) => {
@@ -158,7 +158,7 @@ impl DependencyGraph {
                     ranges.add((from, to), window_index, writes, |other| {
                         waits += add_waiter(nodes, other, window_index)
                     });
-                    taken.push(HeldStepDependency::Range(file, from));
+                    taken.push(AcquiredDependencyResource::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
             }
@@ -177,8 +177,8 @@ impl DependencyGraph {
         woken.append(&mut node.waiters);
         for taken in taken.drain(..) {
             match taken {
-                HeldStepDependency::Group(group) => self.access_groups.finish(group, &mut woken),
-                HeldStepDependency::Span(of) => {
+                AcquiredDependencyResource::Group(group) => self.access_groups.finish(group, &mut woken),
+                AcquiredDependencyResource::Span(of) => {
                     if let Some(spans) = self.intervals.get_mut(&of) {
                         spans.remove(end, window_index);
                         if spans.is_empty() {
@@ -186,10 +186,10 @@ impl DependencyGraph {
                         }
                     }
                 }
-                HeldStepDependency::Define(variable) => {
+                AcquiredDependencyResource::Define(variable) => {
                     self.definitions.remove(&variable);
                 }
-                HeldStepDependency::Range(file, from) => {
+                AcquiredDependencyResource::Range(file, from) => {
                     if let Some(ranges) = self.ranges.get_mut(&file) {
                         ranges.remove(from, window_index);
                         if ranges.is_empty() {

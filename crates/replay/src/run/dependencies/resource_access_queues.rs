@@ -39,13 +39,13 @@ struct ConcurrentAccessGroup {
 
 /// Groups of all resources in use.
 #[derive(Debug, Default)]
-pub(super) struct ConcurrentAccessGroups {
+pub(super) struct ResourceAccessQueues {
     latest_group: FxHashMap<DependencyResource, u32>,
     groups: Vec<ConcurrentAccessGroup>,
     free: Vec<u32>,
 }
 
-impl ConcurrentAccessGroups {
+impl ResourceAccessQueues {
     /// Adds a step's access to a resource. Returns the group that it joined, and `true` if it waits for the previous
     /// one.
     pub(super) fn join(

@@ -5,7 +5,7 @@
 
 /// Captured interval of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct StepInterval {
+struct CapturedStepInterval {
     end: u64,
     start: u64,
     window_index: u32,
@@ -15,12 +15,15 @@ struct StepInterval {
 #[derive(Debug, Default)]
 pub(super) struct UnfinishedStepIntervals {
     /// Steps that change the resource: others wait for them.
-    changes: Vec<StepInterval>,
+    changes: Vec<CapturedStepInterval>,
     /// Steps that read it: they do not wait for each other.
-    reads: Vec<StepInterval>,
+    reads: Vec<CapturedStepInterval>,
 }
 
-fn intervals_ended_by(spans: &[StepInterval], start: u64) -> impl Iterator<Item = &StepInterval> {
+fn intervals_ended_by(
+    spans: &[CapturedStepInterval],
+    start: u64,
+) -> impl Iterator<Item = &CapturedStepInterval> {
     let count = spans.partition_point(|span| span.end <= start);
     spans.get(..count).unwrap_or_default().iter().rev()
 }
@@ -50,7 +53,7 @@ impl UnfinishedStepIntervals {
         }
         let into = if changes { &mut self.changes } else { &mut self.reads };
         let at = into.partition_point(|span| span.end <= end);
-        into.insert(at, StepInterval { end, start, window_index });
+        into.insert(at, CapturedStepInterval { end, start, window_index });
     }
 
     /// Removes a finished step.

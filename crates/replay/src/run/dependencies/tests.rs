@@ -9,10 +9,10 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
 
-use super::super::call_operations_and_files::{CallDescription, CallTitleCache};
+use super::super::call_operations_and_files::{CallOperationsAndFiles, CallTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
-use super::directory_entry_targets::DirectoryEntryTargetTable;
+use super::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
@@ -303,7 +303,7 @@ impl Book {
             },
             needs: TraceReplySizeLimits { message: 0, payloads: List::default() },
         };
-        let mut parts = CallDescription::default();
+        let mut parts = CallOperationsAndFiles::default();
         parts.read(&step, &mut self.titles);
         assert_eq!(parts.operations.len(), made.operations.len(), "the Call can be read");
         self.claims.collect(&step, &parts, made.slot.map(|slot| (0, slot)), |_| false);

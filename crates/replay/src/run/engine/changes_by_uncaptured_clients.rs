@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::super::call_operations_and_files::CallDescription;
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
@@ -21,7 +21,7 @@ impl LiveReplyVerificationState<'_> {
     pub(super) fn detect_outside_change<R: Read + Seek>(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         live: LiveReply<'_>,
         differences: &[Difference],
         contents: &mut TraceReader<R>,
@@ -74,7 +74,7 @@ impl LiveReplyVerificationState<'_> {
     }
 
     /// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-    fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallDescription) -> bool {
+    fn must_have_name(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
         let Some(walk) = &self.expected_tree else { return false };
         let items = step.call.items();
         let body = step.call.head.0.get(step.call.body as usize..step.call.end as usize).unwrap_or_default();

@@ -29,7 +29,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
@@ -86,7 +86,7 @@ struct DelegationSubstitute {
     is_renewed: bool,
 }
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     fn substitute_call(
         &self,
         one: &DelegationSubstitute,
@@ -267,20 +267,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn release_after_substitute(
         &mut self,
         window_index: u32,
-        room: Box<StepWindowEntry>,
+        window_step: Box<StepWindowEntry>,
         connection: ConnectionId,
     ) {
         let Some(wanted) = self.issuer.substitutes.wanted.take() else {
-            return self.scheduler.release(window_index, room);
+            return self.scheduler.release(window_index, window_step);
         };
         let Some(line) = self.connections.connection_index.get(&connection).copied() else {
-            return self.scheduler.release(window_index, room);
+            return self.scheduler.release(window_index, window_step);
         };
         let stages = wanted.stages();
         self.issuer.substitutes.waiting.push_back(DelegationSubstitute {
             window_index,
-            session: room.captured.slot,
-            window_step: room,
+            session: window_step.captured.slot,
+            window_step,
             request: wanted,
             stages,
             line,

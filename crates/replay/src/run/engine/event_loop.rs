@@ -142,11 +142,11 @@ pub(super) fn drive<R: Read + Seek>(
             }
             Some(TransportEvent::Call(call)) => {
                 let mut names = Vec::new();
-                let mut told = |handle: &[u8], asked: &Bitmap4<'_>| {
+                let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
                     engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
                 };
-                answer = callback_responder::answer_callback(call.message, &mut names, &mut told)
+                answer = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes)
                     .map(|message| (call.connection, call.xid, message));
                 if let Some(tape) = tape {
                     let answer = answer.as_ref().map(|(_, _, message)| message.as_slice());

@@ -12,7 +12,7 @@ use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::reply::CompletedStep;
 use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
 use super::step_window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
@@ -34,12 +34,12 @@ pub(super) struct RenewableGssContext {
     previous: Option<GssContext>,
     /// Number of renewals.
     pub(super) generation: u32,
-    state: GssContextState,
+    state: GssContextRenewalState,
 }
 
 /// State of a context.
 #[derive(Debug)]
-enum GssContextState {
+enum GssContextRenewalState {
     /// Calls can be signed.
     Ready,
     /// The server denied the context; a new one is being established.
@@ -63,7 +63,7 @@ struct GssContextRenewal {
 impl RenewableGssContext {
     /// Wraps an established context.
     pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, previous: None, generation: 0, state: GssContextState::Ready }
+        Self { version, context, previous: None, generation: 0, state: GssContextRenewalState::Ready }
     }
 
     /// Succeeds if Calls can be signed with the context.
@@ -72,9 +72,9 @@ impl RenewableGssContext {
     /// Returns an error if Calls cannot be signed yet, or never again.
     pub(super) fn is_ready(&self) -> Result<(), UnsignedCallReason> {
         match &self.state {
-            GssContextState::Ready => Ok(()),
-            GssContextState::Renewing(_) => Err(UnsignedCallReason::NotYet),
-            GssContextState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
+            GssContextRenewalState::Ready => Ok(()),
+            GssContextRenewalState::Renewing(_) => Err(UnsignedCallReason::NotYet),
+            GssContextRenewalState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
         }
     }
 
@@ -89,13 +89,13 @@ impl RenewableGssContext {
 
     fn renewal(&mut self) -> Option<&mut GssContextRenewal> {
         match &mut self.state {
-            GssContextState::Renewing(renewal) => Some(renewal),
-            GssContextState::Ready | GssContextState::Lost(_) => None,
+            GssContextRenewalState::Renewing(renewal) => Some(renewal),
+            GssContextRenewalState::Ready | GssContextRenewalState::Lost(_) => None,
         }
     }
 }
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableGssContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
@@ -121,13 +121,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return true;
         }
         match &kept.state {
-            GssContextState::Renewing(_) => true,
-            GssContextState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
+            GssContextRenewalState::Renewing(_) => true,
+            GssContextRenewalState::Ready if kept.generation < MAX_CLIENT_RECOVERIES => {
                 let renewal = GssContextRenewal { connection_index: line, setup: None, sent: None, tries: 0 };
-                kept.state = GssContextState::Renewing(renewal);
+                kept.state = GssContextRenewalState::Renewing(renewal);
                 true
             }
-            GssContextState::Ready | GssContextState::Lost(_) => false,
+            GssContextRenewalState::Ready | GssContextRenewalState::Lost(_) => false,
         }
     }
 
@@ -252,7 +252,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(GssSetupStep::Established(context)) => {
                 if let Some(kept) = self.issuer.context_mut(at) {
                     kept.previous = Some(std::mem::replace(&mut kept.context, context));
-                    (kept.generation, kept.state) = (kept.generation + 1, GssContextState::Ready);
+                    (kept.generation, kept.state) = (kept.generation + 1, GssContextRenewalState::Ready);
                 }
                 self.report.recovery.contexts_renewed += 1;
                 self.scheduler.unpark_each(usize::MAX);
@@ -296,7 +296,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn lose_context(&mut self, at: usize, why: &str) {
         let why = format!("security context not re-established: {why}");
         if let Some(kept) = self.issuer.context_mut(at) {
-            kept.state = GssContextState::Lost(why.clone());
+            kept.state = GssContextRenewalState::Lost(why.clone());
         }
         self.report.add_refusal(why);
         self.scheduler.unpark_each(usize::MAX);
@@ -314,7 +314,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.context.options.timeout.min(DESTROY_TIMEOUT);
         let first = hash(format!("{} security ends", self.context.tag).as_bytes()) as u32;
         for (at, kept) in (0_u32..).zip(&mut signing.contexts) {
-            if !matches!(kept.state, GssContextState::Ready) {
+            if !matches!(kept.state, GssContextRenewalState::Ready) {
                 continue;
             }
             let Ok((control, seal)) = kept.context.destroy(Xid(first.wrapping_add(at))) else { continue };

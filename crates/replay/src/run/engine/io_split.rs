@@ -21,11 +21,11 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::call_operations_and_files::CallDescription;
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery;
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
@@ -113,13 +113,13 @@ fn limit_exceeded_state(what: &str) -> StepOutcome {
     StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
     pub(super) fn limit_io(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         (slot, last): (Option<(u32, u32)>, Option<SplitIoPiece>),
         io: IoLimits,
     ) -> Result<Option<SplitIoPiece>, StepOutcome> {
@@ -173,7 +173,7 @@ impl CallIssuer {
     fn set_io_range(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         done: u32,
         length: u32,
     ) -> Option<()> {
@@ -244,8 +244,8 @@ impl CallIssuer {
     pub(super) fn session_limit_state(
         &self,
         held: &StepWindowEntry,
-        outcome: &ReplyOutcome,
-        recorded: impl FnOnce() -> ReplyOutcome,
+        outcome: &ReplyStatusesAndGrants,
+        recorded: impl FnOnce() -> ReplyStatusesAndGrants,
     ) -> Option<StepOutcome> {
         let status = outcome.statuses.last().filter(|status| matches!(status, 10_065..=10_067 | 10_070))?;
         let session = held.captured.slot.and_then(|(session, _)| self.values.session(session))?;
@@ -303,7 +303,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let has_more =
             piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
-            let outcome = ReplyOutcome::of(procedure, reply.cursor());
+            let outcome = ReplyStatusesAndGrants::of(procedure, reply.cursor());
             self.count_sequences(&held.call.counts, &outcome);
             held.call.counts.slot = None;
             return None;

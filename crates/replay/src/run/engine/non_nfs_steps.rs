@@ -4,11 +4,11 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_rpc::{CallTag, TransportCall, TransportReply};
+use nfsrdma_rpc::{CallTag, OutgoingRpcCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchange};
-use super::reply_check_queue::ReplyDisposition;
+use super::reply_check_queue::StepReplyDisposition;
 use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
@@ -63,7 +63,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
-        let call = TransportCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
+        let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
         let call = self.issuer.containment.check_call(call).map_err(UnsentStepReason::unreplayable)?;
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
@@ -78,9 +78,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
             self.issuer.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
-                ReplyDisposition::Retry => Err(UnsentStepReason::RetryLater),
-                ReplyDisposition::Finished(outcome) => Ok(outcome),
-                ReplyDisposition::Check(findings) => {
+                StepReplyDisposition::Retry => Err(UnsentStepReason::RetryLater),
+                StepReplyDisposition::Finished(outcome) => Ok(outcome),
+                StepReplyDisposition::Check(findings) => {
                     Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)
                 }
             }

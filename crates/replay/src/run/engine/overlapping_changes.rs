@@ -43,11 +43,11 @@ impl CapturedStepOverlaps {
 
 /// Steps in flight in the run. Those that overlap a change of files prove no order.
 #[derive(Debug, Default)]
-pub(super) struct LiveStepOverlaps {
+pub(super) struct LiveFileChangeOverlaps {
     in_flight: Vec<(CallTag, bool)>,
 }
 
-impl LiveStepOverlaps {
+impl LiveFileChangeOverlaps {
     /// Adds a step that is sent. If it changes files, calls `mark` for each step in flight. Returns `true` if a change
     /// is in flight. `is_flying` returns `true` for steps still in flight.
     pub(super) fn admit(

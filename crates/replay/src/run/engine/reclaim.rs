@@ -22,9 +22,9 @@ use super::super::recovery::recoverable_client_state::{
 };
 use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::reply::missing_reply_difference;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
@@ -59,7 +59,7 @@ enum RecoveryProgress {
     Finished,
 }
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
         &mut self,
@@ -371,8 +371,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         connection: ConnectionId,
-        outcome: &ReplyOutcome,
-        recorded: impl FnOnce() -> ReplyOutcome,
+        outcome: &ReplyStatusesAndGrants,
+        recorded: impl FnOnce() -> ReplyStatusesAndGrants,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
         if held.resend.renewals >= MAX_RESENDS || recorded().statuses.last() == Some(&status) {

@@ -13,11 +13,11 @@ use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
 use super::super::recovery;
-use super::super::reply_outcome::{GrantedForeChannel, ReplyOutcome};
+use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndGrants};
 use super::super::step_outcome::StepOutcome;
 use super::io_split::CombinedIoReply;
-use super::issuer::CallIssuer;
-use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, ReplyDisposition};
+use super::issuer::ReplayedCallBuilder;
+use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, StepReplyDisposition};
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
@@ -47,7 +47,7 @@ pub(super) struct CompletedStep {
 /// Status of a Call that is not the next on its slot.
 const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn register_identifiers(&mut self, held: &StepWindowEntry, reply: LiveReply<'_>) {
         if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
@@ -64,7 +64,7 @@ impl CallIssuer {
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
-        outcome: &ReplyOutcome,
+        outcome: &ReplyStatusesAndGrants,
         has_same_layout: impl FnOnce() -> bool,
     ) -> Option<TraceSlotValueKind> {
         if !step.reply.slots.iter().any(|slot| is_used(&slot)) {
@@ -233,29 +233,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let kept = std::mem::take(&mut held.step);
-        let heard = match kept.trace_step() {
+        let disposition = match kept.trace_step() {
             Some(step) => self.process_reply(&mut held, &step, reply)?,
-            None => ReplyDisposition::Finished(unreadable_state()),
+            None => StepReplyDisposition::Finished(unreadable_state()),
         };
         held.step = kept;
-        if !matches!(heard, ReplyDisposition::Retry) {
+        if !matches!(disposition, StepReplyDisposition::Retry) {
             self.scheduler.pacer.record_completion(&held, now);
         }
-        match heard {
-            ReplyDisposition::Check(mut answer) => {
+        match disposition {
+            StepReplyDisposition::Check(mut answer) => {
                 answer.sent = Some(sent);
                 let slot = held.captured.slot;
-                let mut room = self.queue_check(held, answer, now - sent, reply)?;
-                room.captured.slot = slot;
-                self.release_after_substitute(window_index, room, reply.connection);
+                let mut entry = self.queue_check(held, answer, now - sent, reply)?;
+                entry.captured.slot = slot;
+                self.release_after_substitute(window_index, entry, reply.connection);
             }
-            ReplyDisposition::Finished(state) => {
+            StepReplyDisposition::Finished(state) => {
                 // Earlier Replies are checked before its effects become uncertain.
                 self.check_all()?;
                 self.record_undone(&held, &state);
                 self.finish_step(window_index, held, state);
             }
-            ReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
+            StepReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
         }
         Ok(())
     }
@@ -266,9 +266,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
-    ) -> Result<ReplyDisposition, ReplayRunError> {
+    ) -> Result<StepReplyDisposition, ReplayRunError> {
         let procedure = step.asked.find_description();
-        let outcome = ReplyOutcome::of(procedure, reply.cursor());
+        let outcome = ReplyStatusesAndGrants::of(procedure, reply.cursor());
         let is_echo = held
             .call
             .counts
@@ -281,13 +281,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let recorded = match outcome.is_delayed() || outcome.client_error_name().is_some() || may_be_delayed {
             true => recorded_outcome(step, &message),
             // The recorded outcome is not used in this case.
-            false => ReplyOutcome::default(),
+            false => ReplyStatusesAndGrants::default(),
         };
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
         } else if !recorded.is_delayed() && self.may_retry_delayed(held) {
             self.report.delayed += 1;
-            return Ok(ReplyDisposition::Retry);
+            return Ok(StepReplyDisposition::Retry);
         }
         let lists = held.description.operations.contains(&Operation::READDIR);
         let is_recorded_so = lists && has_delayed_entry(&message, Cursor::new(&message));
@@ -297,13 +297,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && self.may_retry_delayed(held)
         {
             self.report.delayed += 1;
-            return Ok(ReplyDisposition::Retry);
+            return Ok(StepReplyDisposition::Retry);
         }
         if outcome.is_uncached() && held.resend.count > 0 {
             let is_repeatable = recovery::is_repeatable(&held.description.operations);
             return Ok(match is_repeatable && held.delay_retries < self.context.options.max_delay_retries {
-                true => ReplyDisposition::Retry,
-                false => ReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
+                true => StepReplyDisposition::Retry,
+                false => StepReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
             });
         }
         let is_done_twice = held.resend.count > 0
@@ -319,7 +319,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self::recorded_outcome(step, &message)
             })
         {
-            return Ok(ReplyDisposition::Retry);
+            return Ok(StepReplyDisposition::Retry);
         }
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
         if let Some(last) = outcome.statuses.last()
@@ -332,7 +332,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(state) =
             self.issuer.session_limit_state(held, &outcome, || self::recorded_outcome(step, &message))
         {
-            return Ok(ReplyDisposition::Finished(state));
+            return Ok(StepReplyDisposition::Finished(state));
         }
         let waits = held.call.reply_identifiers < ReplyIdentifiers::State
             && outcome.fore_channel.is_none()
@@ -357,7 +357,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.rewrites.is_substituted {
             self.issuer.substitute_closed(step);
-            return Ok(ReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+            return Ok(StepReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &held.description, outcome.lock_stateid_other);
@@ -387,7 +387,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.protocol.add_own(error);
         }
         let is_unbound = waits;
-        Ok(ReplyDisposition::Check(PreliminaryReplyFindings {
+        Ok(StepReplyDisposition::Check(PreliminaryReplyFindings {
             outcome,
             recorded,
             is_echo,
@@ -403,7 +403,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reports once that the export is read-only, full, or over quota.
     fn report_export_status(&mut self, held: &StepWindowEntry, status: Nfsstat4) {
         let Some(meaning) = advice_for_status(status) else { return };
-        if !self.report.refused.iter().any(|told| told.starts_with(meaning)) {
+        if !self.report.refused.iter().any(|refusal| refusal.starts_with(meaning)) {
             self.report.add_refusal(format!("{meaning} (first seen in {})", held.description.title()));
         }
     }
@@ -440,7 +440,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(&mut self, used: &CallSequenceIds, outcome: &ReplyOutcome) {
+    pub(super) fn count_sequences(&mut self, used: &CallSequenceIds, outcome: &ReplyStatusesAndGrants) {
         if let Some(slot) = used.slot {
             self.free_slot(slot, outcome.is_sequenced());
         }
@@ -456,7 +456,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         reply: LiveReply<'_>,
-        outcome: &ReplyOutcome,
+        outcome: &ReplyStatusesAndGrants,
     ) -> Option<TraceSlotValueKind> {
         let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
         self.issuer.bind_values(step, reply, outcome, || {
@@ -466,8 +466,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Puts off binding until the Reply is checked or a Call needs the values.
     fn defer_binding(&mut self, step: &TraceStep<'_>) -> Option<TraceSlotValueKind> {
-        let heard = step.reply.slots.iter().filter(is_used);
-        self.verification.pending_variables.extend(heard.map(|slot| slot.variable));
+        let used_slots = step.reply.slots.iter().filter(is_used);
+        self.verification.pending_variables.extend(used_slots.map(|slot| slot.variable));
         None
     }
 
@@ -606,9 +606,9 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
 }
 
 /// Returns the outcome of the recorded Reply.
-fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyOutcome {
+fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndGrants {
     let items = recorded_items(step, |_| None);
-    ReplyOutcome::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
+    ReplyStatusesAndGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
 }
 
 /// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`]

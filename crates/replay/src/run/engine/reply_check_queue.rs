@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{ReplyPayloads, TransportReply};
 
-use super::super::reply_outcome::ReplyOutcome;
+use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
@@ -23,7 +23,7 @@ const MAX_QUEUED_BYTES: usize = 8 << 20;
 const MAX_FREE_BUFFERS: usize = 1024;
 
 /// Result of processing a Reply.
-pub(super) enum ReplyDisposition {
+pub(super) enum StepReplyDisposition {
     /// The step is to be sent again.
     Retry,
     /// The step has this state, whatever else the Reply contains.
@@ -35,9 +35,9 @@ pub(super) enum ReplyDisposition {
 /// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
 pub(super) struct PreliminaryReplyFindings {
-    pub(super) outcome: ReplyOutcome,
+    pub(super) outcome: ReplyStatusesAndGrants,
     /// Outcome of the recorded Reply, where it matters.
-    pub(super) recorded: ReplyOutcome,
+    pub(super) recorded: ReplyStatusesAndGrants,
     /// `true` if it has the slot and the sequence ID of its Call.
     pub(super) is_echo: bool,
     /// `true` if its values are not bound yet.
@@ -158,11 +158,11 @@ impl ReplyCheckQueue {
         let mut kept = self.free_buffers.pop().unwrap_or_default();
         self.free_bytes -= kept.reply.bytes.capacity();
         kept.reply.keep(reply);
-        let room = std::mem::replace(&mut kept.window_step, held);
+        let window_step = std::mem::replace(&mut kept.window_step, held);
         (kept.findings, kept.latency) = (findings, latency);
         self.bytes += kept.size_bytes();
         self.queue.push_back(kept);
-        room
+        window_step
     }
 
     /// Removes and returns the oldest Reply.
@@ -192,11 +192,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<StepWindowEntry>, ReplayRunError> {
-        let room = self.verification.unchecked_replies.push(held, findings, latency, reply);
+        let window_step = self.verification.unchecked_replies.push(held, findings, latency, reply);
         while self.verification.unchecked_replies.bytes > MAX_QUEUED_BYTES {
             self.check_next()?;
         }
-        Ok(room)
+        Ok(window_step)
     }
 
     /// Checks the oldest queued Reply.

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
 use super::gss_context_renewal::RenewableGssContext;
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
@@ -260,7 +260,7 @@ fn whole(message: &[u8], placed: &[TracePayloadInMessage], contents: &[Vec<u8>],
     out.extend_from_slice(message.get(from..).unwrap_or_default());
 }
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors

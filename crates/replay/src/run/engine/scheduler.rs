@@ -13,11 +13,11 @@ use super::super::call_operations_and_files::CallTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
-use super::overlapping_changes::{CapturedStepOverlaps, LiveStepOverlaps};
+use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
-use super::step_window::{CapturedStepContext, StepWindow, StepWindowEntry};
+use super::step_window::{CapturedStepScheduling, StepWindow, StepWindowEntry};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
 use crate::trace::{NONE, TraceError, TraceReader, TraceStep};
@@ -45,7 +45,7 @@ pub(super) struct StepScheduler<'r, R> {
     turns: u64,
     captured_concurrency: CapturedStepOverlaps,
     /// Steps that overlap in this run.
-    live_concurrency: LiveStepOverlaps,
+    live_concurrency: LiveFileChangeOverlaps,
     /// Captured reply times of the steps that were in flight when the last step was sent in the capture.
     captured_reply_times: BinaryHeap<Reverse<u64>>,
     /// Number of Calls in flight.
@@ -80,7 +80,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             ready: Vec::new(),
             turns: 0,
             captured_concurrency: CapturedStepOverlaps::default(),
-            live_concurrency: LiveStepOverlaps::default(),
+            live_concurrency: LiveFileChangeOverlaps::default(),
             captured_reply_times: BinaryHeap::new(),
             in_flight: 0,
             slots: FxHashMap::default(),
@@ -125,12 +125,12 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             }
             let has_session = step.caller.session != NONE
                 && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.captured = CapturedStepContext {
+            held.captured = CapturedStepScheduling {
                 call_time_ns: step.origin.time,
                 reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
-                ..CapturedStepContext::default()
+                ..CapturedStepScheduling::default()
             };
             (held.turn, held.due) = (self.turns, None);
             (held.delay_retries, held.rewrites, held.resend) = Default::default();

@@ -9,19 +9,19 @@ use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls}
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadSource, ReplySizeLimits,
-    RequestedCallForm, SubmitError, SubmitRefusal, TransportCall,
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall,
+    PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, SubmitError,
 };
 
-use super::super::call_operations_and_files::CallDescription;
-use super::super::captured_opens::CapturedOpens;
+use super::super::call_operations_and_files::CallOperationsAndFiles;
+use super::super::captured_open_grants::CapturedOpens;
 use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::ReplaySentCall;
+use super::super::trace_recording::ReplayRecorderSentCall;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
-use super::issuer::CallIssuer;
+use super::issuer::ReplayedCallBuilder;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
@@ -36,12 +36,16 @@ use crate::trace::{
 
 /// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: DdpEligibleArgument<'static> =
-    DdpEligibleArgument { position: 0, source: OutgoingPayloadSource::Copied(&[]) };
+    DdpEligibleArgument { position: 0, source: OutgoingPayloadMemory::Copied(&[]) };
 
-impl CallIssuer {
+impl ReplayedCallBuilder {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
-    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallDescription) -> Option<String> {
+    fn recreates_refused_object(
+        &self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+    ) -> Option<String> {
         if self.missing_values.is_empty()
             || !parts
                 .effects
@@ -196,7 +200,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
         let refused = match self.issuer.missing_value_reason(is_emitted) {
             None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
-            None if self.issuer.placed.len() > TransportCall::MAX_PAYLOADS => {
+            None if self.issuer.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
                 Some("payloads: more than can be sent".into())
             }
             why => why,
@@ -271,7 +275,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn submit(
         &mut self,
         step: &TraceStep<'_>,
-        (parts, piece): (&CallDescription, Option<SplitIoPiece>),
+        (parts, piece): (&CallOperationsAndFiles, Option<SplitIoPiece>),
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
@@ -294,15 +298,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Some(signing) => (&signing.message, &signing.placed),
             None => (&self.issuer.call_buffer, &self.issuer.placed),
         };
-        let mut payloads = [NO_PAYLOAD; TransportCall::MAX_PAYLOADS];
+        let mut payloads = [NO_PAYLOAD; OutgoingRpcCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.issuer.buffers) {
             *payload = DdpEligibleArgument {
                 position: placed.position,
-                source: OutgoingPayloadSource::Copied(content),
+                source: OutgoingPayloadMemory::Copied(content),
             };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
-        let most = if is_whole { 0 } else { TransportCall::MAX_PAYLOADS };
+        let most = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
         self.issuer.needs.clear();
         let of_piece = piece.map_or(u32::MAX, |piece| piece.length_bytes);
         self.issuer.needs.extend(step.needs.payloads.iter().take(most).map(|bytes| bytes.min(of_piece)));
@@ -317,7 +321,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let inside =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
         let expected = if offered > 0 { offered } else { step.needs.message.saturating_add(inside) };
-        let call = TransportCall {
+        let call = OutgoingRpcCall {
             xid,
             tag,
             message,
@@ -333,7 +337,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(_) => {}
             Err(SubmitError::Busy(_)) => return Err(UnsentStepReason::Parked(number)),
             // The transport reports the end of the connection later.
-            Err(SubmitError::Refused(SubmitRefusal::Closed)) => {
+            Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)) => {
                 self.mark_connection_lost(connection);
                 return Err(UnsentStepReason::UnreachableUntil(Instant::now()));
             }
@@ -344,7 +348,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The time is taken before the Call is recorded, which takes time of its own.
         let now = Instant::now();
         if let (Some(tape), Some(terms)) = (tape, transport.terms(connection)) {
-            tape.record_call(&ReplaySentCall {
+            tape.record_call(&ReplayRecorderSentCall {
                 call: call.call(),
                 connection,
                 terms,
@@ -448,7 +452,7 @@ struct SendChunkLengths {
 impl SendChunkLengths {
     fn of(step: &TraceStep<'_>) -> Self {
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
-        let most = TransportCall::MAX_PAYLOADS;
+        let most = OutgoingRpcCall::MAX_PAYLOADS;
         Self {
             call: lengths(&step.shape.call),
             reads: step.shape.reads.iter().take(most).map(|chunk| lengths(&chunk)).collect(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
 use nfsrdma_rpc::{CallTag, ConnectionId};
 
-use super::super::call_operations_and_files::CallDescription;
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
 use super::super::report::StepId;
 use super::super::step_outcome::StepOutcome;
@@ -25,17 +25,17 @@ use crate::trace::{
 pub(super) struct StepWindowEntry {
     pub(super) step: OwnedTraceStep,
     pub(super) id: StepId,
-    pub(super) description: CallDescription,
+    pub(super) description: CallOperationsAndFiles,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
-    pub(super) captured: CapturedStepContext,
+    pub(super) captured: CapturedStepScheduling,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
     /// Time when it is to be sent.
     pub(super) due: Option<Instant>,
     /// Number of times the server asked to retry it later.
     pub(super) delay_retries: u32,
-    pub(super) rewrites: StepRewrites,
+    pub(super) rewrites: CallDifferencesFromCapture,
     /// Data that the pieces of a READ have read.
     pub(super) read_data: Vec<u8>,
     pub(super) call: LastSentStepCall,
@@ -51,7 +51,7 @@ impl StepWindowEntry {
 
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
-pub(super) struct CapturedStepContext {
+pub(super) struct CapturedStepScheduling {
     /// Times of its Call and Reply.
     pub(super) call_time_ns: u64,
     pub(super) reply_time_ns: u64,
@@ -66,7 +66,7 @@ pub(super) struct CapturedStepContext {
 
 /// Differences of the Call of this run from the captured one.
 #[derive(Debug, Default)]
-pub(super) struct StepRewrites {
+pub(super) struct CallDifferencesFromCapture {
     /// `true` if attributes that the live server does not support were left out.
     pub(super) has_dropped_attributes: bool,
     /// `true` if an OPEN asks for what was granted in the capture.

@@ -35,19 +35,19 @@ mod tests {
 
     #[test]
     fn a_step_is_due_after_the_last_reply_that_was_there_before_it() {
-        let mut thoughts = ThinkTimeHistory::default();
+        let mut history = ThinkTimeHistory::default();
         let now = Instant::now();
         let later = now + Duration::from_secs(1);
-        thoughts.record_completion(500, later);
-        thoughts.record_completion(100, now);
-        assert_eq!(thoughts.due_time(99), None);
+        history.record_completion(500, later);
+        history.record_completion(100, now);
+        assert_eq!(history.due_time(99), None);
         assert_eq!(
-            thoughts.due_time(130),
+            history.due_time(130),
             Some(now + Duration::from_nanos(30)),
             "that at 500 was not there yet"
         );
-        assert_eq!(thoughts.due_time(501), Some(later + Duration::from_nanos(1)));
-        (1000..5000).for_each(|end| thoughts.record_completion(end, now));
-        assert_eq!(thoughts.0.len(), MAX_STEPS);
+        assert_eq!(history.due_time(501), Some(later + Duration::from_nanos(1)));
+        (1000..5000).for_each(|end| history.record_completion(end, now));
+        assert_eq!(history.0.len(), MAX_STEPS);
     }
 }

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::call_operations_and_files::{CallDescription, ROOT};
+use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
@@ -17,7 +17,7 @@ use super::super::step_outcome::StepOutcome;
 use super::super::tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::{recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
-use super::lock_stateid_consistency::LockStateidChangeDetector;
+use super::lock_stateid_change_detection::LockStateidChangeDetector;
 use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, ReplyCheckQueue};
 use super::step_window::StepWindowEntry;
@@ -101,7 +101,7 @@ impl<'r> LiveReplyVerificationState<'r> {
     }
 
     /// Records that the effects of a step on its files did not take place.
-    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         let directories = &self.seeded.directories;
         let files: Vec<u32> = step.filehandles().filter(|file| !directories.contains(file)).collect();
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
@@ -169,7 +169,7 @@ impl<'r> LiveReplyVerificationState<'r> {
     }
 
     /// Ends the divergence of file data that a step has written as in the capture.
-    fn clear_written_divergence(&mut self, step: &TraceStep<'_>, parts: &CallDescription) {
+    fn clear_written_divergence(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         if self.divergent_files.is_empty() {
             return;
         }
@@ -422,7 +422,7 @@ fn has_recorded_effects(state: &StepOutcome, went: StepExecutionFidelity) -> boo
 pub(super) fn record_operation_divergence(
     otherwise: &mut FxHashMap<u32, FileDivergence>,
     step: &TraceStep<'_>,
-    parts: &CallDescription,
+    parts: &CallOperationsAndFiles,
     files: &[u32],
     from: usize,
 ) {
@@ -478,7 +478,7 @@ fn identifier_difference(held: &StepWindowEntry, values: [String; 2]) -> Differe
 }
 
 /// Returns the listed directory, and `true` if the listing starts at its beginning.
-fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u32, bool)> {
+fn listed_directory(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<(u32, bool)> {
     if !parts.lists(step.asked.find_description()) {
         return None;
     }
@@ -492,14 +492,14 @@ fn listed_directory(step: &TraceStep<'_>, parts: &CallDescription) -> Option<(u3
 }
 
 /// Returns the hash that the file data of a Reply must have, if known.
-fn expected_hash(key: u64, payload: &TracePayload, room: &mut Vec<u8>) -> Option<u128> {
+fn expected_hash(key: u64, payload: &TracePayload, buffer: &mut Vec<u8>) -> Option<u128> {
     match payload.content {
         PayloadContentState::UNKNOWN => None,
         PayloadContentState::KEYED if payload.length > LONGEST => None,
         PayloadContentState::KEYED => {
-            room.resize(payload.length as usize, 0);
-            generated_file_data::fill(key, payload.file, payload.offset, room);
-            Some(hash(room))
+            buffer.resize(payload.length as usize, 0);
+            generated_file_data::fill(key, payload.file, payload.offset, buffer);
+            Some(hash(buffer))
         }
         _ => Some(u128::from_be_bytes(payload.hash)),
     }

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use crate::run::captured_opens::CapturedOpens;
+use crate::run::captured_open_grants::CapturedOpens;
 use crate::run::live_values::LiveVariableValues;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
@@ -99,7 +99,7 @@ pub(in crate::run) struct RecoverableDelegation {
 
 /// Locks of one lock-owner in one file.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct RecoverableLock {
+pub(in crate::run) struct RecoverableByteRangeLocks {
     pub(in crate::run) open: StateidOther,
     pub(super) owner: Box<[u8]>,
     pub(super) header: Box<[u8]>,
@@ -131,7 +131,7 @@ pub(in crate::run) struct RecoverableState {
     pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
     /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
-    pub(super) locks: BTreeMap<StateidOther, RecoverableLock>,
+    pub(super) locks: BTreeMap<StateidOther, RecoverableByteRangeLocks>,
     delegations: BTreeMap<StateidOther, RecoverableDelegation>,
     /// Number of items dropped because a limit was reached.
     pub(in crate::run) dropped: u64,
@@ -337,7 +337,7 @@ impl RecoverableState {
                     Locker4::Existing(_) => None,
                 };
                 if let Some((open, owner)) = new {
-                    let lock = RecoverableLock {
+                    let lock = RecoverableByteRangeLocks {
                         open,
                         owner: owner.into(),
                         header: header.into(),
@@ -388,7 +388,7 @@ impl RecoverableState {
             (Args::RELEASE_LOCKOWNER(args), Results::RELEASE_LOCKOWNER(StatusUnion::Ok(_))) => {
                 let owner = &args.lock_owner;
                 let opens = &self.opens;
-                let is_of = |lock: &RecoverableLock| {
+                let is_of = |lock: &RecoverableByteRangeLocks| {
                     opens.get(&lock.open).is_some_and(|open| open.client == owner.clientid)
                 };
                 self.locks.retain(|_, lock| *lock.owner != *owner.owner.0 || !is_of(lock));
@@ -482,7 +482,7 @@ impl RecoverableState {
         }
     }
 
-    fn add_lock(&mut self, other: StateidOther, new: RecoverableLock) {
+    fn add_lock(&mut self, other: StateidOther, new: RecoverableByteRangeLocks) {
         if let Some(lock) = self.locks.get_mut(&other) {
             add_variables(&mut lock.variables, new.variables);
             return;
@@ -572,7 +572,7 @@ impl RecoverableState {
         self.opens.get(&other)
     }
 
-    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableLock> {
+    pub(in crate::run) fn lock(&self, other: StateidOther) -> Option<&RecoverableByteRangeLocks> {
         self.locks.get(&other)
     }
 

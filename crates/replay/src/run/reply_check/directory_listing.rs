@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::run::tolerance_rules::{self, ToleranceRule};
+use crate::run::tolerance_rules::{self, ReplyDifferenceToleranceRule};
 use nfsrdma_analysis::comparison::record::{
-    ComparableValue, ComparedMessageSection, ComparisonRecordField, hash,
+    ComparableMessageField, ComparableValue, ComparedMessageSection, hash,
 };
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -53,7 +53,7 @@ impl ReplayListingChecks {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_strict: bool,
-        needed: &mut Vec<ToleranceRule>,
+        needed: &mut Vec<ReplyDifferenceToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
         let ends = [is_end(a), is_end(b)];
         let (Some(mut of_a), Some(mut of_b)) = (take_entries(a), take_entries(b)) else { return Vec::new() };
@@ -195,7 +195,7 @@ fn is_end(section: &ComparedMessageSection) -> bool {
 }
 
 /// Name and fields of a directory entry.
-type ReplayListingEntry = (Box<[u8]>, Vec<ComparisonRecordField>);
+type ReplayListingEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
@@ -204,7 +204,7 @@ fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReplayListin
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
     }
-    let is_below = |entry: &ComparisonRecordField| entry.path.text.contains("entries.");
+    let is_below = |entry: &ComparableMessageField| entry.path.text.contains("entries.");
     let (below, other): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other;

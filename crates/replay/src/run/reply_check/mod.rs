@@ -28,15 +28,15 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
 pub use attribute_relations::ReplyCheckStepContext;
-use attribute_relations::{AttributeRelationViolation, AttributeRelations, attributes};
+use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
 use directory_listing::ReplayListingChecks;
 use mandatory_server_operations::{lacks_required, missing_required_attributes};
-use reply_check_result_cache::{CachedReplyPairPattern, ReplyPatternCache};
+use reply_check_result_cache::{ReplyCheckBytePattern, ReplyPatternCache};
 use tolerance::{ToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
-use super::tolerance_rules::{self, ToleranceRule};
+use super::tolerance_rules::{self, ReplyDifferenceToleranceRule};
 use crate::seed::file_server_client::ObjectVersionAttributes;
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use nfsrdma_analysis::comparison::difference::{
@@ -45,7 +45,7 @@ use nfsrdma_analysis::comparison::difference::{
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessage, ComparableValue, ComparedMessageSection, ComparisonRecord, ComparisonRecordField,
+    ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, ComparisonRecord,
     FieldPath,
 };
 use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, RecordComparer};
@@ -104,7 +104,7 @@ pub enum ReplyCheckResult {
     /// Everything that must be equal is equal.
     Matched,
     /// Only differences that rules tolerate; the first of these rules.
-    Tolerated(ToleranceRule),
+    Tolerated(ReplyDifferenceToleranceRule),
     /// The server does not support the operation and has executed none in this run: operation and status.
     Unsupported(String, String),
     /// Differences that no rule tolerates.
@@ -199,7 +199,7 @@ impl ReplyChecker {
     }
 
     /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
-    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ToleranceRule> {
+    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ReplyDifferenceToleranceRule> {
         let mut first = None;
         differences.retain(|difference| {
             let rule = self.file_rules.iter().find(|rule| rule.allows(difference));
@@ -229,7 +229,7 @@ impl ReplyChecker {
         let verdict = self.compare(replies, places.each_mut().map(Some));
         let compared = self.compared.since(before);
         let places = places.each_ref().map(Vec::as_slice);
-        let related = attributes::paired_attributes(places[0], places[1]);
+        let related = reply_attribute_values::paired_attributes(places[0], places[1]);
         let sections = places[1].iter().map(|place| place.section.0).max().unwrap_or(0);
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let mut broken = self.relations.check_attributes(replies, &related, sections, sides);
@@ -237,7 +237,7 @@ impl ReplyChecker {
         let mut lacking = missing_required_attributes(places);
         if is_learnt && lacking.is_empty() {
             let compared = (&verdict, compared);
-            let pattern = CachedReplyPairPattern::of(
+            let pattern = ReplyCheckBytePattern::of(
                 replies,
                 places,
                 compared,
@@ -250,8 +250,8 @@ impl ReplyChecker {
         self.add_violations(replies, verdict, broken)
     }
 
-    /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step may
-    /// have changed these.
+    /// Marks the state of these objects (variables of their filehandles) as uncertain; also their sizes, if the step
+    /// may have changed these.
     pub(in crate::run) fn mark_uncertain(
         &mut self,
         objects: impl Iterator<Item = u32>,
@@ -420,7 +420,11 @@ impl ReplyChecker {
         self.result(differences, &tolerated)
     }
 
-    fn result(&mut self, mut differences: Vec<Difference>, tolerated: &[ToleranceRule]) -> ReplyCheckResult {
+    fn result(
+        &mut self,
+        mut differences: Vec<Difference>,
+        tolerated: &[ReplyDifferenceToleranceRule],
+    ) -> ReplyCheckResult {
         if let Some(rule) = self.remove_tolerated(&mut differences)
             && differences.is_empty()
         {
@@ -486,7 +490,7 @@ impl ReplyChecker {
     }
 
     /// Returns `true` if a rule is enabled.
-    pub fn is_enabled(&self, rule: ToleranceRule) -> bool {
+    pub fn is_enabled(&self, rule: ReplyDifferenceToleranceRule) -> bool {
         !self.is_strict && !self.disabled_rules.contains(rule.name)
     }
 
@@ -549,7 +553,7 @@ fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
     }
 }
 
-fn is_status(entry: &ComparisonRecordField) -> bool {
+fn is_status(entry: &ComparableMessageField) -> bool {
     entry.path.class == CompareClass::Equal(DifferenceKind::Status)
 }
 

@@ -1,9 +1,9 @@
 //! Cache of reply pairs whose result is known from their bytes.
 //!
 //! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
-//! to match, or to differ as a rule tolerates, creates a [`CachedReplyPairPattern`]: a class for each byte of the message. If
-//! another pair agrees with the pattern, both its messages would be decoded the same way, with the same result.
-//! Otherwise it is decoded: a pattern never finds a difference.
+//! to match, or to differ as a rule tolerates, creates a [`ReplyCheckBytePattern`]: a class for each byte of the
+//! message. If another pair agrees with the pattern, both its messages would be decoded the same way, with the same
+//! result. Otherwise it is decoded: a pattern never finds a difference.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
 
-use super::attribute_relations::attributes::MatchedReplyAttribute;
+use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::IdentityValueHash;
@@ -80,7 +80,7 @@ impl ReplyPatternIdentitySlot {
 
 /// Pattern of a decoded pair.
 #[derive(Debug)]
-pub(super) struct CachedReplyPairPattern {
+pub(super) struct ReplyCheckBytePattern {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
     /// Recorded and live message.
@@ -102,7 +102,7 @@ pub(super) struct CachedReplyPairPattern {
     pub(super) makes_names: bool,
 }
 
-impl CachedReplyPairPattern {
+impl ReplyCheckBytePattern {
     /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
     /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
@@ -244,7 +244,7 @@ fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
 /// Patterns of messages of one length.
 #[derive(Debug, Default)]
 struct ReplyPatternsOfLength {
-    patterns: Vec<CachedReplyPairPattern>,
+    patterns: Vec<ReplyCheckBytePattern>,
     /// Index of the pattern to be replaced next.
     next: usize,
     /// Number of decoded pairs since the last hit.
@@ -264,7 +264,7 @@ impl ReplyPatternCache {
     }
 
     /// Returns the pattern that a pair agrees with.
-    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CachedReplyPairPattern> {
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyCheckBytePattern> {
         if replies.listing.is_some() {
             return None;
         }
@@ -296,7 +296,7 @@ impl ReplyPatternCache {
     }
 
     /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
-    pub(super) fn insert(&mut self, length: usize, pattern: Option<CachedReplyPairPattern>) {
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<ReplyCheckBytePattern>) {
         let of_length = self.by_length.entry(length).or_default();
         of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };

@@ -8,10 +8,10 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReplyChecker;
-use crate::run::tolerance_rules::{self, ToleranceRule};
+use crate::run::tolerance_rules::{self, ReplyDifferenceToleranceRule};
 use nfsrdma_analysis::comparison::compare_class::CompareClass;
 use nfsrdma_analysis::comparison::record::{
-    ComparableValue, ComparedMessageSection, ComparisonRecordField, FieldPath,
+    ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
 };
 
 impl ReplyChecker {
@@ -21,7 +21,7 @@ impl ReplyChecker {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_directory: bool,
-        needed: &mut Vec<ToleranceRule>,
+        needed: &mut Vec<ReplyDifferenceToleranceRule>,
     ) {
         let operation = Rc::clone(&a.name);
         let mut rulings = std::mem::take(&mut self.rule_cache);
@@ -38,7 +38,7 @@ impl ReplyChecker {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_directory: bool,
-        needed: &mut Vec<ToleranceRule>,
+        needed: &mut Vec<ReplyDifferenceToleranceRule>,
     ) {
         let is_same_data = has_same_data(a, b);
         tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
@@ -46,7 +46,8 @@ impl ReplyChecker {
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
-        let mut taken: [Vec<(ToleranceRule, ComparisonRecordField)>; 2] = [Vec::new(), Vec::new()];
+        let mut taken: [Vec<(ReplyDifferenceToleranceRule, ComparableMessageField)>; 2] =
+            [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
             let mut kinds = DirectoryAttributePaths::default();
             section.entries.retain(|entry| {
@@ -70,10 +71,10 @@ impl ReplyChecker {
             });
         }
         let [of_a, of_b] = &taken;
-        let is_same =
-            |(a, b): (&(ToleranceRule, ComparisonRecordField), &(ToleranceRule, ComparisonRecordField))| {
-                a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum)
-            };
+        let is_same = |(a, b): (
+            &(ReplyDifferenceToleranceRule, ComparableMessageField),
+            &(ReplyDifferenceToleranceRule, ComparableMessageField),
+        )| { a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum) };
         if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
             let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
             let longer = if of_a.len() > of_b.len() { of_a } else { of_b };
@@ -88,7 +89,7 @@ impl ReplyChecker {
         &self,
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
-        needed: &mut Vec<ToleranceRule>,
+        needed: &mut Vec<ReplyDifferenceToleranceRule>,
     ) {
         let names = |section: &ComparedMessageSection| -> FxHashSet<Box<str>> {
             section
@@ -98,7 +99,8 @@ impl ReplyChecker {
                 .map(|entry| entry.path.text.clone())
                 .collect()
         };
-        let is_one = |(a, b): (&ComparisonRecordField, &ComparisonRecordField)| Rc::ptr_eq(&a.path, &b.path);
+        let is_one =
+            |(a, b): (&ComparableMessageField, &ComparableMessageField)| Rc::ptr_eq(&a.path, &b.path);
         if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
@@ -132,9 +134,9 @@ impl ReplyChecker {
 pub(super) fn tolerate_mode(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ToleranceRule>,
+    needed: &mut Vec<ReplyDifferenceToleranceRule>,
 ) {
-    let is_mode = |entry: &&ComparisonRecordField| entry.path.leaf() == "mode";
+    let is_mode = |entry: &&ComparableMessageField| entry.path.leaf() == "mode";
     let mode = |section: &ComparedMessageSection| {
         section.entries.iter().find(is_mode).map(|entry| entry.datum.clone())
     };
@@ -159,11 +161,11 @@ pub(super) struct ToleranceRuleCache {
 struct CachedToleranceRule {
     /// Keeps the addresses from being reused.
     _addresses: (Rc<str>, Rc<FieldPath>),
-    rule: Option<ToleranceRule>,
+    rule: Option<ReplyDifferenceToleranceRule>,
 }
 
 impl ToleranceRuleCache {
-    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ToleranceRule> {
+    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ReplyDifferenceToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
         let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
             _addresses: (Rc::clone(operation), Rc::clone(path)),
@@ -179,7 +181,7 @@ fn needs_no_rule(
     b: &ComparedMessageSection,
     mut has_rule: impl FnMut(&Rc<FieldPath>) -> bool,
 ) -> bool {
-    let mut is_plain = |(a, b): (&ComparisonRecordField, &ComparisonRecordField)| {
+    let mut is_plain = |(a, b): (&ComparableMessageField, &ComparableMessageField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // The rules for these depend on more than the path.
         let is_special =
@@ -217,7 +219,7 @@ struct DirectoryAttributePaths {
 
 impl DirectoryAttributePaths {
     /// Processes the next field of an operation.
-    fn process_field(&mut self, entry: &ComparisonRecordField) {
+    fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
         if let Some(entries) = path.text.strip_suffix("entries.name") {
@@ -261,14 +263,14 @@ fn has_same_data(a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool
 fn tolerate_committed(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ToleranceRule>,
-    is_on: impl Fn(ToleranceRule) -> bool,
+    needed: &mut Vec<ReplyDifferenceToleranceRule>,
+    is_on: impl Fn(ReplyDifferenceToleranceRule) -> bool,
 ) {
     let find = |section: &ComparedMessageSection| {
         section.entries.iter().position(|entry| entry.path.leaf() == "committed")
     };
     let (Some(at), Some(other)) = (find(a), find(b)) else { return };
-    let rank = |datum: Option<&ComparisonRecordField>| match datum.map(|entry| &entry.datum) {
+    let rank = |datum: Option<&ComparableMessageField>| match datum.map(|entry| &entry.datum) {
         Some(ComparableValue::Named(name)) if name.starts_with("UNSTABLE") => Some(0),
         Some(ComparableValue::Named(name)) if name.starts_with("DATA_SYNC") => Some(1),
         Some(ComparableValue::Named(name)) if name.starts_with("FILE_SYNC") => Some(2),
@@ -287,9 +289,9 @@ fn tolerate_squashed_owner(
     a: &mut ComparedMessageSection,
     b: &ComparedMessageSection,
     squashed: [u32; 2],
-    needed: &mut Vec<ToleranceRule>,
+    needed: &mut Vec<ReplyDifferenceToleranceRule>,
 ) {
-    let owner = |entry: &ComparisonRecordField| match entry.path.field {
+    let owner = |entry: &ComparableMessageField| match entry.path.field {
         field_name::NFS_FATTR3_UID => Some(squashed[0]),
         field_name::NFS_FATTR3_GID => Some(squashed[1]),
         _ => None,
@@ -317,8 +319,8 @@ fn tolerate_squashed_owner(
 fn tolerate_access(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ToleranceRule>,
-    is_on: impl Fn(ToleranceRule) -> bool,
+    needed: &mut Vec<ReplyDifferenceToleranceRule>,
+    is_on: impl Fn(ReplyDifferenceToleranceRule) -> bool,
 ) {
     if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
@@ -344,8 +346,8 @@ mod tests {
     use super::*;
     use nfsrdma_analysis::comparison::difference::DifferenceKind;
 
-    fn entry(text: &str, datum: ComparableValue) -> ComparisonRecordField {
-        ComparisonRecordField {
+    fn entry(text: &str, datum: ComparableValue) -> ComparableMessageField {
+        ComparableMessageField {
             path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
             datum,
         }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 const ALL_SENDS: [RdmapOpcode; 4] = [
     RdmapOpcode::SEND,

@@ -5,7 +5,7 @@ use crate::flow::PacketMeta;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::ddp::DdpQueue;
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 fn feed(sender: &Sender) -> Vec<Seen> {
     let mut bench = Bench::default();

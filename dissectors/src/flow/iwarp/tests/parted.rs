@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 /// Length of the start-up frame of a [`Sender`].
 const STARTUP: usize = 32;

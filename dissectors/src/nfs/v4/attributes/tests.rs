@@ -1,6 +1,6 @@
 use super::super::address::ServerName;
 use super::super::attribute_types::*;
-use super::super::bitmap_items::mask_and_values;
+use super::super::bitmap_keyed_values::mask_and_values;
 use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4};
 use super::super::locations::*;
 use super::super::types::*;
@@ -213,7 +213,7 @@ fn fattr4(words: &[u32], values: &[u8]) -> Vec<u8> {
 fn every_attribute_of_the_table_is_read_and_written() {
     every_attribute(|examples| {
         use super::super::bitmap::BitNames;
-        use super::super::bitmap_items::BitmapItem;
+        use super::super::bitmap_keyed_values::BitmapItem;
         let attributes: Vec<_> = examples.iter().map(|(attribute, _)| attribute.clone()).collect();
         let numbers: Vec<_> = attributes.iter().map(BitmapItem::number).collect();
         assert_eq!(numbers, (0..=86).collect::<Vec<_>>());

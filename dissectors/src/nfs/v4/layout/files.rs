@@ -139,12 +139,12 @@ mod tests {
         }
         static WORD: Field =
             Field { name: "nfs.nfl_util", label: "nfl_util", kind: FieldKind::Hex(8), doc: "" };
-        let mut told = Told::default();
+        let mut observed = Told::default();
         let bytes = 0x0001_0002_u32.to_be_bytes();
-        NflUtil4::decode(&mut Cursor::new(&bytes), &WORD, &mut told).unwrap();
+        NflUtil4::decode(&mut Cursor::new(&bytes), &WORD, &mut observed).unwrap();
         let value = |value: FieldValue<'_>| format!("{value:?}");
         assert_eq!(
-            told.0,
+            observed.0,
             [
                 ("nfs.nfl_util", value(FieldValue::Unsigned(0x0001_0002))),
                 ("nfs.nfl_util.dense", value(FieldValue::Bool(false))),

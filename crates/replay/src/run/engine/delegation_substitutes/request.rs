@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
-use crate::run::captured_opens::CapturedOpens;
+use crate::run::captured_open_grants::CapturedOpens;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 

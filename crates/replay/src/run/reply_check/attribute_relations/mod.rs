@@ -15,15 +15,15 @@
 //! and changes by other clients in the capture are not expected. The granularity of the server's values is inferred
 //! ([`server_clock_granularity`]).
 //!
-//! - [`attributes`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]: violated
-//!   relations;
+//! - [`reply_attribute_values`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]:
+//!   violated relations;
 //! - [`overlapped_sizes`]: sizes in Replies that overlapped with a change;
 //! - [`server_clock_granularity`]: properties of the server's times and change attributes.
 
-pub(super) mod attributes;
 mod captured_live_fsid_pairs;
 mod operation_filehandles;
 mod overlapped_sizes;
+pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
 mod violations;
 
@@ -33,10 +33,10 @@ use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
-use self::attributes::{AttributeSubject, MatchedReplyAttribute, ReplyAttributeKind};
 use self::captured_live_fsid_pairs::FileSystemPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
+use self::reply_attribute_values::{AttributeSubject, CheckedFileAttribute, MatchedReplyAttribute};
 use self::server_clock_granularity::ServerClockTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
@@ -90,7 +90,7 @@ pub struct ReplyCheckStepContext<'a> {
 
 /// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum ChangeLikelihood {
+enum AttributeChangeLikelihood {
     #[default]
     None,
     /// They may have changed it.
@@ -103,7 +103,7 @@ enum ChangeLikelihood {
 #[derive(Clone, Debug)]
 struct LastAttributeValues {
     values: [u128; 2],
-    likelihood: ChangeLikelihood,
+    likelihood: AttributeChangeLikelihood,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
     /// Arrival time of the live value.
@@ -116,7 +116,7 @@ struct LastAttributeValues {
 
 /// Observed state of an object.
 #[derive(Debug, Default)]
-struct ObservedFileAttributes {
+struct ReplyCheckFileState {
     turn: u64,
     ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
@@ -132,7 +132,7 @@ struct ObservedFileAttributes {
 
 /// Location of a Reply in the run and in the capture.
 #[derive(Clone, Debug)]
-pub(super) struct ReplyLocation {
+pub(super) struct ReportedReplyLocation {
     /// Title of the Call.
     pub(super) title: String,
     /// Step and frames.
@@ -140,18 +140,18 @@ pub(super) struct ReplyLocation {
 }
 
 /// Kind, `true` for objects from before the run, and captured owner or group.
-type FileOwnerMappingKey = (ReplyAttributeKind, bool, Box<[u8]>);
+type FileOwnerMappingKey = (CheckedFileAttribute, bool, Box<[u8]>);
 
 /// Attributes observed so far.
 #[derive(Debug, Default)]
 pub(super) struct AttributeRelations {
-    objects: FxHashMap<u32, ObservedFileAttributes>,
+    objects: FxHashMap<u32, ReplyCheckFileState>,
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FileSystemPairs,
     owners: FxHashMap<FileOwnerMappingKey, Box<[u8]>>,
     clock: ServerClockTraits,
-    sizes: OverlappedFileSizes<ReplyLocation>,
+    sizes: OverlappedFileSizes<ReportedReplyLocation>,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
     /// Variables of filehandles of the root.
@@ -254,10 +254,10 @@ impl AttributeRelations {
                 self.check_value(done, &observation, &mut broken);
                 self.check_size(replies, &observation);
                 match both.recorded.aspect {
-                    ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata => {
+                    CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata => {
                         times.extend(server_clock_granularity::decode_time(bytes[1]))
                     }
-                    ReplyAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
+                    CheckedFileAttribute::Change if both.recorded.subject == AttributeSubject::Current => {
                         change = Some(observation.number()[1] as u64);
                     }
                     _ => {}
@@ -298,9 +298,11 @@ impl AttributeRelations {
     ) -> Vec<AttributeRelationViolation> {
         let mut broken = Vec::new();
         let (Some(done), Some((directory, _))) = (&replies.execution, replies.listing) else { return broken };
-        let here: FxHashMap<&[u8], _> =
-            attributes::listed_entries(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
-        for entry in attributes::listed_entries(recorded) {
+        let here: FxHashMap<&[u8], _> = reply_attribute_values::listed_entries(live)
+            .into_iter()
+            .map(|entry| (entry.name, entry.facts))
+            .collect();
+        for entry in reply_attribute_values::listed_entries(recorded) {
             let (Some(others), false) = (here.get(entry.name), entry.name == b"..") else { continue };
             let is_itself = entry.name == b".";
             let object = is_itself.then_some(directory).or_else(|| {
@@ -340,17 +342,17 @@ impl AttributeRelations {
     ) -> Vec<(&'static str, [String; 2])> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
-        let of = |aspect: ReplyAttributeKind| {
+        let of = |aspect: CheckedFileAttribute| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
-            (known.likelihood == ChangeLikelihood::None && known.names == self.changed_names)
+            (known.likelihood == AttributeChangeLikelihood::None && known.names == self.changed_names)
                 .then_some(known.values[1])
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
         let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
-            ("change (stays)", of(ReplyAttributeKind::Change), marks.change, &number),
-            ("time_modify (stays)", of(ReplyAttributeKind::Modified), marks.modified, &time),
-            ("time_metadata (stays)", of(ReplyAttributeKind::Metadata), marks.metadata, &time),
+            ("change (stays)", of(CheckedFileAttribute::Change), marks.change, &number),
+            ("time_modify (stays)", of(CheckedFileAttribute::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(CheckedFileAttribute::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
         ];
         let differing = shown.into_iter().filter_map(|(what, last, found, shown)| {
@@ -373,25 +375,25 @@ impl AttributeRelations {
         broken: &mut Vec<AttributeRelationViolation>,
     ) {
         match observation.fact.aspect {
-            ReplyAttributeKind::ChangeType => {
+            CheckedFileAttribute::ChangeType => {
                 self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            ReplyAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
-            ReplyAttributeKind::Fileid | ReplyAttributeKind::MountedOn => {
+            CheckedFileAttribute::FileSystem => broken.extend(self.check_file_system(observation)),
+            CheckedFileAttribute::Fileid | CheckedFileAttribute::MountedOn => {
                 broken.extend(self.check_fileid(done, observation))
             }
-            ReplyAttributeKind::Owner | ReplyAttributeKind::Group => {
+            CheckedFileAttribute::Owner | CheckedFileAttribute::Group => {
                 broken.extend(self.check_owner(done, observation));
                 broken.extend(self.check_ordered(done, observation));
             }
-            ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata => {
+            CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata => {
                 server_clock_granularity::decode_time(observation.bytes[1])
                     .into_iter()
                     .for_each(|time| self.clock.record_time(time));
                 broken.extend(self.check_ordered(done, observation));
             }
-            ReplyAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
-            ReplyAttributeKind::Size | ReplyAttributeKind::FileType => {}
+            CheckedFileAttribute::Change => broken.extend(self.check_ordered(done, observation)),
+            CheckedFileAttribute::Size | CheckedFileAttribute::FileType => {}
         }
     }
 
@@ -457,15 +459,17 @@ impl AttributeRelations {
         }
         let [recorded, live] = observation.number().map(|value| value as u64);
         match observation.fact.aspect {
-            ReplyAttributeKind::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
+            CheckedFileAttribute::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
                 self.sizes.set_unlimited(file);
             }
-            ReplyAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
-            ReplyAttributeKind::Size => {
+            CheckedFileAttribute::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
+            CheckedFileAttribute::Size => {
                 self.sizes.add(file, recorded);
                 self.sizes.check(file, live, || {
-                    let place =
-                        ReplyLocation { title: replies.title.to_owned(), transaction: replies.place() };
+                    let place = ReportedReplyLocation {
+                        title: replies.title.to_owned(),
+                        transaction: replies.place(),
+                    };
                     (place, observation.violation("possible", [recorded.to_string(), live.to_string()]))
                 });
             }
@@ -474,7 +478,9 @@ impl AttributeRelations {
     }
 
     /// Returns the sizes that no file had, with their Replies. All Replies must have been checked.
-    pub(super) fn take_impossible_sizes(&mut self) -> Vec<(ReplyLocation, AttributeRelationViolation)> {
+    pub(super) fn take_impossible_sizes(
+        &mut self,
+    ) -> Vec<(ReportedReplyLocation, AttributeRelationViolation)> {
         self.sizes.take_unexplained().into_iter().map(|one| (one.place, one.violation)).collect()
     }
 
@@ -493,7 +499,7 @@ impl AttributeRelations {
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         let now = observation.number();
-        let is_own = observation.fact.aspect == ReplyAttributeKind::Fileid;
+        let is_own = observation.fact.aspect == CheckedFileAttribute::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
         if observation.object < ROOT {
@@ -559,15 +565,15 @@ impl AttributeRelations {
             return None;
         }
         let aspect = observation.fact.aspect;
-        let is_time = matches!(aspect, ReplyAttributeKind::Modified | ReplyAttributeKind::Metadata);
+        let is_time = matches!(aspect, CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata);
         // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
         // objects.
         if is_time {
             let is_of_run = self.was_created_in_run(done, observation.object);
             let object = self.object_state(observation.object, done.step_turn);
             let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
-            let may_be_set =
-                aspect == ReplyAttributeKind::Modified && (object.is_set || has_recorded_second(observation));
+            let may_be_set = aspect == CheckedFileAttribute::Modified
+                && (object.is_set || has_recorded_second(observation));
             if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, observation) {
                 return Some(observation.violation_after("of now", observation.number()));
             }
@@ -575,7 +581,7 @@ impl AttributeRelations {
         if !done.has_no_overlap {
             return None;
         }
-        if aspect == ReplyAttributeKind::Change
+        if aspect == CheckedFileAttribute::Change
             && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
             && self.clock.is_below_run(done.step_turn, observation.number().map(|value| value as u64))
         {
@@ -592,7 +598,7 @@ impl AttributeRelations {
         let first_received = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValues {
             values: now,
-            likelihood: ChangeLikelihood::None,
+            likelihood: AttributeChangeLikelihood::None,
             changed: None,
             received: first_received,
             previous_change: before,
@@ -602,19 +608,19 @@ impl AttributeRelations {
         let then = |relation| Some(observation.violation_after(relation, known.values));
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
-        if !recorded && known.likelihood == ChangeLikelihood::None && is_same_names {
+        if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
             return if live { then("stays") } else { None };
         }
-        if matches!(aspect, ReplyAttributeKind::Owner | ReplyAttributeKind::Group) || !recorded {
+        if matches!(aspect, CheckedFileAttribute::Owner | CheckedFileAttribute::Group) || !recorded {
             return None;
         }
-        if known.likelihood == ChangeLikelihood::Certain {
+        if known.likelihood == AttributeChangeLikelihood::Certain {
             let apart = server_clock_granularity::elapsed_between(
                 known.received,
                 known.changed.unwrap_or(known.received),
             );
             let must_move = match aspect {
-                ReplyAttributeKind::Change => {
+                CheckedFileAttribute::Change => {
                     let between = known
                         .previous_change
                         .map(|before| server_clock_granularity::elapsed_between(before, done.times[1]));
@@ -633,18 +639,18 @@ impl AttributeRelations {
             }
         }
         let falls = match aspect {
-            ReplyAttributeKind::Change => {
+            CheckedFileAttribute::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
                 self.clock.is_forbidden_decrease(before, now) && known.values[0] < observation.number()[0]
             }
-            ReplyAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            CheckedFileAttribute::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
             _ => false,
         };
         if falls { then("rises") } else { None }
     }
 
     /// Returns the state of an object. Ordered values are dropped if the order of steps is not that of the capture.
-    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ObservedFileAttributes {
+    fn object_state(&mut self, variable: u32, turn: u64) -> &mut ReplyCheckFileState {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         if self.objects.len() >= MAX_ENTRIES && !self.objects.contains_key(&variable) {
             self.objects.clear();
@@ -665,7 +671,7 @@ impl AttributeRelations {
         index: usize,
         is_unchanged: bool,
     ) {
-        use ChangeLikelihood::{Certain, Possible};
+        use AttributeChangeLikelihood::{Certain, Possible};
         let Some(act) = done.acts.get(index).copied() else { return };
         let operation = done.operations.get(index).copied();
         let [first, second] =
@@ -748,7 +754,7 @@ impl AttributeRelations {
     fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [ChangeLikelihood::Possible; 3])
+                self.record_change(done, object, [AttributeChangeLikelihood::Possible; 3])
             }
             _ => self
                 .changed_names
@@ -768,20 +774,26 @@ impl AttributeRelations {
 
     /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
     /// changed.
-    fn record_change(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, of: [ChangeLikelihood; 3]) {
+    fn record_change(
+        &mut self,
+        done: &ReplyCheckStepContext<'_>,
+        object: u32,
+        of: [AttributeChangeLikelihood; 3],
+    ) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         if object == NONE || !self.objects.contains_key(&object) {
             return;
         }
-        let of = if done.was_sent_unchanged { of } else { [ChangeLikelihood::Possible; 3] };
-        let is_set = of[1] != ChangeLikelihood::Certain;
-        let owner = if is_set { ChangeLikelihood::Possible } else { ChangeLikelihood::None };
+        let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
+        let is_set = of[1] != AttributeChangeLikelihood::Certain;
+        let owner =
+            if is_set { AttributeChangeLikelihood::Possible } else { AttributeChangeLikelihood::None };
         let of = [of[0], of[1], of[2], owner, owner];
         let object = self.object_state(object, done.step_turn);
         object.changed = Some(done.times[0]);
         for (known, touch) in object.ordered.iter_mut().zip(of) {
             let Some(known) = known else { continue };
-            if touch == ChangeLikelihood::Certain && known.changed.is_none() {
+            if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {
                 known.changed = Some(done.times[0]);
             }
             known.likelihood = known.likelihood.max(touch);
@@ -866,7 +878,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 ) -> bool {
     let change = |is_before: bool| {
         let both = of(is_before).find(|both| {
-            both.recorded.aspect == ReplyAttributeKind::Change
+            both.recorded.aspect == CheckedFileAttribute::Change
                 && both.recorded.subject == AttributeSubject::Parent
         })?;
         sides[0].get(both.recorded.bytes.clone())
@@ -881,8 +893,8 @@ fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
 }
 
-/// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section 5.9),
-/// and one that maps names by a daemon may change from one to the other.
+/// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section
+/// 5.9), and one that maps names by a daemon may change from one to the other.
 fn is_root(encoded: &[u8]) -> bool {
     let name = encoded
         .split_first_chunk()

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::ReplyCheckStepContext;
-use super::attributes::AttributeSubject;
+use super::reply_attribute_values::AttributeSubject;
 use crate::run::reply_check::ReplyPair;
 use crate::trace::{NONE, TraceSlotValueKind};
 

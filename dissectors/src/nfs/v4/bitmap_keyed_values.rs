@@ -76,7 +76,7 @@ macro_rules! items {
                 /// The fields of the items, by the names of the items.
                 pub const FIELDS: &'static Fields = &Fields {
                     $($constant: &crate::field::Field {
-                        name: crate::nfs::v4::bitmap_items::items!(@name $group $label $($filter)?),
+                        name: crate::nfs::v4::bitmap_keyed_values::items!(@name $group $label $($filter)?),
                         label: stringify!($label),
                         kind: <$type as crate::xdr::Xdr>::KIND,
                         doc: $about,
@@ -85,7 +85,7 @@ macro_rules! items {
             }
         };
 
-        impl<'a> crate::nfs::v4::bitmap_items::BitmapItem<'a> for $item $(<$lt>)? {
+        impl<'a> crate::nfs::v4::bitmap_keyed_values::BitmapItem<'a> for $item $(<$lt>)? {
             type Names = $names;
             const MASK: &'static crate::field::Field = &crate::field::Field {
                 name: $mask_filter,

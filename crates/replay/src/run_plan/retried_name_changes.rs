@@ -1,7 +1,7 @@
 //! Calls that change names and that the captured server asked to send again later.
 //!
-//! The captured client sent such a Call again. A live server that executes the first one would refuse the second: no name
-//! can be created or removed twice. Only the one that the captured server executed is replayed.
+//! The captured client sent such a Call again. A live server that executes the first one would refuse the second: no
+//! name can be created or removed twice. Only the one that the captured server executed is replayed.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};

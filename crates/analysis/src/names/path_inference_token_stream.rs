@@ -12,7 +12,7 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`MessagePathInferenceTokens`].
+/// Byte range of a handle or a name in [`MessageFilenameTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PathInferenceTokenSpan {
     start: u32,
@@ -34,14 +34,14 @@ pub(super) enum FileNamingFieldToken {
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct MessagePathInferenceTokens {
+pub(super) struct MessageFilenameTokens {
     words: Vec<FileNamingFieldToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl MessagePathInferenceTokens {
+impl MessageFilenameTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
@@ -79,7 +79,7 @@ impl MessagePathInferenceTokens {
     }
 }
 
-impl<'a> FieldObserver<'a> for MessagePathInferenceTokens {
+impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
@@ -123,9 +123,9 @@ pub(super) struct OperationTokensIterator<'h> {
 }
 
 impl<'h> Iterator for OperationTokensIterator<'h> {
-    type Item = PathInferenceOperationTokens<'h>;
+    type Item = OperationPathTokenSlice<'h>;
 
-    fn next(&mut self) -> Option<PathInferenceOperationTokens<'h>> {
+    fn next(&mut self) -> Option<OperationPathTokenSlice<'h>> {
         let is_first = |word: &FileNamingFieldToken| matches!(word, FileNamingFieldToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
@@ -133,18 +133,18 @@ impl<'h> Iterator for OperationTokensIterator<'h> {
         let (words, rest) = rest.split_at(end);
         self.words = rest;
         let FileNamingFieldToken::Operation(number) = *first else { return None };
-        Some(PathInferenceOperationTokens { number, words })
+        Some(OperationPathTokenSlice { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PathInferenceOperationTokens<'h> {
+pub(super) struct OperationPathTokenSlice<'h> {
     pub(super) number: u32,
     pub(super) words: &'h [FileNamingFieldToken],
 }
 
-impl PathInferenceOperationTokens<'_> {
+impl OperationPathTokenSlice<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
             FileNamingFieldToken::Status(status) => Some(*status),
@@ -169,7 +169,7 @@ impl PathInferenceOperationTokens<'_> {
     /// Returns the names and handles of directory entries that have both.
     pub(super) fn entries(&self) -> impl Iterator<Item = (PathInferenceTokenSpan, PathInferenceTokenSpan)> {
         self.words.split(|word| *word == FileNamingFieldToken::Entry).skip(1).filter_map(|words| {
-            let entry = PathInferenceOperationTokens { number: 0, words };
+            let entry = OperationPathTokenSlice { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

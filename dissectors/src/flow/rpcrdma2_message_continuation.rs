@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma::{ConnectionSide, Handle, RdmaSendMessage};
+use crate::rdma_operation::{ConnectionSide, Handle, RdmaSendMessage};
 use crate::rpc::Xid;
 
 use super::RetransmissionStall;
@@ -84,7 +84,7 @@ impl ContinuedRpcMessagePart {
 
 /// A message with some of its parts.
 #[derive(Debug)]
-struct PartialRpcMessage {
+struct PendingContinuedRpcMessage {
     sender: ConnectionSide,
     xid: Xid,
     which: RpcMessageKind,
@@ -94,7 +94,7 @@ struct PartialRpcMessage {
     last_part: Option<(Vec<u8>, ContinuedRpcMessagePart)>,
 }
 
-impl PartialRpcMessage {
+impl PendingContinuedRpcMessage {
     fn matches(&self, sender: ConnectionSide, xid: Xid, which: RpcMessageKind) -> bool {
         (self.sender, self.xid, self.which) == (sender, xid, which)
     }
@@ -201,7 +201,7 @@ impl MultiSendRpcMessage {
 
 /// The partial messages of a connection.
 #[derive(Debug, Default)]
-pub(super) struct PartialRpcMessageTable(VecDeque<PartialRpcMessage>);
+pub(super) struct PartialRpcMessageTable(VecDeque<PendingContinuedRpcMessage>);
 
 impl PartialRpcMessageTable {
     /// Adds a part that is not the last. Returns the message if its last part has arrived.
@@ -219,7 +219,7 @@ impl PartialRpcMessageTable {
             return None;
         }
         // The first part of a new message with the same XID ends the old one.
-        let is_over = |one: &PartialRpcMessage| {
+        let is_over = |one: &PendingContinuedRpcMessage| {
             let is_last = one.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
             let is_later = !one.parts.iter().any(|known| known.end_time >= part.time);
             one.last_part.is_none()
@@ -308,13 +308,21 @@ impl PartialRpcMessageTable {
         if self.0.len() >= MAX_PARTIAL_MESSAGES {
             self.drop_at(0, account);
         }
-        self.0.push_back(PartialRpcMessage { sender, xid, which, parts: Vec::new(), last_part: None });
+        self.0.push_back(PendingContinuedRpcMessage {
+            sender,
+            xid,
+            which,
+            parts: Vec::new(),
+            last_part: None,
+        });
         self.0.len() - 1
     }
 
     /// Adopts the partial messages of a connection that turned out to be this one.
     pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSide) -> ConnectionSide) {
-        self.0.extend(other.0.into_iter().map(|one| PartialRpcMessage { sender: side(one.sender), ..one }));
+        self.0.extend(
+            other.0.into_iter().map(|one| PendingContinuedRpcMessage { sender: side(one.sender), ..one }),
+        );
     }
 
     /// Drops all messages, because no packet will follow.

@@ -116,7 +116,7 @@ impl ReplayClientCopyIdentity {
 }
 
 /// Access to the files of a replay.
-struct ReplayFileServerAccess<'a> {
+struct ReplayDirectoryConnection<'a> {
     connection: ConnectionId,
     address: SocketAddr,
     is_v3: bool,
@@ -152,7 +152,7 @@ impl ReplayServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayFileServerAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayDirectoryConnection { connection, address, is_v3, directory: &directory };
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
             let was_run = copy.is_replay
@@ -170,7 +170,7 @@ impl ReplayServerArgs {
     fn with_file_client<T>(
         &self,
         transport: &mut dyn RpcTransport,
-        at: &ReplayFileServerAccess<'_>,
+        at: &ReplayDirectoryConnection<'_>,
         mut containment: Containment,
         copy: &ReplayClientCopyIdentity,
         act: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
@@ -212,7 +212,7 @@ impl ReplayServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayFileServerAccess { connection, address, is_v3, directory: &directory };
+        let at = ReplayDirectoryConnection { connection, address, is_v3, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = seeded_directory_markers::trace_marker(trace);
@@ -301,9 +301,9 @@ impl ReplayServerArgs {
         Err(match &error {
             // The content of the directory shows its history.
             SeedError::NotEmpty(_) => {
-                let told = seeded_directory_markers::describe_content(files, place, &name)
+                let content = seeded_directory_markers::describe_content(files, place, &name)
                     .unwrap_or_else(|_| error.to_string());
-                ReplayStartRefusal::Usage(anyhow!("{}: {told}", self.server))
+                ReplayStartRefusal::Usage(anyhow!("{}: {content}", self.server))
             }
             SeedError::Server(_, problem @ (FileServerError::Call(_) | FileServerError::Busy(..))) => {
                 self.refusal(problem)

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
-use crate::rdma::ConnectionSide;
+use crate::rdma_operation::ConnectionSide;
 
 use super::reliable_connection::ExtendedPsn;
 use super::statistics::{EvictedState, FlowDecodingStatistics, UndecodedReason};

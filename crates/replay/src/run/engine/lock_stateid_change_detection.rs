@@ -7,7 +7,7 @@
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
-use super::super::call_operations_and_files::CallDescription;
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use crate::trace::{TraceSlotValueKind, TraceStep};
 
 /// Maximum number of lock-owners that are remembered.
@@ -28,7 +28,7 @@ impl LockStateidChangeDetector {
     pub(super) fn has_changed_stateid(
         &mut self,
         step: &TraceStep<'_>,
-        parts: &CallDescription,
+        parts: &CallOperationsAndFiles,
         given: Option<[u8; 12]>,
     ) -> bool {
         if parts.operations.iter().any(|operation| ends_locks(*operation)) {
@@ -48,7 +48,7 @@ impl LockStateidChangeDetector {
 }
 
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
-fn lock_key(step: &TraceStep<'_>, parts: &CallDescription) -> Option<LiveLockKey> {
+fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LiveLockKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
     let slots = step.call.slots.iter().filter(|slot| slot.operation as usize == at);
     let of =

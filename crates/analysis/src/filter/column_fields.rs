@@ -7,7 +7,7 @@ use super::catalog::{FilterFieldCatalog, FilterType};
 use super::compile::ReferencedFilterField;
 use super::compiled_program::CompiledFilterNode;
 use super::error::proposal;
-use super::value::{FilterFieldOrdinal, FilterValue};
+use super::value::{FilterValue, ReferencedFilterFieldIndex};
 
 /// A field that is shown.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct ShownField {
     pub name: &'static str,
     /// Type of the field.
     pub kind: FilterType,
-    pub(super) slot: FilterFieldOrdinal,
+    pub(super) slot: ReferencedFilterFieldIndex,
 }
 
 /// A value of a column.

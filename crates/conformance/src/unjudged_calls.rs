@@ -1,5 +1,5 @@
-//! Calls that wait for their Replies while later Calls of the same connection were judged already. Their arguments are not
-//! known yet.
+//! Calls that wait for their Replies while later Calls of the same connection were judged already. Their arguments are
+//! not known yet.
 
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
@@ -12,7 +12,7 @@ const MAX_WAITING: u64 = 4096;
 
 /// Calls of one connection in one direction.
 #[derive(Debug, Default)]
-struct UnjudgedConnectionCalls {
+struct ConnectionCallsAwaitingReply {
     /// Highest number of a Call that was judged.
     highest: u64,
     /// Numbers below it of Calls that wait, in ascending order.
@@ -21,7 +21,7 @@ struct UnjudgedConnectionCalls {
     uncertain_until: u64,
 }
 
-impl UnjudgedConnectionCalls {
+impl ConnectionCallsAwaitingReply {
     fn record(&mut self, number: u64) {
         if number > self.highest {
             let skipped = self.highest + 1..number;
@@ -50,7 +50,7 @@ impl UnjudgedConnectionCalls {
 
 /// Calls in each direction of each connection.
 #[derive(Debug, Default)]
-pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), UnjudgedConnectionCalls>);
+pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), ConnectionCallsAwaitingReply>);
 
 impl CallsAwaitingReply {
     /// Records that the Call of a Transaction is judged.
@@ -63,12 +63,16 @@ impl CallsAwaitingReply {
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
             self.0.clear();
         }
-        let unknown =
-            || UnjudgedConnectionCalls { highest: number, waiting: Vec::new(), uncertain_until: number - 1 };
+        let unknown = || ConnectionCallsAwaitingReply {
+            highest: number,
+            waiting: Vec::new(),
+            uncertain_until: number - 1,
+        };
         self.0.entry(connection).or_insert_with(unknown).record(number);
     }
 
-    /// Returns `true` if a Call that was sent after the one with this number, and before that of the Transaction, may wait.
+    /// Returns `true` if a Call that was sent after the one with this number, and before that of the Transaction, may
+    /// wait.
     pub(crate) fn has_between(&self, before: u64, transaction: &Transaction) -> bool {
         let until = transaction.credit_use.call_number;
         // The Calls of a trace have no numbers, and are all there.
@@ -81,8 +85,8 @@ impl CallsAwaitingReply {
 mod tests {
     use super::*;
 
-    fn calls(judged: &[u64]) -> UnjudgedConnectionCalls {
-        let mut calls = UnjudgedConnectionCalls::default();
+    fn calls(judged: &[u64]) -> ConnectionCallsAwaitingReply {
+        let mut calls = ConnectionCallsAwaitingReply::default();
         for number in judged {
             calls.record(*number);
         }

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
 use super::super::{
-    ConnectionId, DdpEligibleArgument, OutgoingPayloadSource, SubmitBusyReason, SubmitError, SubmitRefusal,
-    SubmittedCallForm, TransportCall,
+    ConnectionId, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
+    SubmitBusyReason, SubmitError, SubmittedCallForm,
 };
 use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
@@ -23,7 +23,7 @@ impl VerbsTransport {
     pub(super) fn submit_call(
         &mut self,
         connection: ConnectionId,
-        call: &TransportCall<'_>,
+        call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let id = connection;
         let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
@@ -34,10 +34,10 @@ impl VerbsTransport {
         let terms = connection.terms.rdma.as_ref().ok_or(CLOSED)?;
         let plan = CallChunkPlan::for_call(call, terms).map_err(SubmitError::Refused)?;
         if !call.payloads.iter().all(|payload| payload_bytes(&self.stores, payload).is_some()) {
-            return Err(SubmitError::Refused(SubmitRefusal::UnknownSharedMemory));
+            return Err(SubmitError::Refused(PermanentSubmitRefusal::UnknownSharedMemory));
         }
         if connection.in_flight_calls.has(call.xid) {
-            return Err(SubmitError::Refused(SubmitRefusal::XidInFlight));
+            return Err(SubmitError::Refused(PermanentSubmitRefusal::XidInFlight));
         }
         if connection.credits.available() == 0 {
             connection.counts.credit_waits += 1;
@@ -50,7 +50,7 @@ impl VerbsTransport {
         if let Err(why) = take_memory(shared, call, &plan, terms.call_inline, &mut self.call_buffers) {
             self.call_buffers.drain(..).for_each(|buffer| shared.release(buffer));
             return Err(match why {
-                VerbsBufferPoolError::TooLong => SubmitError::Refused(SubmitRefusal::TooLong),
+                VerbsBufferPoolError::TooLong => SubmitError::Refused(PermanentSubmitRefusal::TooLong),
                 VerbsBufferPoolError::Exhausted | VerbsBufferPoolError::Failed(_) => self.memory_error(id),
             });
         }
@@ -59,7 +59,7 @@ impl VerbsTransport {
         let mut kept = self.free_calls.pop().unwrap_or_default();
         let stored = call.payloads.iter().enumerate().filter(|(index, payload)| {
             plan.is_read(*index)
-                && matches!(payload.source, OutgoingPayloadSource::Shared { length: 1.., .. })
+                && matches!(payload.source, OutgoingPayloadMemory::Shared { length: 1.., .. })
         });
         let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + stored.count() } else { 0 };
         let is_room = queue.free_send_entries() > chunks;
@@ -85,8 +85,8 @@ impl VerbsTransport {
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                OutgoingPayloadSource::Shared { length: 0, .. } => ChunkRegion::default(),
-                OutgoingPayloadSource::Shared { store, offset: at, length } => {
+                OutgoingPayloadMemory::Shared { length: 0, .. } => ChunkRegion::default(),
+                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
                     let stored = shared.shared_region(store);
                     let window = windows.next();
                     let region =
@@ -94,7 +94,7 @@ impl VerbsTransport {
                     kept.windows.extend(window);
                     region.unwrap_or_default()
                 }
-                OutgoingPayloadSource::Copied(bytes) => {
+                OutgoingPayloadMemory::Copied(bytes) => {
                     let Some(mut buffer) = taken.next() else { continue };
                     copy(&mut buffer, 0, bytes);
                     let exposed = queue.expose(buffer, bytes.len(), windows.next());
@@ -148,7 +148,7 @@ impl VerbsTransport {
         let is_sending = |other: &VerbsConnection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
         match sharing.any(|other| !other.in_flight_calls.is_empty() || is_sending(other)) {
             true => SubmitError::Busy(SubmitBusyReason::Memory),
-            false => SubmitError::Refused(SubmitRefusal::Memory),
+            false => SubmitError::Refused(PermanentSubmitRefusal::Memory),
         }
     }
 
@@ -219,7 +219,7 @@ struct VerbsUnsentCallChunks {
 /// The regions of a Call's chunks of one kind, up to the maximum of a Call.
 #[derive(Default)]
 struct VerbsRegionList {
-    regions: [ChunkRegion; TransportCall::MAX_PAYLOADS],
+    regions: [ChunkRegion; OutgoingRpcCall::MAX_PAYLOADS],
     count: usize,
 }
 
@@ -248,9 +248,9 @@ impl VerbsUnsentCallChunks {
 }
 
 /// Returns the lengths of the Write chunks in bytes; 0 for a result that is requested inline.
-fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterator<Item = u32> {
+fn write_lengths(call: &OutgoingRpcCall<'_>, plan: &CallChunkPlan) -> impl Iterator<Item = u32> {
     let (call, plan) = (*call, *plan);
-    (0..TransportCall::MAX_PAYLOADS)
+    (0..OutgoingRpcCall::MAX_PAYLOADS)
         .filter(move |index| plan.is_written(*index))
         .map(move |index| CallChunkPlan::write_length(&call, index))
 }
@@ -258,7 +258,7 @@ fn write_lengths(call: &TransportCall<'_>, plan: &CallChunkPlan) -> impl Iterato
 /// Takes all buffers of a Call, in the order of their use.
 fn take_memory(
     shared: &mut PerServerVerbsResources,
-    call: &TransportCall<'_>,
+    call: &OutgoingRpcCall<'_>,
     plan: &CallChunkPlan,
     inline: u32,
     taken: &mut Vec<VerbsBuffer>,
@@ -268,7 +268,7 @@ fn take_memory(
         taken.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
     }
     for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
-        if matches!(payload.source, OutgoingPayloadSource::Copied(_)) {
+        if matches!(payload.source, OutgoingPayloadMemory::Copied(_)) {
             taken.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
         }
     }
@@ -285,7 +285,7 @@ fn take_memory(
 fn write_message(
     to: &mut [u8],
     at: usize,
-    call: &TransportCall<'_>,
+    call: &OutgoingRpcCall<'_>,
     plan: &CallChunkPlan,
     stores: &[Arc<[u8]>],
 ) -> usize {
@@ -307,8 +307,8 @@ fn write_message(
 /// Returns the bytes of a payload, from the Call or from shared memory.
 fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &DdpEligibleArgument<'c>) -> Option<&'c [u8]> {
     match payload.source {
-        OutgoingPayloadSource::Copied(bytes) => Some(bytes),
-        OutgoingPayloadSource::Shared { store, offset: at, length } => {
+        OutgoingPayloadMemory::Copied(bytes) => Some(bytes),
+        OutgoingPayloadMemory::Shared { store, offset: at, length } => {
             stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
         }
     }
