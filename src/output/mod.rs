@@ -39,7 +39,7 @@ use std::io::{self, Write};
 use nfsrdma_capture_file::Counters;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::pending_calls::{PendingCall, PendingTransactionPhase};
+use nfsrdma_dissectors::flow::pending_call_queries::{PendingCall, PendingTransactionPhase};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Frame;
 

@@ -19,11 +19,11 @@ use crate::escape;
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
+use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
 use nfsrdma_replay::run::report::{
     EarlyRunEnd, ReplayOperationReport, ReplayReport, StepId, StepMismatch, StepOutcomeReasonCount,
 };
-use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::{FinalStepState, StepCounts};
 use nfsrdma_replay::seed::SeedCounts;
 use nfsrdma_replay::seed::file_server_client::ObjectOwner;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::{CaptureInterfaceState, NextFrame, SourceError};
-use nfsrdma_dissectors::flow::pending_calls::PendingCall;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Timestamp;

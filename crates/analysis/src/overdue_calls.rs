@@ -1,6 +1,6 @@
 //! Detection of Calls that have waited long for their Reply, each reported once.
 
-use nfsrdma_dissectors::flow::pending_calls::PendingCall;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
 use nfsrdma_dissectors::flow::{Flow, TransactionSlabKey};
 use nfsrdma_dissectors::frame::Timestamp;
 use rustc_hash::FxHashSet;

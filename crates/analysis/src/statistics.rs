@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::transaction::{EarlierCallTransmissionEvidence, MissingPart, RpcMessageKind};
+use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 use rustc_hash::FxHashMap;
 
@@ -271,8 +271,8 @@ impl RetransmissionTally {
             self.rpc_copies += u64::from(message.retransmissions);
         }
         match transaction.lost_copy() {
-            Some(EarlierCallTransmissionEvidence::Certain { .. }) => self.lost_copies += 1,
-            Some(EarlierCallTransmissionEvidence::Possible { .. }) => self.possible_lost_copies += 1,
+            Some(UncapturedOriginalCallEvidence::Certain { .. }) => self.lost_copies += 1,
+            Some(UncapturedOriginalCallEvidence::Possible { .. }) => self.possible_lost_copies += 1,
             None => {}
         }
         let timeout = transaction.ack_timeout_ns().unwrap_or(u64::MAX);

@@ -20,7 +20,7 @@ mod known_deviations;
 mod message_view;
 mod misrouted_replies;
 mod offered_memory_overlap;
-mod read_write_operations;
+mod read_write_view;
 mod rule;
 mod rule_preconditions;
 pub mod rules;

@@ -20,7 +20,7 @@ use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
-use crate::read_write_operations::SuccessfulReadWrite;
+use crate::read_write_view::SuccessfulReadWrite;
 use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
 use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
 use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotHistory};

@@ -245,6 +245,7 @@ impl MockTransport {
         self.served += 1;
         // The state of a server that panicked in another thread is still usable.
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.connection = index as u64;
         let fault = fault.or_else(|| MockResponder::injected_fault(&call, &mut server));
         if let Some(MockTransportFault::Credits(grant)) = fault {
             link.responder.grant = grant;
@@ -252,6 +253,7 @@ impl MockTransport {
         match fault {
             Some(MockTransportFault::Restart | MockTransportFault::Forget) => server.restart(),
             Some(MockTransportFault::ForgetSessions) => server.forget_sessions(),
+            Some(MockTransportFault::ForgetBindings) => server.forget_bindings(),
             _ => {}
         }
         if fault == Some(MockTransportFault::Restart) {

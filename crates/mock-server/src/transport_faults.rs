@@ -13,6 +13,8 @@ pub enum MockTransportFault {
     Forget,
     /// The server loses its sessions before it executes the Call, but keeps its clients.
     ForgetSessions,
+    /// The server forgets which connections are bound to sessions before it executes the Call.
+    ForgetBindings,
     /// The connection breaks after execution, with the first half of each segment written.
     BreakAfter,
     /// The server answers RDMA_ERROR with ERR_VERS. RFC 8166 section 4.5.1.

@@ -20,7 +20,7 @@
 //! - [`transaction_table`]: open Transactions, and closed ones that wait for late copies;
 //! - [`finality`]: Transactions that expect nothing more, for live views;
 //! - [`closed_connection_reports`]: connections that have ended;
-//! - [`pending_calls`]: Calls without a Reply, for live views;
+//! - [`pending_call_queries`]: Calls without a Reply, for live views;
 //! - [`packet_opcode_sequence`]: First, Middle and Last packets of a message;
 //! - [`transport_event`], [`tcp_segment_events`]: losses, congestion, and invalid accesses, for conformance rules;
 //! - [`transaction`] and [`chunk`]: the output; [`decode`]: the RPC and NFS content of a Transaction.
@@ -42,15 +42,15 @@ mod duplicate_frames;
 mod early_packet_buffer;
 mod finality;
 mod frame_kind;
-mod frame_role;
 mod infiniband_message_reassembly;
 mod infiniband_packets;
 pub mod ip_reassembly;
 mod iwarp;
 mod memory_budget;
 mod missing_byte_ranges;
+mod non_message_frame_role;
 mod packet_opcode_sequence;
-pub mod pending_calls;
+pub mod pending_call_queries;
 mod reliable_connection;
 mod rpc_over_udp;
 mod rpc_records;
@@ -76,8 +76,8 @@ pub use connection_setup::{
 };
 pub use conversation::Version2SendCredits;
 pub use frame_kind::FrameContentKind;
-pub use frame_role::{FrameRole, TransactionFrame};
 pub use iwarp::{MpaCounts, observe_segment};
+pub use non_message_frame_role::{FrameRole, TransactionFrame};
 pub use packet_opcode_sequence::PacketOrderFault;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};

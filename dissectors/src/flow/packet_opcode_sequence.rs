@@ -33,7 +33,7 @@ pub enum PacketOrderFault {
 
 /// An RDMA Write whose packets were all captured so far.
 #[derive(Clone, Copy, Debug)]
-struct RdmaWriteProgress {
+struct RdmaWriteLengthCheck {
     announced: u32,
     length: u64,
 }
@@ -53,7 +53,7 @@ struct PrecedingPacket {
 pub(super) struct BthOpcodeSequenceChecker {
     request: Option<PrecedingPacket>,
     response: Option<PrecedingPacket>,
-    write: Option<RdmaWriteProgress>,
+    write: Option<RdmaWriteLengthCheck>,
 }
 
 impl BthOpcodeSequenceChecker {
@@ -101,11 +101,11 @@ impl BthOpcodeSequenceChecker {
             return None;
         }
         let before = match position.begins() {
-            true => RdmaWriteProgress { announced: packet.reth?.dmalen, length: 0 },
+            true => RdmaWriteLengthCheck { announced: packet.reth?.dmalen, length: 0 },
             false => before.filter(|_| follows)?,
         };
-        let write = RdmaWriteProgress { length: before.length + packet.payload.length as u64, ..before };
-        let RdmaWriteProgress { announced, length } = write;
+        let write = RdmaWriteLengthCheck { length: before.length + packet.payload.length as u64, ..before };
+        let RdmaWriteLengthCheck { announced, length } = write;
         let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
         if !is_right {
             return Some(PacketOrderFault::WriteLength { announced, length });

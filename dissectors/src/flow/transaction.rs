@@ -514,7 +514,7 @@ const MAX_STALLS: usize = 64;
 /// Evidence that a Call was sent before its first captured copy, and that this earlier copy was lost before
 /// the capture point. The time since then is in no latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EarlierCallTransmissionEvidence {
+pub enum UncapturedOriginalCallEvidence {
     /// A packet that its sender sent after the Call, by PSN or sequence number, was captured `ns` nanoseconds
     /// before it.
     Certain {
@@ -529,7 +529,7 @@ pub enum EarlierCallTransmissionEvidence {
     },
 }
 
-impl EarlierCallTransmissionEvidence {
+impl UncapturedOriginalCallEvidence {
     /// Maximum number of ACK timeouts before the last retransmission of a packet: each of seven retries, a
     /// counter of three bits, may wait for four. InfiniBand Architecture Specification volume 1,
     /// sections 9.7.6.1.3 and 9.9.2.1.
@@ -703,7 +703,7 @@ impl Transaction {
     }
 
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
-    pub fn lost_copy(&self) -> Option<EarlierCallTransmissionEvidence> {
+    pub fn lost_copy(&self) -> Option<UncapturedOriginalCallEvidence> {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
@@ -711,13 +711,13 @@ impl Transaction {
             recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
-            (timeout..=timeout.saturating_mul(EarlierCallTransmissionEvidence::MAX_ACK_TIMEOUTS))
+            (timeout..=timeout.saturating_mul(UncapturedOriginalCallEvidence::MAX_ACK_TIMEOUTS))
                 .contains(&ns)
                 .then_some(ns)
         };
         behind
-            .map(|ns| EarlierCallTransmissionEvidence::Certain { ns })
-            .or_else(|| quiet().map(|ns| EarlierCallTransmissionEvidence::Possible { ns }))
+            .map(|ns| UncapturedOriginalCallEvidence::Certain { ns })
+            .or_else(|| quiet().map(|ns| UncapturedOriginalCallEvidence::Possible { ns }))
     }
 
     /// Records a stall. Merges it with those that it overlaps.

@@ -9,7 +9,7 @@ use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
-use super::frame_role::{FrameRole, TransactionFrame};
+use super::non_message_frame_role::{FrameRole, TransactionFrame};
 use super::rpcrdma_control_message::RpcRdmaControlMessages;
 use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{

@@ -3,6 +3,7 @@
 pub(super) mod check;
 mod compile;
 mod connection_and_seeding;
+mod end_to_end_replay;
 mod learn;
 mod plan;
 pub(super) mod report_files;
@@ -11,7 +12,6 @@ mod seed;
 mod seeded_directory_markers;
 pub(super) mod server;
 pub(super) mod step_selection;
-mod whole_replay;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -30,11 +30,11 @@ use super::ExitStatus;
     arg_required_else_help = true
 )]
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
-    whole_replay::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
+    end_to_end_replay::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {
     // Before the subcommand, which is removed from the matches when it is read.
     #[command(flatten)]
-    all: whole_replay::OptionalWholeReplayArgs,
+    all: end_to_end_replay::OptionalWholeReplayArgs,
 
     #[command(subcommand)]
     step: Option<ReplayCommand>,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &ReplayArgs) -> Result<ExitStatus> {
         (Some(ReplayCommand::Seed(args)), _) => seed::run(args),
         (Some(ReplayCommand::Run(args)), _) => run::run(args),
         (Some(ReplayCommand::Learn(args)), _) => learn::run(args),
-        (None, Some(args)) => whole_replay::run(args),
+        (None, Some(args)) => end_to_end_replay::run(args),
         (None, None) => bail!("no capture or trace given; name one, and a server with --server; see --help"),
     }
 }

@@ -477,7 +477,7 @@ pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatu
 mod tests {
     use super::*;
     use nfsrdma_replay::run::StepCounts;
-    use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
+    use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 
     /// Returns a report with `matched` matched and `unreplayable` unreplayable steps.
     fn report(matched: u64, unreplayable: u64, walked: Option<FinalTreeCheckReport>) -> ReplayReport {

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, DeliveryEvidence, MissingPart, RpcMessageKind,
     TransactionPhases,

@@ -15,8 +15,8 @@ use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, Plur
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 use nfsrdma_analysis::statistics::Latencies;
+use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
-use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::seed::file_server_client::ObjectOwner;
 
 /// Maximum number of differences shown per step.

@@ -83,8 +83,8 @@ fn without_difference(report: &ReplayReport) -> String {
 mod tests {
     use super::*;
     use nfsrdma_replay::run::StepCounts;
+    use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
     use nfsrdma_replay::run::report::EarlyRunEnd;
-    use nfsrdma_replay::run::tree_check::FinalTreeCheckReport;
 
     fn report(matched: u64, tolerated: u64, mismatched: u64) -> ReplayReport {
         let unreplayable = 10 - matched - tolerated - mismatched;

@@ -8,8 +8,8 @@ use nfsrdma_conformance::{Finding, SeverityLevel};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, EarlierCallTransmissionEvidence,
-    Endpoint, RpcMessageKind, Transaction, TransactionConnection,
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind,
+    Transaction, TransactionConnection, UncapturedOriginalCallEvidence,
 };
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber};
@@ -271,10 +271,10 @@ impl FieldTreeTextWriter {
         if let Some(lost) = transaction.lost_copy() {
             let time = HumanDuration(lost.ns(), *glyphs);
             let about = match lost {
-                EarlierCallTransmissionEvidence::Certain { .. } => format!(
+                UncapturedOriginalCallEvidence::Certain { .. } => format!(
                     "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
                 ),
-                EarlierCallTransmissionEvidence::Possible { .. } => format!(
+                UncapturedOriginalCallEvidence::Possible { .. } => format!(
                     "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
                 ),
             };

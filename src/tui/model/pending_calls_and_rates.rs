@@ -1,7 +1,7 @@
 //! Current activity of a capture whose frames are received once: pending Calls and rates.
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 

@@ -1,7 +1,7 @@
 //! Screens of an interface: the first line and the pending Calls, at each width.
 
 use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters, ReadProgress};
-use nfsrdma_dissectors::flow::pending_calls::PendingTransactionPhase;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

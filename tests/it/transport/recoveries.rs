@@ -132,6 +132,23 @@ fn rfc8881_section_18_34_the_backchannel_is_bound_to_the_new_connection() {
 }
 
 #[test]
+fn rfc8881_section_2_10_3_1_a_connection_that_is_not_bound_is_bound_before_the_call_is_sent_again() {
+    let work = Work::of("rxe-v41", 4, "unbound");
+    let faults = breaks(40, MockTransportFault::BreakBefore);
+    let (report, _) = replayed_on(&work, faults, |server| server.requires_bound_connections = true);
+    is_as_recorded(&report, "unbound");
+    assert_eq!(report.refused, Vec::<String>::new());
+    let unbound = because(&report, "connection-bound") + because(&report, "sent-again");
+    assert!(unbound >= 30 && report.recovery.rebound >= 30, "{unbound} {:?}", report.recovery);
+    let faults = breaks(40, MockTransportFault::ForgetBindings);
+    let (report, _) = replayed_on(&work, faults, |server| server.requires_bound_connections = true);
+    is_as_recorded(&report, "forgotten");
+    let bound = because(&report, "connection-bound");
+    assert_eq!(report.recovery.reconnects, 0);
+    assert!(bound >= 30 && report.recovery.rebound >= bound, "{bound} {:?}", report.recovery);
+}
+
+#[test]
 fn a_server_that_always_closes_ends_the_run_in_order() {
     let work = Work::of("rxe-v41", 4, "closes");
     let report = replayed(&work, (0..100_000).map(|n| (n, MockTransportFault::BreakBefore)));

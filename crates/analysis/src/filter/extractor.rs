@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::{Field, FieldKind, field_name};
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
 use super::compile::ReferencedFilterField;
 use super::derived_fields::{FieldAliasValueExtraction, GeneratedField};
-use super::field_description_cache::FieldDescriptionKeyedCache;
+use super::description_keyed_cache::FieldDescriptionKeyedCache;
 use super::required_layers::RequiredLayers;
 use super::value::{FilterValue, FilterValues, ReferencedFilterFieldIndex};
 

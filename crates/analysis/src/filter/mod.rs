@@ -11,14 +11,14 @@
 pub mod catalog;
 pub mod derived_fields;
 
-mod column_fields;
 mod compile;
 mod compiled_program;
+mod description_keyed_cache;
 mod error;
 mod extractor;
-mod field_description_cache;
 mod literal;
 mod mask_bit_boolean_fields;
+mod output_field_extraction;
 mod possible_generated_values;
 mod procedures;
 mod required_layers;
@@ -29,10 +29,10 @@ mod transaction_fields;
 mod types;
 mod value;
 
-pub use column_fields::{OutputFieldValue, ShownField, ShownFieldValue};
 pub use error::FilterError;
 pub use error::proposal;
 pub use literal::quoted;
+pub use output_field_extraction::{OutputFieldValue, ShownField, ShownFieldValue};
 pub use runner::{FilterRunner, SelectedFrameTally};
 
 use catalog::{FilterFieldCatalog, FilterFieldSource};

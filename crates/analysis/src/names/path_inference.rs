@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use super::file_node_store::{FileNameStore, FileNodeId, Host};
 use super::path_inference_token_stream::{
-    MessageFilenameTokens, OperationPathTokenSlice, PathInferenceTokenSpan,
+    OperationPathTokenSlice, PathInferenceMessageTokens, PathInferenceTokenSpan,
 };
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
@@ -105,8 +105,8 @@ impl PathInferenceNameEffect {
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n MessageFilenameTokens,
-    pub(super) reply: &'n MessageFilenameTokens,
+    pub(super) call: &'n PathInferenceMessageTokens,
+    pub(super) reply: &'n PathInferenceMessageTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
@@ -549,6 +549,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(tokens: &MessageFilenameTokens) -> OperationPathTokenSlice<'_> {
+fn words(tokens: &PathInferenceMessageTokens) -> OperationPathTokenSlice<'_> {
     OperationPathTokenSlice { number: 0, words: tokens.words() }
 }

@@ -12,7 +12,7 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`MessageFilenameTokens`].
+/// Byte range of a handle or a name in [`PathInferenceMessageTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PathInferenceTokenSpan {
     start: u32,
@@ -34,14 +34,14 @@ pub(super) enum FileNamingFieldToken {
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct MessageFilenameTokens {
+pub(super) struct PathInferenceMessageTokens {
     words: Vec<FileNamingFieldToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl MessageFilenameTokens {
+impl PathInferenceMessageTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
@@ -79,7 +79,7 @@ impl MessageFilenameTokens {
     }
 }
 
-impl<'a> FieldObserver<'a> for MessageFilenameTokens {
+impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)

@@ -347,7 +347,8 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut told = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
+        let (mut call, mut reply) =
+            (PathInferenceMessageTokens::default(), PathInferenceMessageTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
             .encode(&mut encoder);

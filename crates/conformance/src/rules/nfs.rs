@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::Program;
 
 use crate::compound_operations_view::is_in_minor_version;
 use crate::count_with_noun::Count;
-use crate::read_write_operations::SuccessfulReadWrite;
+use crate::read_write_view::SuccessfulReadWrite;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_preconditions::RulePrecondition;
 use crate::transaction_view::ConformanceTransaction;

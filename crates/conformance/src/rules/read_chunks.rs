@@ -9,7 +9,7 @@ use nfsrdma_dissectors::xdr::XdrError;
 use super::write_chunks;
 use crate::count_with_noun::Count;
 use crate::message_view::ConformanceMessage;
-use crate::read_write_operations::SuccessfulReadWrite;
+use crate::read_write_view::SuccessfulReadWrite;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 use crate::rule_preconditions::RulePrecondition;
 use crate::transaction_view::ConformanceTransaction;

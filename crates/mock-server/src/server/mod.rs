@@ -11,7 +11,7 @@ mod file_tree;
 mod v3;
 mod v4;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, StartTls};
@@ -54,6 +54,13 @@ pub struct MockServer {
     pub port: u16,
     /// The fault injector, if any.
     pub fault_injector: Option<MockFaultInjector>,
+    /// `true` if a connection must be bound to a session before SEQUENCE, as with SP4_MACH_CRED. RFC 8881 section
+    /// 2.10.3.1.
+    pub requires_bound_connections: bool,
+    /// Number of the connection of the current Call.
+    pub connection: u64,
+    /// Connections, with the sessions to which they are bound.
+    bound_connections: BTreeSet<(u64, [u8; 16])>,
     /// The user of the current Call.
     caller: MockUser,
     state: v4::MockNfs4State,
@@ -189,6 +196,11 @@ impl MockServer {
     /// Drops the sessions of NFSv4.1, but keeps the state of their clients.
     pub fn forget_sessions(&mut self) {
         self.state.forget_sessions();
+    }
+
+    /// Forgets which connections are bound to sessions.
+    pub fn forget_bindings(&mut self) {
+        self.bound_connections.clear();
     }
 
     /// Returns the number of opens of NFSv4 clients.

@@ -52,7 +52,7 @@ pub struct TraceCompileCounts {
 
 /// Information about a Call that only the run has that sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReplayCallOrigin<'a> {
+pub struct ReplayCallMetadata<'a> {
     /// Number of the copy of the clients, and of the captured client that it represents: all clients of a run share one
     /// address.
     pub client: (u32, u32),
@@ -135,7 +135,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
-        of_run: ReplayCallOrigin<'_>,
+        of_run: ReplayCallMetadata<'_>,
     ) -> io::Result<()> {
         transaction.with_messages(|reading| self.compile_transaction(transaction, reading, true, of_run))
     }
@@ -151,7 +151,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         reading: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.compile_transaction(transaction, reading, is_selected, ReplayCallOrigin::default())
+        self.compile_transaction(transaction, reading, is_selected, ReplayCallMetadata::default())
     }
 
     fn compile_transaction(
@@ -159,7 +159,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         is_selected: bool,
-        of_run: ReplayCallOrigin<'_>,
+        of_run: ReplayCallMetadata<'_>,
     ) -> io::Result<()> {
         let Self {
             writer: to,

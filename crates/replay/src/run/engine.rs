@@ -4,8 +4,8 @@
 //!
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`], [`think_time`]);
-//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live server
-//!   ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
+//! - [`issuer`]: values and state at the live server, from which Calls are built; it changes them for the live
+//!   server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
 //!   ([`reply_check_queue`]); [`lock_stateid_change_detection`]: lock stateids with a single user;
@@ -61,13 +61,13 @@ use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
+use super::final_tree_check::{FinalTreeCheckReport, TreeCheckLiveIdentifiers};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
 use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
 use super::report::{ReplayReport, StepId};
 use super::step_outcome::StepOutcome;
 use super::trace_recording::ReplayMessageRecorder;
-use super::tree_check::{FinalTreeCheckReport, TreeCheckLiveIdentifiers};
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
@@ -77,7 +77,7 @@ use crate::trace::{TraceError, TraceReader, TraceStep};
 use connections::ReplayConnectionPool;
 pub(super) use delegation_substitutes::DelegationStateidSubstitution;
 use io_split::UnboundVariableReason;
-use issuer::ReplayedCallBuilder;
+use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
 use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
@@ -318,7 +318,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 options.pace,
             ),
             verification: LiveReplyVerificationState::new(options, seeded, signing.is_some()),
-            issuer: ReplayedCallBuilder {
+            issuer: CallIssuer {
                 values,
                 containment,
                 signing,
@@ -326,7 +326,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                     .map(|variable| (*variable, UnboundVariableReason::Object))
                     .collect(),
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
-                ..ReplayedCallBuilder::default()
+                ..CallIssuer::default()
             },
             connections: ReplayConnectionPool::default(),
             report,
@@ -354,7 +354,7 @@ struct ReplayEngine<'r, R> {
     /// Contents of payloads, which Calls and the verification of Replies need.
     contents: &'r mut TraceReader<R>,
     scheduler: StepScheduler<'r, R>,
-    issuer: ReplayedCallBuilder,
+    issuer: CallIssuer,
     connections: ReplayConnectionPool,
     verification: LiveReplyVerificationState<'r>,
     report: ReplayReport,

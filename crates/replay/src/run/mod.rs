@@ -15,7 +15,7 @@
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`trace_recording`]: trace of the messages of a run;
-//! - [`tree_check`]: comparison of the final file tree with the expected one;
+//! - [`final_tree_check`]: comparison of the final file tree with the expected one;
 //! - [`created_names`]: names that a trace can create, which the removal of a run's directory may remove.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
@@ -29,6 +29,7 @@ pub mod created_names;
 mod dependencies;
 mod engine;
 mod file_divergence;
+pub mod final_tree_check;
 pub mod issue_delay_histogram;
 pub mod live_values;
 pub mod options;
@@ -41,7 +42,6 @@ mod report_merge;
 mod step_outcome;
 pub mod tolerance_rules;
 pub mod trace_recording;
-pub mod tree_check;
 
 pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};

@@ -34,8 +34,8 @@ pub(super) const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum number of recoveries of one client in a run.
 pub(super) const MAX_CLIENT_RECOVERIES: u32 = 16;
 
-/// Maximum number of sessions per connection whose backchannel is remembered.
-pub(super) const MAX_BACKCHANNELS: usize = 64;
+/// Maximum number of sessions per connection whose binding is remembered.
+pub(super) const MAX_BINDINGS: usize = 64;
 
 /// Reason code of a step affected by recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,11 @@ pub const CONTEXT_RENEWED: StepRecoveryReason = StepRecoveryReason {
     code: "context-renewed",
     text: "the server no longer knew its security context; it was sent again with a new one",
 };
+/// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
+pub const CONNECTION_BOUND: StepRecoveryReason = StepRecoveryReason {
+    code: "connection-bound",
+    text: "its connection was not bound to the session; that was done (BIND_CONN_TO_SESSION), and it was sent again",
+};
 /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
 pub const NOT_RECLAIMED: StepRecoveryReason = StepRecoveryReason {
     code: "not-reclaimed",
@@ -90,8 +95,17 @@ pub const SPLIT: StepRecoveryReason = StepRecoveryReason {
 };
 
 /// All reasons.
-pub const ALL_REASONS: &[StepRecoveryReason] =
-    &[SENT_AGAIN, REPLY_UNKNOWN, DONE_TWICE, RESTARTED, CONTEXT_RENEWED, NOT_RECLAIMED, NO_CONNECTION, SPLIT];
+pub const ALL_REASONS: &[StepRecoveryReason] = &[
+    SENT_AGAIN,
+    REPLY_UNKNOWN,
+    DONE_TWICE,
+    RESTARTED,
+    CONTEXT_RENEWED,
+    CONNECTION_BOUND,
+    NOT_RECLAIMED,
+    NO_CONNECTION,
+    SPLIT,
+];
 
 /// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
@@ -189,19 +203,24 @@ pub(super) fn resent_state(state: StepOutcome, is_done_twice: bool, is_new: bool
     }
 }
 
-/// Encodes BIND_CONN_TO_SESSION after the header of its Call: binds the connection to the backchannel of a session and,
-/// if the server agrees, to its fore channel. RFC 8881 section 18.34.
-pub(super) fn bind_conn_to_session(minorversion: u32, session: Sessionid4, encoder: &mut Encoder) {
+/// Encodes BIND_CONN_TO_SESSION after the header of its Call: binds the connection to channels of a session. RFC 8881
+/// section 18.34.
+pub(super) fn bind_conn_to_session(
+    minorversion: u32,
+    session: Sessionid4,
+    direction: ChannelDirFromClient4,
+    encoder: &mut Encoder,
+) {
     let bind = Args::BIND_CONN_TO_SESSION(BindConnToSession4Args {
         bctsa_sessid: session,
-        bctsa_dir: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
+        bctsa_dir: direction,
         bctsa_use_conn_in_rdma_mode: false,
     });
     CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion }, &[bind]).encode(encoder);
 }
 
-/// Reason why a connection is not bound to the backchannel of a session.
-pub(super) enum BackchannelBindError {
+/// Reason why a connection is not bound to a session.
+pub(super) enum SessionBindError {
     /// The server does not know the session any more.
     UnknownSession,
     /// Message for the report.
@@ -211,9 +230,12 @@ pub(super) enum BackchannelBindError {
 /// Decodes the Reply to BIND_CONN_TO_SESSION.
 ///
 /// # Errors
-/// Returns an error if the connection is not bound to the backchannel.
-pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), BackchannelBindError> {
-    let refused = |why: &str| BackchannelBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
+/// Returns an error if the connection is not bound to the requested channels.
+pub(super) fn decode_bind_reply(
+    mut cursor: Cursor<'_>,
+    direction: ChannelDirFromClient4,
+) -> Result<(), SessionBindError> {
+    let refused = |why: &str| SessionBindError::Refused(format!("BIND_CONN_TO_SESSION: {why}"));
     let unreadable = |_| refused("its Reply cannot be read");
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let status = message.reply().map(|reply| (reply.status(), reply.auth_stat()));
@@ -226,12 +248,14 @@ pub(super) fn decode_bind_reply(mut cursor: Cursor<'_>) -> Result<(), Backchanne
     let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
-            ChannelDirFromServer4::CDFS4_FORE => Err(refused("the server binds the fore channel alone")),
+            ChannelDirFromServer4::CDFS4_FORE if direction != ChannelDirFromClient4::CDFC4_FORE => {
+                Err(refused("the server binds the fore channel alone"))
+            }
             _ => Ok(()),
         },
         Some(Ok(results)) => match results.status() {
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
-                Err(BackchannelBindError::UnknownSession)
+                Err(SessionBindError::UnknownSession)
             }
             status => Err(refused(&status.to_string())),
         },

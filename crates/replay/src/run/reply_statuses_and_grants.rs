@@ -146,6 +146,12 @@ impl ReplyStatusesAndGrants {
         self.statuses.iter().take(2).any(|status| *status == RETRY_UNCACHED_REP)
     }
 
+    /// Returns `true` if SEQUENCE failed because the connection is not bound to the session. RFC 8881 section
+    /// 15.1.11.6.
+    pub(super) fn is_unbound(&self) -> bool {
+        self.statuses.first() == Some(&Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION.0)
+    }
+
     /// Returns the last status if it reports an unknown client, session or stateid. RFC 8881 section 8.4.2, RFC 7530
     /// section 9.6.2.
     pub(super) fn forgotten_state_status(&self) -> Option<u32> {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
 use super::trace_recording::ReplayTraceRecordingTotals;
-use super::tree_check::FinalTreeCheckReport;
 use crate::seed::file_server_client::ObjectOwner;
 use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
 pub use steps::{
@@ -72,7 +72,7 @@ pub struct RecoveryCounts {
     pub reconnects: u64,
     /// Number of Calls sent again because their connection was lost.
     pub resent: u64,
-    /// Number of backchannels bound to another connection.
+    /// Number of sessions to which a connection was bound again.
     pub rebound: u64,
     /// Number of clients and sessions recovered because the server had forgotten them.
     pub recovered: u64,

@@ -2,11 +2,11 @@
 
 use std::ops::AddAssign;
 
+use super::final_tree_check::FinalTreeCheckReport;
 use super::report::{
     MAX_EXAMPLES, MAX_LISTED_MESSAGES, RecoveryCounts, ReplayReport, StepMismatch, StepResults,
     number_first_copy,
 };
-use super::tree_check::FinalTreeCheckReport;
 
 impl StepResults {
     /// Adds the results of another copy with this number.

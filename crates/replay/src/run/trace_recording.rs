@@ -21,7 +21,7 @@ use nfsrdma_rpc::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::compile::{ReplayCallOrigin, TraceCompiler};
+use crate::compile::{ReplayCallMetadata, TraceCompiler};
 use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::transaction_reconstruction::{ChunkedFilePayload, WireMessage, WireTransaction};
@@ -243,8 +243,11 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         self.steps += 1;
         let transaction =
             WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
-        let of_run =
-            ReplayCallOrigin { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
+        let of_run = ReplayCallMetadata {
+            client: waiting.client,
+            root_operations: &waiting.roots,
+            step: waiting.step,
+        };
         self.error = self.compiler.add_recorded(&transaction, of_run).err();
     }
 

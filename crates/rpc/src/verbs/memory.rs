@@ -321,7 +321,7 @@ impl DerefMut for VerbsBuffer {
 }
 
 /// A buffer whose handle the server has. Its bytes are inaccessible until it comes back: after the Reply, if no window
-/// is bound to it or the window has ended, and otherwise as [`VerbsOpenWindowBuffer`].
+/// is bound to it or the window has ended, and otherwise as [`VerbsBufferAwaitingInvalidation`].
 ///
 /// Without a window the handle is that of the whole region, so that a server which violates RFC 8166 section 4.4.1, and
 /// writes after its Reply, can still change the results of later Calls to this server before their Reply. It cannot
@@ -338,7 +338,7 @@ pub(crate) struct VerbsExposedBuffer {
 /// A buffer whose window is still open after the Reply: the server can access its bytes until a Work Request has
 /// invalidated the handle. The queue pair keeps it until then.
 #[derive(Debug)]
-pub(super) struct VerbsOpenWindowBuffer {
+pub(super) struct VerbsBufferAwaitingInvalidation {
     pub(super) handle: Handle,
     pub(super) buffer: VerbsBuffer,
 }
@@ -382,7 +382,7 @@ impl VerbsExposedBuffer {
         length: usize,
         mut copy_buffer: Vec<u8>,
         keep: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<(VerbsServerWrittenData, Option<VerbsOpenWindowBuffer>), (Self, Vec<u8>)> {
+    ) -> Result<(VerbsServerWrittenData, Option<VerbsBufferAwaitingInvalidation>), (Self, Vec<u8>)> {
         if !fence.covers(self.queue, self.exposed_at) {
             return Err((self, copy_buffer));
         }
@@ -423,7 +423,7 @@ impl VerbsExposedBuffer {
         self,
         fence: &VerbsServerCompletionProof,
         windows: Option<&mut QueuePairMemoryWindows>,
-    ) -> Result<Result<VerbsBuffer, VerbsOpenWindowBuffer>, Self> {
+    ) -> Result<Result<VerbsBuffer, VerbsBufferAwaitingInvalidation>, Self> {
         if !fence.covers(self.queue, self.exposed_at) {
             return Err(self);
         }
@@ -444,12 +444,12 @@ fn release_window(
     buffer: VerbsBuffer,
     window: Option<VerbsBoundWindow>,
     windows: Option<&mut QueuePairMemoryWindows>,
-) -> Result<VerbsBuffer, VerbsOpenWindowBuffer> {
+) -> Result<VerbsBuffer, VerbsBufferAwaitingInvalidation> {
     let Some(bound) = window else { return Ok(buffer) };
     let handle = bound.handle;
     match windows.map(|windows| windows.release(bound)) {
         Some(None) => Ok(buffer),
-        Some(Some(_)) | None => Err(VerbsOpenWindowBuffer { handle, buffer }),
+        Some(Some(_)) | None => Err(VerbsBufferAwaitingInvalidation { handle, buffer }),
     }
 }
 

@@ -25,7 +25,7 @@ mod completions;
 mod connect;
 mod connection;
 mod context;
-mod device;
+mod device_enumeration;
 mod errno_conversion;
 mod memory;
 mod queue_pair;
@@ -39,5 +39,5 @@ mod wait;
 mod window;
 mod work_queues;
 
-pub use device::{VerbsDevice, VerbsPort, devices};
+pub use device_enumeration::{VerbsDevice, VerbsPort, devices};
 pub use transport::VerbsTransport;

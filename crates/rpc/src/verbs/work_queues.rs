@@ -15,7 +15,7 @@ use super::completions::{
 };
 use super::context::ProtectionDomain;
 use super::errno_conversion;
-use super::memory::{VerbsBuffer, VerbsOpenWindowBuffer, VerbsRegionSlice};
+use super::memory::{VerbsBuffer, VerbsBufferAwaitingInvalidation, VerbsRegionSlice};
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
 
 /// The next queue pair number. A number is reused only after 2^32 others.
@@ -253,7 +253,7 @@ impl VerbsWorkQueues {
     }
 
     /// Stages the invalidation of a window, before the next Send, and keeps its buffer until that completes.
-    pub(super) fn invalidate(&mut self, open: VerbsOpenWindowBuffer) {
+    pub(super) fn invalidate(&mut self, open: VerbsBufferAwaitingInvalidation) {
         self.staged.push_back(VerbsSendRequest::Invalidate(open.handle, Some(open.buffer)));
     }
 

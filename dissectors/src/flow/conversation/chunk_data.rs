@@ -2,7 +2,7 @@
 
 use crate::flow::accepted_packet_inference::RetransmissionStall;
 use crate::flow::frame_kind::FrameContentKind;
-use crate::flow::frame_role::FrameRole;
+use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{MemoryAccessFault, RdmaReadOrWrite};

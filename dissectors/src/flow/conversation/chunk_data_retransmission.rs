@@ -1,6 +1,6 @@
 //! Data of RDMA Writes and Read Responses that TCP retransmits.
 
-use crate::flow::frame_role::FrameRole;
+use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{FrameContentKind, RetransmissionStall};
 use crate::rdma_operation::RdmaAttribution;

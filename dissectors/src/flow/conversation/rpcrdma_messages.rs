@@ -2,7 +2,7 @@
 
 use crate::field::NullFieldObserver;
 use crate::flow::FrameContentKind;
-use crate::flow::frame_role::FrameRole;
+use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
 use crate::flow::statistics::UndecodedReason;
 use crate::flow::transaction::{RpcMessageKind, RpcRdmaHeaderWords};

@@ -2,7 +2,7 @@
 //! sequence numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::flow::transaction::{DeliveryEvidence, EarlierCallTransmissionEvidence, TransactionPhases};
+use crate::flow::transaction::{DeliveryEvidence, TransactionPhases, UncapturedOriginalCallEvidence};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -434,7 +434,7 @@ fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_c
     frames.extend([link.send(Server, &null_reply(7)), link.send(Server, &null_reply(8))].concat());
     let outcome = run(&frames);
     let lost: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.lost_copy())).collect();
-    let certain = Some(EarlierCallTransmissionEvidence::Certain { ns: 2000 });
+    let certain = Some(UncapturedOriginalCallEvidence::Certain { ns: 2000 });
     assert_eq!(lost, [(5, None), (7, certain), (8, None)]);
 }
 
@@ -443,7 +443,7 @@ fn infiniband_9_7_5_a_call_that_comes_behind_its_successor_was_lost_before_the_c
 #[test]
 fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
     const TIMEOUT_NS: u64 = 4_096 << 17;
-    let possible = |ns| Some(EarlierCallTransmissionEvidence::Possible { ns });
+    let possible = |ns| Some(UncapturedOriginalCallEvidence::Possible { ns });
     let cases = [
         (true, TIMEOUT_NS - 1, None),
         (true, TIMEOUT_NS, possible(TIMEOUT_NS)),

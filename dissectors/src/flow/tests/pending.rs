@@ -1,7 +1,7 @@
 //! Calls in flight, one rule per test.
 
 use super::*;
-use crate::flow::pending_calls::PendingTransactionPhase;
+use crate::flow::pending_call_queries::PendingTransactionPhase;
 use crate::flow::transport_event::{CapturedTransportEventKind, UnexpectedRpcMessageReason};
 
 const MS: u64 = 1_000_000;

@@ -72,6 +72,10 @@ pub(super) fn sequence(
     place: &mut Option<MockSlotKey>,
 ) -> Result<Option<MockCachedReply>, Nfsstat4> {
     let Args::SEQUENCE(args) = args else { return Ok(None) };
+    let is_bound = server.bound_connections.contains(&(server.connection, args.sa_sessionid));
+    if server.requires_bound_connections && !is_bound {
+        return Err(Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION);
+    }
     let session = server.state.sessions.get_mut(&args.sa_sessionid).ok_or(Nfsstat4::NFS4ERR_BADSESSION)?;
     let slot = session.slots.get_mut(args.sa_slotid as usize).ok_or(Nfsstat4::NFS4ERR_BADSLOT)?;
     if args.sa_sequenceid == slot.sequence && slot.sequence > 0 {
@@ -127,6 +131,7 @@ pub(super) fn step(
             if !state.sessions.contains_key(&args.bctsa_sessid) {
                 return Err(Nfsstat4::NFS4ERR_BADSESSION);
             }
+            server.bound_connections.insert((server.connection, args.bctsa_sessid));
             let ok = BindConnToSession4Resok {
                 bctsr_sessid: args.bctsa_sessid,
                 bctsr_dir: match args.bctsa_dir {
@@ -267,6 +272,7 @@ fn create_session(
     };
     let slots = (0..fore.ca_maxrequests).map(|_| MockSessionSlot::default()).collect();
     state.sessions.insert(id, MockSession { client: args.csa_clientid, slots, limits });
+    server.bound_connections.insert((server.connection, id));
     let flags = args.csa_flags.0 & CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0;
     let ok = CreateSession4Resok {
         csr_sessionid: id,

@@ -3,17 +3,17 @@
 //! - [`effects`]: effects of operations; [`collector`]: dependencies of a step, from its Call and the recorded Reply;
 //! - [`name_to_object_bindings`]: objects that directory entries refer to;
 //! - [`resource_access_queues`]: resources with shared or exclusive access;
-//! - [`step_intervals`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte ranges
-//!   of a file.
+//! - [`captured_interval_order`]: steps that wait for those that were complete before they began; [`byte_ranges`]: byte
+//!   ranges of a file.
 //!
 //! A step only waits for earlier steps, so there is no deadlock. Memory is limited by the window.
 
 mod byte_ranges;
+mod captured_interval_order;
 pub(super) mod collector;
 pub(super) mod effects;
 pub(super) mod name_to_object_bindings;
 mod resource_access_queues;
-mod step_intervals;
 
 use rustc_hash::FxHashMap;
 
@@ -94,8 +94,8 @@ struct DependencyNode {
 pub(super) struct DependencyGraph {
     nodes: Vec<DependencyNode>,
     access_groups: resource_access_queues::ResourceAccessQueues,
-    intervals: FxHashMap<DependencyResource, step_intervals::UnfinishedStepIntervals>,
-    spare_intervals: Vec<step_intervals::UnfinishedStepIntervals>,
+    intervals: FxHashMap<DependencyResource, captured_interval_order::UnfinishedStepIntervals>,
+    spare_intervals: Vec<captured_interval_order::UnfinishedStepIntervals>,
     ranges: FxHashMap<u32, byte_ranges::ByteRangeUses>,
     spare_ranges: Vec<byte_ranges::ByteRangeUses>,
     /// Window index of the step that gives each variable its value.

@@ -4,12 +4,30 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::nfs::v4::ChannelDirFromClient4;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{CallTag, ConnectionId, ReconnectionAttempts};
 use rustc_hash::FxHashMap;
 
-use super::super::recovery::{MAX_BACKCHANNELS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
+use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
 use super::reclaim::ClientReclaim;
+
+/// A session to which a connection is bound. RFC 8881 section 18.34.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionBinding {
+    /// Variable of the session.
+    pub(super) session: u32,
+    pub(super) minor_version: u32,
+    /// Requested channels.
+    pub(super) direction: ChannelDirFromClient4,
+}
+
+impl SessionBinding {
+    /// Returns `true` if it is for the fore channel alone.
+    pub(super) fn is_fore(&self) -> bool {
+        self.direction == ChannelDirFromClient4::CDFC4_FORE
+    }
+}
 
 /// A live connection.
 #[derive(Debug)]
@@ -18,10 +36,12 @@ pub(super) struct LiveConnection {
     pub(super) xid: u32,
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
-    /// Sessions that use this connection as backchannel: variable and minor version.
-    pub(super) backchannels: Vec<(u32, u32)>,
-    /// Backchannels that are not bound to this connection yet.
-    pub(super) unbound_backchannels: Vec<(u32, u32)>,
+    /// Sessions whose channels this connection has, or had before it was lost, as far as it must be bound to them.
+    pub(super) bindings: Vec<SessionBinding>,
+    /// Those for which BIND_CONN_TO_SESSION has not been sent yet.
+    pub(super) pending_bindings: Vec<SessionBinding>,
+    /// `true` while the server is asked to bind the connection to the fore channel of a session: steps wait.
+    pub(super) is_binding_fore_channel: bool,
     /// Number of recoveries in the run when the sessions were last bound.
     pub(super) recoveries_at_binding: u32,
 }
@@ -102,20 +122,49 @@ impl ReplayConnectionPool {
         (self.reply_timeouts, self.stalled_since) = (0, None);
     }
 
-    /// Records the session whose backchannel a connection is. Returns `false` if there are too many.
-    pub(super) fn record_backchannel(&mut self, connection: ConnectionId, session: (u32, u32)) -> bool {
+    /// Records a session to which a connection is bound. Returns `false` if there are too many.
+    pub(super) fn record_binding(&mut self, connection: ConnectionId, binding: SessionBinding) -> bool {
         let Some(line) = self.line_mut(connection) else { return true };
-        let has_room = line.backchannels.len() < MAX_BACKCHANNELS;
-        if has_room {
-            line.backchannels.push(session);
+        let has_capacity = line.bindings.len() < MAX_BINDINGS;
+        if has_capacity {
+            line.bindings.push(binding);
         }
-        has_room
+        has_capacity
     }
 
-    /// Removes the backchannels of a destroyed session.
-    pub(super) fn remove_backchannels(&mut self, session: u32) {
+    /// Queues BIND_CONN_TO_SESSION for a connection that the server does not regard as bound: to the channels that the
+    /// connection had before it was lost, otherwise to the fore channel. Returns `false` if the connection is lost, or
+    /// has too many sessions.
+    pub(super) fn queue_binding(
+        &mut self,
+        connection: ConnectionId,
+        session: u32,
+        minor_version: u32,
+    ) -> bool {
+        let Some(line) = self.line_mut(connection) else { return false };
+        let known = line.bindings.iter().find(|binding| binding.session == session).copied();
+        let binding = match known {
+            Some(binding) => binding,
+            None if line.bindings.len() < MAX_BINDINGS => {
+                let direction = ChannelDirFromClient4::CDFC4_FORE;
+                let binding = SessionBinding { session, minor_version, direction };
+                line.bindings.push(binding);
+                binding
+            }
+            None => return false,
+        };
+        if !line.is_binding_fore_channel
+            && line.pending_bindings.iter().all(|pending| pending.session != session)
+        {
+            line.pending_bindings.push(binding);
+        }
+        true
+    }
+
+    /// Removes the bindings of a destroyed session.
+    pub(super) fn remove_bindings(&mut self, session: u32) {
         for line in &mut self.lines {
-            line.backchannels.retain(|(of, _)| *of != session);
+            line.bindings.retain(|binding| binding.session != session);
         }
     }
 }

@@ -28,8 +28,8 @@ use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
-use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
-use super::issuer::ReplayedCallBuilder;
+use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
+use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
@@ -86,7 +86,7 @@ struct DelegationSubstitute {
     is_renewed: bool,
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     fn substitute_call(
         &self,
         one: &DelegationSubstitute,
@@ -224,7 +224,7 @@ impl ReplayedCallBuilder {
         let Some(client) = client else { return };
         self.client_state.add_substitute_open(
             stateid.other,
-            SubstituteOpen {
+            DelegationSubstituteOpen {
                 client,
                 file: &wanted.file,
                 access,

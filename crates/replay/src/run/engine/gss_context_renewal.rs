@@ -12,10 +12,10 @@ use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
-use super::issuer::ReplayedCallBuilder;
-use super::reply::CompletedStep;
+use super::connections::SessionBinding;
+use super::issuer::CallIssuer;
 use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
-use super::step_window::{BIND_INDEX, CONTEXT_INDEX, call_tag};
+use super::step_window::{BIND_INDEX, CONTEXT_INDEX, StepWindowEntry, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainedCall, ContainedTransport};
 use nfsrdma_analysis::comparison::record::hash;
@@ -95,7 +95,7 @@ impl RenewableGssContext {
     }
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableGssContext> {
         self.signing.as_mut()?.contexts.get_mut(at)
     }
@@ -135,7 +135,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// one.
     pub(super) fn resend_denied_step(
         &mut self,
-        CompletedStep { window_index, window_step: mut held, .. }: CompletedStep,
+        window_index: u32,
+        mut held: Box<StepWindowEntry>,
         connection: ConnectionId,
     ) {
         (held.resend.is_pending, held.resend.is_denied) = (true, true);
@@ -156,9 +157,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let number = self.context.number;
         let line = self.connections.line_mut(reply.connection);
         let Some(line) = line else { return };
-        let is_of = |(session, _): &&(u32, u32)| call_tag(number, BIND_INDEX, (*session).into()) == reply.tag;
-        let bound = line.backchannels.iter().find(is_of).copied();
-        line.unbound_backchannels.extend(bound);
+        let is_of =
+            |binding: &&SessionBinding| call_tag(number, BIND_INDEX, binding.session.into()) == reply.tag;
+        let Some(binding) = line.bindings.iter().find(is_of).copied() else { return };
+        line.is_binding_fore_channel &= !binding.is_fore();
+        line.pending_bindings.push(binding);
+        self.unpark_connection(reply.connection, usize::MAX);
     }
 
     /// Continues the renewal of contexts.

@@ -25,7 +25,7 @@ use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::ReplayedCallBuilder;
+use super::issuer::CallIssuer;
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
@@ -113,7 +113,7 @@ fn limit_exceeded_state(what: &str) -> StepOutcome {
     StepOutcome::Unreplayable(format!("{SERVER_LIMIT_CODE}: {what}"))
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Reduces the emitted Call to what the server accepts. Returns `None` if all of it is accepted. A later piece
     /// begins where the last one ended.
     pub(super) fn limit_io(

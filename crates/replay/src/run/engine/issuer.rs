@@ -16,7 +16,7 @@ use crate::trace::value_substitution::{ReplayedRpcHeader, TracePayloadInMessage,
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.
 #[derive(Default)]
-pub(super) struct ReplayedCallBuilder {
+pub(super) struct CallIssuer {
     pub(super) values: LiveVariableValues,
     /// State that the clients hold at the server.
     pub(super) client_state: RecoverableState,
@@ -47,7 +47,7 @@ pub(super) struct ReplayedCallBuilder {
     pub(super) needs: Vec<u32>,
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Writes the Call of a step with the values of this run, and with this header if its own cannot be used. Returns
     /// `true` if all values have room; that values are missing is noted in them.
     pub(super) fn emit_call(

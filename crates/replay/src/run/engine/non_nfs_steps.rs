@@ -78,7 +78,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             answer_of_tape = tape.is_some().then(|| (reply.message.to_vec(), Instant::now()));
             self.issuer.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
-                StepReplyDisposition::Retry => Err(UnsentStepReason::RetryLater),
+                StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => {
+                    Err(UnsentStepReason::RetryLater)
+                }
                 StepReplyDisposition::Finished(outcome) => Ok(outcome),
                 StepReplyDisposition::Check(findings) => {
                     Ok(self.checked_outcome(held, step, reply.into(), &findings, sent.elapsed())?)

@@ -15,16 +15,16 @@ use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
 
 use super::super::live_values::LiveServerSession;
 use super::super::recovery::calls::{
-    self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
+    self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryReplyIdentifier,
 };
 use super::super::recovery::recoverable_client_state::{
     CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
 };
-use super::super::recovery::recoverable_substitute_open::{SubstituteOpen, substitute_owner};
+use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
-use super::issuer::ReplayedCallBuilder;
+use super::issuer::CallIssuer;
 use super::reply::missing_reply_difference;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
 use super::{MAX_DIVERGENT_FILES, RETRY_DELAY, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult};
@@ -59,7 +59,7 @@ enum RecoveryProgress {
     Finished,
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
     fn count_recovery_sequences(
         &mut self,
@@ -199,8 +199,14 @@ impl ReplayedCallBuilder {
             }
             self.substitutes.insert_active(variable);
             let owner = substitute_owner(variable);
-            let open =
-                SubstituteOpen { client, file: &file, access, owner: &owner, header: &header, variable };
+            let open = DelegationSubstituteOpen {
+                client,
+                file: &file,
+                access,
+                owner: &owner,
+                header: &header,
+                variable,
+            };
             self.client_state.add_substitute_open(other, open);
             // Before RECLAIM_COMPLETE.
             let sessions =
@@ -214,11 +220,11 @@ impl ReplayedCallBuilder {
         &mut self,
         restart: &mut ClientReclaim,
         ask: RecoveryCall,
-        got: RecoveryCallResult,
+        got: RecoveryReplyIdentifier,
     ) -> Result<u64, String> {
         let mut reclaimed = 0;
         match (ask, got) {
-            (RecoveryCall::ExchangeId, RecoveryCallResult::Client(id, sequence, is_known)) => {
+            (RecoveryCall::ExchangeId, RecoveryReplyIdentifier::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 let is_unchanged = is_known && id == restart.client;
                 if is_unchanged {
@@ -235,7 +241,7 @@ impl ReplayedCallBuilder {
                     self.values.set_create_sequence(variable, sequence);
                 }
             }
-            (RecoveryCall::Setclientid, RecoveryCallResult::Unconfirmed(id, verifier)) => {
+            (RecoveryCall::Setclientid, RecoveryReplyIdentifier::Unconfirmed(id, verifier)) => {
                 self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(0) };
@@ -244,7 +250,7 @@ impl ReplayedCallBuilder {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
-            (RecoveryCall::CreateSession(old), RecoveryCallResult::Session(id, slots)) => {
+            (RecoveryCall::CreateSession(old), RecoveryReplyIdentifier::Session(id, slots)) => {
                 self.client_state.rename_session(old, id);
                 if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
@@ -257,13 +263,13 @@ impl ReplayedCallBuilder {
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
-            (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedOpen(stateid)) => {
+            (RecoveryCall::Open(old), RecoveryReplyIdentifier::UnconfirmedOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveryCallResult::Stateid(stateid),
+                RecoveryReplyIdentifier::Stateid(stateid),
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
@@ -273,7 +279,7 @@ impl ReplayedCallBuilder {
                     .rev()
                     .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
             }
-            (RecoveryCall::Lock(old, at), RecoveryCallResult::Stateid(stateid)) => {
+            (RecoveryCall::Lock(old, at), RecoveryReplyIdentifier::Stateid(stateid)) => {
                 let new = stateid.other;
                 self.client_state.rename_lock(old, new);
                 let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());

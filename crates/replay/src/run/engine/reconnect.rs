@@ -1,4 +1,4 @@
-//! Replaces lost connections, sends the Calls that were in flight again, and binds backchannels to the new connections.
+//! Replaces lost connections, sends the Calls that were in flight again, and binds the new connections to sessions.
 
 use std::fmt;
 use std::io::{Read, Seek};
@@ -11,9 +11,9 @@ use nfsrdma_rpc::{
     CallTag, ConnectionId, ReconnectionAttempts, TransportErrorResponsibility, TransportReply,
 };
 
-use super::super::recovery::{self, BackchannelBindError, MAX_RESENDS, NO_CONNECTION};
+use super::super::recovery::{self, MAX_RESENDS, NO_CONNECTION, SessionBindError};
 use super::super::step_outcome::StepOutcome;
-use super::connections::LiveConnection;
+use super::connections::{LiveConnection, SessionBinding};
 use super::reply::missing_reply_difference;
 use super::send::unsigned_header;
 use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
@@ -55,8 +55,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     connection,
                     xid: seed as u32,
                     lost: None,
-                    backchannels: Vec::new(),
-                    unbound_backchannels: Vec::new(),
+                    bindings: Vec::new(),
+                    pending_bindings: Vec::new(),
+                    is_binding_fore_channel: false,
                     recoveries_at_binding: 0,
                 });
                 self.connections.connection_by_client.insert(place, number);
@@ -74,8 +75,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(UnsentStepReason::Parked(number));
         };
         let connection = line.connection;
-        if !line.unbound_backchannels.is_empty() {
-            self.bind_backchannels(number, transport);
+        if !line.pending_bindings.is_empty() {
+            self.bind_sessions(number, transport);
+        }
+        if self.connections.lines.get(number).is_some_and(|line| line.is_binding_fore_channel) {
+            return Err(UnsentStepReason::Parked(number));
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
             true => Err(UnsentStepReason::Parked(number)),
@@ -116,7 +120,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(Some(connection)) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
-                line.unbound_backchannels.clone_from(&line.backchannels);
+                line.pending_bindings.clone_from(&line.bindings);
+                line.is_binding_fore_channel = false;
                 self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.recovery.reconnects += 1;
@@ -272,17 +277,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
-    /// Sends BIND_CONN_TO_SESSION for the backchannels that the connection had before it was lost, as far as it has
-    /// capacity.
-    fn bind_backchannels(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
+    /// Sends BIND_CONN_TO_SESSION for the sessions that the connection must be bound to, as far as it has capacity.
+    fn bind_sessions(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
         while let Some(line) = self.connections.lines.get_mut(number) {
             let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
-            let Some(unbound @ (session, minor)) = line.unbound_backchannels.pop() else { return };
+            let Some(binding) = line.pending_bindings.pop() else { return };
+            let SessionBinding { session, minor_version, direction } = binding;
             let Some(id) = self.issuer.values.identifier(session) else { continue };
             line.xid = xid.0;
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
-            recovery::bind_conn_to_session(minor, id, &mut encoder);
+            recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, session.into());
             let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
@@ -292,9 +297,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 line.recoveries_at_binding = self.connections.recoveries;
             }
             match result {
-                ReplayerCallSubmitResult::Sent => self.report.calls += 1,
+                ReplayerCallSubmitResult::Sent => {
+                    self.report.calls += 1;
+                    line.is_binding_fore_channel |= binding.is_fore();
+                }
                 ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {
-                    return line.unbound_backchannels.push(unbound);
+                    return line.pending_bindings.push(binding);
                 }
                 ReplayerCallSubmitResult::Lost => return,
                 ReplayerCallSubmitResult::Unsigned(why) | ReplayerCallSubmitResult::Escapes(why) => {
@@ -310,20 +318,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .connections
             .connection_index
             .get(&reply.connection)
-            .and_then(|line| self.connections.lines.get(*line));
-        let Some((line, session)) = line.and_then(|line| {
-            let mut sessions = line.backchannels.iter().map(|(session, _)| *session);
-            let is_of =
-                |session: &u32| call_tag(self.context.number, BIND_INDEX, (*session).into()) == reply.tag;
-            Some((line, sessions.find(is_of)?))
+            .and_then(|line| self.connections.lines.get_mut(*line));
+        let Some((line, binding)) = line.and_then(|line| {
+            let is_of = |binding: &&SessionBinding| {
+                call_tag(self.context.number, BIND_INDEX, binding.session.into()) == reply.tag
+            };
+            let binding = line.bindings.iter().find(is_of).copied()?;
+            Some((line, binding))
         }) else {
             return;
         };
+        let SessionBinding { session, direction, .. } = binding;
+        line.is_binding_fore_channel &= !binding.is_fore();
         let since = line.recoveries_at_binding;
         self.unpark_connection(reply.connection, usize::MAX);
-        match recovery::decode_bind_reply(reply.cursor()) {
+        match recovery::decode_bind_reply(reply.cursor(), direction) {
             Ok(()) => self.report.recovery.rebound += 1,
-            Err(BackchannelBindError::UnknownSession) => {
+            Err(SessionBindError::UnknownSession) => {
                 let id = self.issuer.values.identifier(session);
                 let client =
                     id.and_then(|id| self.issuer.client_state.session(id)).map(|session| session.client);
@@ -334,7 +345,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.start_recovery(client, id, reply.connection);
                 }
             }
-            Err(BackchannelBindError::Refused(why)) => self.report.add_refusal(why),
+            Err(SessionBindError::Refused(why)) => self.report.add_refusal(why),
         }
     }
 }

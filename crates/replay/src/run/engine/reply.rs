@@ -6,17 +6,18 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
-use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, ChannelDirFromClient4, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::live_values::{CallSequenceIds, LiveServerSession};
-use super::super::recovery;
+use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndGrants};
 use super::super::step_outcome::StepOutcome;
+use super::connections::SessionBinding;
 use super::io_split::CombinedIoReply;
-use super::issuer::ReplayedCallBuilder;
+use super::issuer::CallIssuer;
 use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, StepReplyDisposition};
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{
@@ -47,7 +48,7 @@ pub(super) struct CompletedStep {
 /// Status of a Call that is not the next on its slot.
 const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.
     pub(super) fn register_identifiers(&mut self, held: &StepWindowEntry, reply: LiveReply<'_>) {
         if held.call.reply_identifiers == ReplyIdentifiers::Nothing {
@@ -238,7 +239,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => StepReplyDisposition::Finished(unreadable_state()),
         };
         held.step = kept;
-        if !matches!(disposition, StepReplyDisposition::Retry) {
+        if !matches!(disposition, StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend) {
             self.scheduler.pacer.record_completion(&held, now);
         }
         match disposition {
@@ -256,6 +257,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.finish_step(window_index, held, state);
             }
             StepReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
+            StepReplyDisposition::BindAndResend => {
+                held.resend.was_unbound = true;
+                self.resend_denied_step(window_index, held, reply.connection);
+            }
         }
         Ok(())
     }
@@ -306,6 +311,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 false => StepReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
             });
         }
+        if outcome.is_unbound()
+            && held.resend.denials < MAX_RESENDS
+            && !self::recorded_outcome(step, &message).is_unbound()
+            && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
+            && self.connections.queue_binding(reply.connection, session, step.asked.minor_version)
+        {
+            return Ok(StepReplyDisposition::BindAndResend);
+        }
         let is_done_twice = held.resend.count > 0
             && recovery::failed_by_first_execution(
                 procedure,
@@ -350,8 +363,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let session =
                 step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
-                let session = (session, step.asked.minor_version);
-                let is_recorded = self.connections.record_backchannel(reply.connection, session);
+                let binding = SessionBinding {
+                    session,
+                    minor_version: step.asked.minor_version,
+                    direction: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
+                };
+                let is_recorded = self.connections.record_binding(reply.connection, binding);
                 self.report.dropped_values += u64::from(!is_recorded);
             }
         }
@@ -369,7 +386,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if held.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
             let sessions = step.call.variables(TraceSlotValueKind::SESSION);
-            sessions.for_each(|session| self.connections.remove_backchannels(session));
+            sessions.for_each(|session| self.connections.remove_bindings(session));
         }
         let is_of_server = is_done_twice || held.resend.renewals > 0;
         let fault = outcome.client_error_name();

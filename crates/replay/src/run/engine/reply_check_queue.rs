@@ -26,6 +26,8 @@ const MAX_FREE_BUFFERS: usize = 1024;
 pub(super) enum StepReplyDisposition {
     /// The step is to be sent again.
     Retry,
+    /// The Call is to be sent again unchanged, once its connection is bound to the session.
+    BindAndResend,
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
     /// The Reply is to be checked.

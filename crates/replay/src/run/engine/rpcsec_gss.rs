@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::recovery::MAX_RESENDS;
 use super::gss_context_renewal::RenewableGssContext;
-use super::issuer::ReplayedCallBuilder;
+use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
 use crate::root_credential;
@@ -260,7 +260,7 @@ fn whole(message: &[u8], placed: &[TracePayloadInMessage], contents: &[Vec<u8>],
     out.extend_from_slice(message.get(from..).unwrap_or_default());
 }
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
     ///
     /// # Errors
@@ -324,7 +324,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && flown.window_step.resend.denials < MAX_RESENDS
             && self.is_re_established(with, reply.connection)
         {
-            self.resend_denied_step(flown, reply.connection);
+            self.resend_denied_step(flown.window_index, flown.window_step, reply.connection);
             return Ok(());
         }
         let Some(signing) = &mut self.issuer.signing else { return self.complete_call(flown, reply) };

@@ -21,7 +21,7 @@ use super::super::file_divergence::FileDivergence;
 use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::ReplayRecorderSentCall;
 use super::io_split::{SplitIoPiece, UnboundVariableReason};
-use super::issuer::ReplayedCallBuilder;
+use super::issuer::CallIssuer;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
     NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
@@ -38,7 +38,7 @@ use crate::trace::{
 const NO_PAYLOAD: DdpEligibleArgument<'static> =
     DdpEligibleArgument { position: 0, source: OutgoingPayloadMemory::Copied(&[]) };
 
-impl ReplayedCallBuilder {
+impl CallIssuer {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
     fn recreates_refused_object(

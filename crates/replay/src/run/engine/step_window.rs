@@ -102,8 +102,11 @@ pub(super) struct LastSentStepCall {
 pub(super) struct StepResends {
     /// `true` if it is to be sent again unchanged, because its connection was lost or it was denied.
     pub(super) is_pending: bool,
-    /// `true` if it is to be sent again because the server did not know its security context.
+    /// `true` if it is to be sent again because the server did not know its security context, or did not regard its
+    /// connection as bound to the session.
     pub(super) is_denied: bool,
+    /// `true` if it was sent again because its connection was not bound to the session.
+    pub(super) was_unbound: bool,
     /// Number of times it was sent again after a denial.
     pub(super) denials: u32,
     /// `true` if it was sent again because of a reply timeout.

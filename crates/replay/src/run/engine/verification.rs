@@ -11,10 +11,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
+use super::super::final_tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::options::ReplayOptions;
 use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
 use super::super::step_outcome::StepOutcome;
-use super::super::tree_check::{ExpectedFinalTree, StepExecutionFidelity};
 use super::super::{recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
 use super::lock_stateid_change_detection::LockStateidChangeDetector;
@@ -152,7 +152,10 @@ impl<'r> LiveReplyVerificationState<'r> {
             state = recovery::resent_state(state, answer.is_done_twice, held.resend.renewals > 0);
         } else if held.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
         {
-            state = StepOutcome::Substituted(recovery::CONTEXT_RENEWED.code);
+            state = StepOutcome::Substituted(match held.resend.was_unbound {
+                true => recovery::CONNECTION_BOUND.code,
+                false => recovery::CONTEXT_RENEWED.code,
+            });
         }
         if !has_recorded_effects(&state, went) {
             self.mark_objects_uncertain(held, step, &state);

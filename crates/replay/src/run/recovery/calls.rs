@@ -190,7 +190,7 @@ fn header(message: &[u8]) -> Option<&[u8]> {
 
 /// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::run) enum RecoveryCallResult {
+pub(in crate::run) enum RecoveryReplyIdentifier {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
     Client(Clientid4, u32, bool),
     /// Client ID to be confirmed.
@@ -211,7 +211,7 @@ pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
-    pub(in crate::run) result: RecoveryCallResult,
+    pub(in crate::run) result: RecoveryReplyIdentifier,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
 }
@@ -223,7 +223,8 @@ impl RecoveryReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut answer = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
+        let mut answer =
+            Self { statuses: Vec::new(), result: RecoveryReplyIdentifier::Done, delegation: None };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
@@ -231,26 +232,28 @@ impl RecoveryReply {
                 answer.delegation = ok.delegation.stateid().cloned();
             }
             answer.result = match results {
-                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryReplyIdentifier::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
                     ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
                 ),
                 Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                    RecoveryCallResult::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                    RecoveryReplyIdentifier::Unconfirmed(ok.clientid, ok.setclientid_confirm)
                 }
                 Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                    RecoveryCallResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                    RecoveryReplyIdentifier::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
                 Results::OPEN(StatusUnion::Ok(ok))
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
                 {
-                    RecoveryCallResult::UnconfirmedOpen(ok.stateid)
+                    RecoveryReplyIdentifier::UnconfirmedOpen(ok.stateid)
                 }
-                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
-                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
-                Results::LOCK(LockRes::Ok(ok)) => RecoveryCallResult::Stateid(ok.lock_stateid),
-                _ => RecoveryCallResult::Done,
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryReplyIdentifier::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
+                    RecoveryReplyIdentifier::Stateid(ok.open_stateid)
+                }
+                Results::LOCK(LockRes::Ok(ok)) => RecoveryReplyIdentifier::Stateid(ok.lock_stateid),
+                _ => RecoveryReplyIdentifier::Done,
             };
         }
         (!answer.statuses.is_empty()).then_some(answer)
@@ -259,7 +262,7 @@ impl RecoveryReply {
     /// Returns the stateid of the open that was reclaimed.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
-            RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {
+            RecoveryReplyIdentifier::Stateid(stateid) | RecoveryReplyIdentifier::UnconfirmedOpen(stateid) => {
                 Some(stateid.other)
             }
             _ => None,

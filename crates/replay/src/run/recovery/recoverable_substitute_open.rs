@@ -6,7 +6,7 @@ use super::recoverable_client_state::{RecoverableOpen, RecoverableState, Stateid
 
 /// An open of this program.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::run) struct SubstituteOpen<'a> {
+pub(in crate::run) struct DelegationSubstituteOpen<'a> {
     pub(in crate::run) client: Clientid4,
     pub(in crate::run) file: &'a [u8],
     pub(in crate::run) access: ShareAccess,
@@ -24,7 +24,11 @@ pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
 
 impl RecoverableState {
     /// Adds an open of this program. Its variable is removed from all other opens.
-    pub(in crate::run) fn add_substitute_open(&mut self, other: StateidOther, lent: SubstituteOpen<'_>) {
+    pub(in crate::run) fn add_substitute_open(
+        &mut self,
+        other: StateidOther,
+        lent: DelegationSubstituteOpen<'_>,
+    ) {
         for open in self.opens.values_mut() {
             open.variables.retain(|variable| *variable != lent.variable);
         }

@@ -32,7 +32,7 @@ use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_
 use directory_listing::ReplayListingChecks;
 use mandatory_server_operations::{lacks_required, missing_required_attributes};
 use reply_check_result_cache::{ReplyCheckBytePattern, ReplyPatternCache};
-use tolerance::{ToleranceRuleCache, attribute, is_attribute};
+use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
@@ -125,7 +125,7 @@ pub struct ReplyChecker {
     disabled_rules: FxHashSet<&'static str>,
     /// Rules from a file.
     file_rules: Vec<ToleranceFileRule>,
-    rule_cache: ToleranceRuleCache,
+    rule_cache: ReplyToleranceRuleCache,
     patterns: ReplyPatternCache,
     /// Attributes that the live server has returned.
     offered_attributes: FxHashSet<Box<str>>,
@@ -158,7 +158,7 @@ impl ReplyChecker {
             is_strict,
             disabled_rules: off.into_iter().collect(),
             file_rules: Vec::new(),
-            rule_cache: ToleranceRuleCache::default(),
+            rule_cache: ReplyToleranceRuleCache::default(),
             patterns: ReplyPatternCache::default(),
             offered_attributes: FxHashSet::default(),
             executed_operations: FxHashSet::default(),

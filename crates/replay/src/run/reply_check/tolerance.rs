@@ -33,7 +33,7 @@ impl ReplyChecker {
 
     fn apply(
         &self,
-        rulings: &mut ToleranceRuleCache,
+        rulings: &mut ReplyToleranceRuleCache,
         operation: &Rc<str>,
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
@@ -152,7 +152,7 @@ pub(super) fn tolerate_mode(
 
 /// Cache of the rule for each field of each operation's results; its size is limited by the message descriptions.
 #[derive(Debug, Default)]
-pub(super) struct ToleranceRuleCache {
+pub(super) struct ReplyToleranceRuleCache {
     /// Keyed by the addresses of operation and path.
     rules: FxHashMap<(*const u8, *const FieldPath), CachedToleranceRule>,
 }
@@ -164,7 +164,7 @@ struct CachedToleranceRule {
     rule: Option<ReplyDifferenceToleranceRule>,
 }
 
-impl ToleranceRuleCache {
+impl ReplyToleranceRuleCache {
     fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ReplyDifferenceToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
         let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
