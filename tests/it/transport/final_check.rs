@@ -1,5 +1,6 @@
 //! Final check of a replay: it reads every file, and reports if it cannot.
 
+use std::collections::BTreeSet;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use nfsrdma_mock_server::server::fault_injection::{
     MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::run::tolerance_rules::file::parse_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::TraceReader;
 
@@ -38,6 +40,17 @@ fn replayed(
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
     let server = server.lock().unwrap().clone();
     (report, server)
+}
+
+/// Server whose change attributes rise after the last step.
+struct Rising<'s>(&'s Mutex<MockServer>);
+
+impl ReplayMonitor for Rising<'_> {
+    fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
+        if report.steps.total >= total {
+            self.0.lock().unwrap().tree.raise_change_attributes();
+        }
+    }
 }
 
 /// Server that injects no more faults after the last step: the final check is not affected.
@@ -76,6 +89,34 @@ fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>
         }
         skip += 1;
     }
+}
+
+/// XFS before Linux 6.13 raises the change attribute with access times. A rule about the attribute holds in the final
+/// check, too, and tolerates nothing else.
+#[test]
+fn a_rule_about_an_attribute_holds_in_the_final_check() {
+    let work = Work::of("rxe-v41", 4, "rising");
+    let aspects = |rules: &str| {
+        let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+        let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
+        let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+        let options = ReplayOptions {
+            order: ReplayOrder::Serial,
+            max_shown_mismatches: 1000,
+            rules: parse_rules(rules).unwrap(),
+            ..super::auxiliary_programs::none()
+        };
+        let (target, mut watch) = (target(20049), Rising(&server));
+        let (seeded, mut steps, mut contents) = (&work.seeded, open(), open());
+        let report =
+            run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
+        let found = report.tree_check.unwrap().mismatches;
+        let differences = found.into_iter().flat_map(|mismatch| mismatch.differences);
+        differences.map(|difference| difference.path).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(aspects(""), ["change (stays)", "time_metadata (stays)"].map(String::from).into());
+    let changeid = "[xfs] raises it\nignore nfs.changeid4,nfs.changeid4.before,nfs.changeid4.after\n";
+    assert_eq!(aspects(changeid), ["time_metadata (stays)"].map(String::from).into());
 }
 
 /// A server like Linux for a Call that offers both a Write chunk and a Reply chunk.

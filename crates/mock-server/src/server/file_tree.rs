@@ -288,6 +288,12 @@ impl MockFileTree {
         }
     }
 
+    /// Raises the change attribute of all objects without another change.
+    pub fn raise_change_attributes(&mut self) {
+        let time = self.tick();
+        self.nodes.values_mut().for_each(|node| node.ctime = time);
+    }
+
     /// Returns `true` if names are paths.
     pub(super) fn is_permissive(&self) -> bool {
         self.outside.is_some()

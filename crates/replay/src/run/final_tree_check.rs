@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::live_values::LiveVariableValues;
-use super::reply_check::ReplyChecker;
+use super::reply_check::{FinalAttributeDifference, ReplyChecker};
 use super::report::{StepId, StepMismatch};
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
@@ -443,7 +443,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        for (aspect, [expected, actual]) in
+        for FinalAttributeDifference { aspect, values: [expected, actual], .. } in
             self.live.checker.final_differences(&[&[ROOT][..], handles].concat(), &marks)
         {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
@@ -497,7 +497,9 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        for (aspect, [expected, actual]) in self.live.checker.final_differences(&node.handles, &marks) {
+        for FinalAttributeDifference { aspect, values: [expected, actual], .. } in
+            self.live.checker.final_differences(&node.handles, &marks)
+        {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
         }
         let none = LatestInferredFileState::default();

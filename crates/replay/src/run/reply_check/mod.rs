@@ -27,6 +27,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
+pub(in crate::run) use attribute_relations::FinalAttributeDifference;
 pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
 use directory_listing::ReplayListingChecks;
@@ -261,18 +262,31 @@ impl ReplyChecker {
         self.relations.mark_uncertain(objects, acts, may_change_sizes);
     }
 
-    /// Compares the final state of an object with the last values in Replies. Returns the aspect, the value in the
-    /// Reply, and the final value of each difference.
+    /// Compares the final state of an object with the last values in Replies. Differences that a rule from the file
+    /// tolerates are left out.
     pub(in crate::run) fn final_differences(
         &self,
         objects: &[u32],
         marks: &ObjectVersionAttributes,
-    ) -> Vec<(&'static str, [String; 2])> {
+    ) -> Vec<FinalAttributeDifference> {
         let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
         let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
         if let Some(fsid) = self.relations.unknown_file_system(marks) {
-            first.push(("fsid (one)", ["a known file system".to_owned(), format!("another, {fsid:#x}")]));
+            let values = ["a known file system".to_owned(), format!("another, {fsid:#x}")];
+            first.push(FinalAttributeDifference { aspect: "fsid (one)", field: "", values });
         }
+        first.retain(|found| {
+            let difference = Difference {
+                kind: DifferenceKind::Relation,
+                operation: "GETATTR".into(),
+                path: format!("GETATTR.{}", found.aspect),
+                field: found.field,
+                count: 1,
+                a: DifferenceSideValue::default(),
+                b: DifferenceSideValue::default(),
+            };
+            !self.file_rules.iter().any(|rule| rule.allows(&difference))
+        });
         first
     }
 

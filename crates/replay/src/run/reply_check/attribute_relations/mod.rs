@@ -112,6 +112,19 @@ struct LastAttributeValues {
     previous_change: Option<Instant>,
     /// Counts of removed and renamed names at that time.
     names: [u32; 2],
+    /// Filter name of the field with these values.
+    field: &'static str,
+}
+
+/// A difference between the final state of an object and its last value in Replies.
+#[derive(Debug)]
+pub(in crate::run) struct FinalAttributeDifference {
+    /// Attribute and relation: `change (stays)`.
+    pub(in crate::run) aspect: &'static str,
+    /// Filter name of the field, or empty.
+    pub(in crate::run) field: &'static str,
+    /// The last value in a Reply and the final value.
+    pub(in crate::run) values: [String; 2],
 }
 
 /// Observed state of an object.
@@ -333,19 +346,18 @@ impl AttributeRelations {
         broken
     }
 
-    /// Compares the final state of an object with its last values in Replies, unless it was changed since. Returns the
-    /// aspect, the last value and the final value of each difference.
+    /// Compares the final state of an object with its last values in Replies, unless it was changed since.
     pub(super) fn final_differences(
         &self,
         variable: u32,
         marks: &ObjectVersionAttributes,
-    ) -> Vec<(&'static str, [String; 2])> {
+    ) -> Vec<FinalAttributeDifference> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: CheckedFileAttribute| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
             (known.likelihood == AttributeChangeLikelihood::None && known.names == self.changed_names)
-                .then_some(known.values[1])
+                .then_some((known.field, known.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
@@ -353,11 +365,12 @@ impl AttributeRelations {
             ("change (stays)", of(CheckedFileAttribute::Change), marks.change, &number),
             ("time_modify (stays)", of(CheckedFileAttribute::Modified), marks.modified, &time),
             ("time_metadata (stays)", of(CheckedFileAttribute::Metadata), marks.metadata, &time),
-            ("fileid (one)", object.fileid.map(|fileid| fileid[1]), marks.fileid, &number),
+            ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
-        let differing = shown.into_iter().filter_map(|(what, last, found, shown)| {
-            let (last, found) = (last?, found?);
-            (last != found).then(|| (what, [shown(last), shown(found)]))
+        let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
+            let ((field, last), found) = (last?, found?);
+            let values = || [shown(last), shown(found)];
+            (last != found).then(|| FinalAttributeDifference { aspect, field, values: values() })
         });
         differing.collect()
     }
@@ -603,6 +616,7 @@ impl AttributeRelations {
             received: first_received,
             previous_change: before,
             names,
+            field: observation.fact.path.field,
         });
         let known = known?;
         let then = |relation| Some(observation.violation_after(relation, known.values));
