@@ -48,11 +48,11 @@ test: ## Run all tests
 	@rm -f $(SKIPPED)
 	@result=0; run() { echo "$$*"; "$$@" || result=$$?; }; \
 	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    run $(CARGO) nextest run --workspace --locked --no-fail-fast; \
+	    run $(CARGO) nextest run --cargo-profile tests --workspace --locked --no-fail-fast; \
 	else \
-	    run $(CARGO) test --workspace --locked --no-fail-fast --lib --bins --tests; \
+	    run $(CARGO) test --profile tests --workspace --locked --no-fail-fast --lib --bins --tests; \
 	fi; \
-	run $(CARGO) test --workspace --locked --doc; \
+	run $(CARGO) test --profile tests --workspace --locked --doc; \
 	tests/skips $(SKIPPED); \
 	exit $$result
 
@@ -100,7 +100,7 @@ damage: ## Damage each capture at each packet: lost, exchanged and first packets
 replaytests: ## Test replay in full size: 100,000 edited traces, each lie of the proxy three times, 100 killed runs
 	@.ci/setup build
 	NFSRDMA_EDITED_TRACES=100000 NFSRDMA_INSPECT_PROXY=full NFSRDMA_KILLED_RUNS=100 \
-	    $(CARGO) test --release --locked --test it -- --nocapture --test-threads 1 \
+	    $(CARGO) test --profile tests --locked --test it -- --nocapture --test-threads 1 \
 	    transport::edited_traces transport::proxy_faults transport::killed_runs
 
 .PHONY: fmt

@@ -75,7 +75,7 @@ pub const CONTEXT_RENEWED: StepRecoveryReason = StepRecoveryReason {
 /// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
 pub const CONNECTION_BOUND: StepRecoveryReason = StepRecoveryReason {
     code: "connection-bound",
-    text: "its connection was not bound to the session; that was done (BIND_CONN_TO_SESSION), and it was sent again",
+    text: "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the Call again",
 };
 /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
 pub const NOT_RECLAIMED: StepRecoveryReason = StepRecoveryReason {
@@ -223,6 +223,8 @@ pub(super) fn bind_conn_to_session(
 pub(super) enum SessionBindError {
     /// The server does not know the session any more.
     UnknownSession,
+    /// The server asks to retry later.
+    Delayed,
     /// Message for the report.
     Refused(String),
 }
@@ -248,8 +250,11 @@ pub(super) fn decode_bind_reply(
     let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {
         Some(Ok(Results::BIND_CONN_TO_SESSION(StatusUnion::Ok(ok)))) => match ok.bctsr_dir {
-            ChannelDirFromServer4::CDFS4_FORE if direction != ChannelDirFromClient4::CDFC4_FORE => {
+            ChannelDirFromServer4::CDFS4_FORE if direction == ChannelDirFromClient4::CDFC4_BACK_OR_BOTH => {
                 Err(refused("the server binds the fore channel alone"))
+            }
+            ChannelDirFromServer4::CDFS4_BACK if direction != ChannelDirFromClient4::CDFC4_BACK_OR_BOTH => {
+                Err(refused("the server binds the backchannel alone"))
             }
             _ => Ok(()),
         },
@@ -257,6 +262,7 @@ pub(super) fn decode_bind_reply(
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
                 Err(SessionBindError::UnknownSession)
             }
+            Nfsstat4::NFS4ERR_DELAY => Err(SessionBindError::Delayed),
             status => Err(refused(&status.to_string())),
         },
         _ => Err(refused("no result")),

@@ -72,7 +72,7 @@ pub struct RecoveryCounts {
     pub reconnects: u64,
     /// Number of Calls sent again because their connection was lost.
     pub resent: u64,
-    /// Number of sessions to which a connection was bound again.
+    /// Number of times a connection was bound to a session (BIND_CONN_TO_SESSION).
     pub rebound: u64,
     /// Number of clients and sessions recovered because the server had forgotten them.
     pub recovered: u64,

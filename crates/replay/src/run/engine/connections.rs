@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
 use super::reclaim::ClientReclaim;
 
-/// A session to which a connection is bound. RFC 8881 section 18.34.
+/// A session to which a connection must be bound. RFC 8881 section 18.34.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SessionBinding {
     /// Variable of the session.
@@ -20,13 +20,29 @@ pub(super) struct SessionBinding {
     pub(super) minor_version: u32,
     /// Requested channels.
     pub(super) direction: ChannelDirFromClient4,
+    /// `true` if the server has refused a Call on the connection because it is not bound: steps wait for the binding.
+    pub(super) is_required: bool,
+    /// `true` if the server has refused it.
+    pub(super) is_refused: bool,
+    /// Number of times that the server has asked to retry it later.
+    pub(super) delays: u32,
 }
 
 impl SessionBinding {
-    /// Returns `true` if it is for the fore channel alone.
-    pub(super) fn is_fore(&self) -> bool {
-        self.direction == ChannelDirFromClient4::CDFC4_FORE
+    /// Returns the binding of a connection to the backchannel of a session and, if the server agrees, to its fore
+    /// channel.
+    pub(super) fn of_backchannel(session: u32, minor_version: u32) -> Self {
+        let direction = ChannelDirFromClient4::CDFC4_BACK_OR_BOTH;
+        Self { session, minor_version, direction, is_required: false, is_refused: false, delays: 0 }
     }
+}
+
+/// BIND_CONN_TO_SESSION in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BindingInFlight {
+    pub(super) tag: CallTag,
+    pub(super) binding: SessionBinding,
+    pub(super) sent: Instant,
 }
 
 /// A live connection.
@@ -36,14 +52,45 @@ pub(super) struct LiveConnection {
     pub(super) xid: u32,
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
-    /// Sessions whose channels this connection has, or had before it was lost, as far as it must be bound to them.
+    /// Sessions to which a replacement of this connection must be bound.
     pub(super) bindings: Vec<SessionBinding>,
     /// Those for which BIND_CONN_TO_SESSION has not been sent yet.
     pub(super) pending_bindings: Vec<SessionBinding>,
-    /// `true` while the server is asked to bind the connection to the fore channel of a session: steps wait.
-    pub(super) is_binding_fore_channel: bool,
+    pub(super) binding_in_flight: Option<BindingInFlight>,
+    /// Time before which no binding is requested.
+    pub(super) next_binding: Option<Instant>,
     /// Number of recoveries in the run when the sessions were last bound.
     pub(super) recoveries_at_binding: u32,
+}
+
+impl LiveConnection {
+    /// Returns a new connection.
+    pub(super) fn new(connection: ConnectionId, xid: u32) -> Self {
+        Self {
+            connection,
+            xid,
+            lost: None,
+            bindings: Vec::new(),
+            pending_bindings: Vec::new(),
+            binding_in_flight: None,
+            next_binding: None,
+            recoveries_at_binding: 0,
+        }
+    }
+
+    /// Returns `true` if steps must wait until the connection is bound to a session.
+    pub(super) fn is_waiting_for_binding(&self) -> bool {
+        let in_flight = self.binding_in_flight.iter().map(|in_flight| &in_flight.binding);
+        self.pending_bindings.iter().chain(in_flight).any(|binding| binding.is_required)
+    }
+
+    /// Marks the binding to a session as refused by the server.
+    pub(super) fn refuse_binding(&mut self, session: u32) {
+        self.bindings
+            .iter_mut()
+            .filter(|binding| binding.session == session)
+            .for_each(|binding| binding.is_refused = true);
+    }
 }
 
 /// The connections of a run, and the state that outlives them.
@@ -71,6 +118,8 @@ pub(super) struct ReplayConnectionPool {
     pub(super) expiries: VecDeque<(Instant, CallTag)>,
     /// Client whose state is being reclaimed.
     pub(super) reclaim: Option<ClientReclaim>,
+    /// Number of BIND_CONN_TO_SESSION sent.
+    pub(super) binding_calls: u64,
     /// Number of recoveries, and number of Calls that they took.
     pub(super) recoveries: u32,
     pub(super) recovery_calls: u64,
@@ -132,9 +181,9 @@ impl ReplayConnectionPool {
         has_capacity
     }
 
-    /// Queues BIND_CONN_TO_SESSION for a connection that the server does not regard as bound: to the channels that the
-    /// connection had before it was lost, otherwise to the fore channel. Returns `false` if the connection is lost, or
-    /// has too many sessions.
+    /// Queues BIND_CONN_TO_SESSION for a connection on which the server refuses Calls, to the fore channel and, if the
+    /// connection had the backchannel, to both. Returns `false` if the connection is lost, has too many sessions, or the
+    /// server has refused the binding.
     pub(super) fn queue_binding(
         &mut self,
         connection: ConnectionId,
@@ -142,29 +191,53 @@ impl ReplayConnectionPool {
         minor_version: u32,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return false };
-        let known = line.bindings.iter().find(|binding| binding.session == session).copied();
-        let binding = match known {
-            Some(binding) => binding,
-            None if line.bindings.len() < MAX_BINDINGS => {
-                let direction = ChannelDirFromClient4::CDFC4_FORE;
-                let binding = SessionBinding { session, minor_version, direction };
-                line.bindings.push(binding);
-                binding
+        let known = line.bindings.iter().position(|binding| binding.session == session);
+        if known.is_none() {
+            if line.bindings.len() >= MAX_BINDINGS {
+                return false;
             }
-            None => return false,
+            let direction = ChannelDirFromClient4::CDFC4_FORE;
+            line.bindings
+                .push(SessionBinding { direction, ..SessionBinding::of_backchannel(session, minor_version) });
+        }
+        let at = known.unwrap_or(line.bindings.len() - 1);
+        let Some(binding) = line.bindings.get_mut(at).filter(|binding| !binding.is_refused) else {
+            return false;
         };
-        if !line.is_binding_fore_channel
-            && line.pending_bindings.iter().all(|pending| pending.session != session)
-        {
+        binding.is_required = true;
+        if binding.direction == ChannelDirFromClient4::CDFC4_BACK_OR_BOTH {
+            binding.direction = ChannelDirFromClient4::CDFC4_FORE_OR_BOTH;
+        }
+        let binding = *binding;
+        let is_same = |other: &SessionBinding| other.session == session;
+        let is_in_flight =
+            |in_flight: BindingInFlight| is_same(&in_flight.binding) && in_flight.binding.is_required;
+        if !line.binding_in_flight.is_some_and(is_in_flight) {
+            line.pending_bindings.retain(|other| !is_same(other));
             line.pending_bindings.push(binding);
         }
         true
+    }
+
+    /// Returns the connection that waits for the Reply with this tag to BIND_CONN_TO_SESSION, and the binding, which is
+    /// no longer in flight.
+    pub(super) fn take_binding(
+        &mut self,
+        tag: CallTag,
+    ) -> Option<(usize, &mut LiveConnection, SessionBinding)> {
+        let is_of =
+            |line: &LiveConnection| line.binding_in_flight.is_some_and(|in_flight| in_flight.tag == tag);
+        let number = self.lines.iter().position(is_of)?;
+        let line = self.lines.get_mut(number)?;
+        let binding = line.binding_in_flight.take()?.binding;
+        Some((number, line, binding))
     }
 
     /// Removes the bindings of a destroyed session.
     pub(super) fn remove_bindings(&mut self, session: u32) {
         for line in &mut self.lines {
             line.bindings.retain(|binding| binding.session != session);
+            line.pending_bindings.retain(|binding| binding.session != session);
         }
     }
 }

@@ -29,6 +29,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
+use super::connections::LiveConnection;
 use super::issuer::CallIssuer;
 use super::reply_check_queue::LiveReply;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
@@ -325,6 +326,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let now = Instant::now();
         if one.retry_at.is_some_and(|due| due > now) || self.ensure_connected(one.line, transport)?.is_some()
         {
+            return Ok(false);
+        }
+        self.bind_sessions(one.line, transport);
+        if self.connections.lines.get(one.line).is_some_and(LiveConnection::is_waiting_for_binding) {
             return Ok(false);
         }
         let (xid, message) = match one.message.take() {

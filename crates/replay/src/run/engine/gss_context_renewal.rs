@@ -12,10 +12,9 @@ use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
-use super::connections::SessionBinding;
 use super::issuer::CallIssuer;
 use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
-use super::step_window::{BIND_INDEX, CONTEXT_INDEX, StepWindowEntry, call_tag};
+use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainedCall, ContainedTransport};
 use nfsrdma_analysis::comparison::record::hash;
@@ -154,15 +153,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if self.handle_recovery_loss(reply.tag) {
             return;
         }
-        let number = self.context.number;
-        let line = self.connections.line_mut(reply.connection);
-        let Some(line) = line else { return };
-        let is_of =
-            |binding: &&SessionBinding| call_tag(number, BIND_INDEX, binding.session.into()) == reply.tag;
-        let Some(binding) = line.bindings.iter().find(is_of).copied() else { return };
-        line.is_binding_fore_channel &= !binding.is_fore();
-        line.pending_bindings.push(binding);
-        self.unpark_connection(reply.connection, usize::MAX);
+        if let Some((number, line, binding)) = self.connections.take_binding(reply.tag) {
+            line.pending_bindings.push(binding);
+            self.scheduler.unpark(number, usize::MAX);
+        }
     }
 
     /// Continues the renewal of contexts.

@@ -493,6 +493,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(until) = self.ensure_connected(restart.line, transport)? {
             return Ok(RecoveryProgress::Waiting(Some(until)));
         }
+        self.bind_sessions(restart.line, transport);
+        if let Some(line) =
+            self.connections.lines.get(restart.line).filter(|line| line.is_waiting_for_binding())
+        {
+            return Ok(RecoveryProgress::Waiting(line.next_binding));
+        }
         let (lines, number) = (&mut self.connections, restart.line);
         let next = restart
             .message

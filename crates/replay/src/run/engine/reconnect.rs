@@ -13,8 +13,9 @@ use nfsrdma_rpc::{
 
 use super::super::recovery::{self, MAX_RESENDS, NO_CONNECTION, SessionBindError};
 use super::super::step_outcome::StepOutcome;
-use super::connections::{LiveConnection, SessionBinding};
+use super::connections::{BindingInFlight, LiveConnection, SessionBinding};
 use super::reply::missing_reply_difference;
+use super::scheduler::RETRY_DELAY;
 use super::send::unsigned_header;
 use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
 use super::{
@@ -51,15 +52,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let seed =
                     hash(format!("{} {} {:?}", self.context.tag, self.report.connections, place).as_bytes());
                 let number = self.connections.lines.len();
-                self.connections.lines.push(LiveConnection {
-                    connection,
-                    xid: seed as u32,
-                    lost: None,
-                    bindings: Vec::new(),
-                    pending_bindings: Vec::new(),
-                    is_binding_fore_channel: false,
-                    recoveries_at_binding: 0,
-                });
+                self.connections.lines.push(LiveConnection::new(connection, seed as u32));
                 self.connections.connection_by_client.insert(place, number);
                 self.connections.connection_index.insert(connection, number);
                 number
@@ -75,11 +68,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(UnsentStepReason::Parked(number));
         };
         let connection = line.connection;
-        if !line.pending_bindings.is_empty() {
-            self.bind_sessions(number, transport);
-        }
-        if self.connections.lines.get(number).is_some_and(|line| line.is_binding_fore_channel) {
-            return Err(UnsentStepReason::Parked(number));
+        self.bind_sessions(number, transport);
+        if let Some(line) = self.connections.lines.get(number).filter(|line| line.is_waiting_for_binding()) {
+            return Err(match line.next_binding.filter(|due| *due > Instant::now()) {
+                Some(until) => UnsentStepReason::UnreachableUntil(until),
+                None => UnsentStepReason::Parked(number),
+            });
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
             true => Err(UnsentStepReason::Parked(number)),
@@ -120,8 +114,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(Some(connection)) => {
                 // The XIDs continue: the server's duplicate request cache uses them.
                 (line.connection, line.lost) = (connection, None);
+                line.bindings.iter_mut().for_each(|binding| binding.is_refused = false);
                 line.pending_bindings.clone_from(&line.bindings);
-                line.is_binding_fore_channel = false;
+                (line.binding_in_flight, line.next_binding) = (None, None);
                 self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.recovery.reconnects += 1;
@@ -277,21 +272,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
     }
 
-    /// Sends BIND_CONN_TO_SESSION for the sessions that the connection must be bound to, as far as it has capacity.
-    fn bind_sessions(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
+    /// Sends BIND_CONN_TO_SESSION for the next session that a connection must be bound to: one at a time, as far as it
+    /// has capacity.
+    pub(super) fn bind_sessions(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
         while let Some(line) = self.connections.lines.get_mut(number) {
-            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
-            let Some(binding) = line.pending_bindings.pop() else { return };
-            let SessionBinding { session, minor_version, direction } = binding;
+            let now = Instant::now();
+            if line.binding_in_flight.is_some() || line.next_binding.is_some_and(|due| due > now) {
+                return;
+            }
+            let required = line.pending_bindings.iter().position(|binding| binding.is_required);
+            let Some(at) = required.or(line.pending_bindings.len().checked_sub(1)) else { return };
+            let binding = line.pending_bindings.swap_remove(at);
+            let SessionBinding { session, minor_version, direction, .. } = binding;
             let Some(id) = self.issuer.values.identifier(session) else { continue };
+            let (connection, xid) = (line.connection, Xid(line.xid.wrapping_add(1)));
             line.xid = xid.0;
             let mut encoder = Encoder::new();
             unsigned_header((Program::NFS, 4, 1), xid, &mut encoder);
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
             let message = encoder.finish().0;
-            let tag = call_tag(self.context.number, BIND_INDEX, session.into());
+            let tag = call_tag(self.context.number, BIND_INDEX, self.connections.binding_calls);
             let client = self.issuer.client_state.client_of_session(id).map_or(NONE, |of| of.captured_client);
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
+            self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };
             if !matches!(result, ReplayerCallSubmitResult::Unready | ReplayerCallSubmitResult::Unsigned(_)) {
                 line.recoveries_at_binding = self.connections.recoveries;
@@ -299,39 +302,46 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             match result {
                 ReplayerCallSubmitResult::Sent => {
                     self.report.calls += 1;
-                    line.is_binding_fore_channel |= binding.is_fore();
+                    line.binding_in_flight = Some(BindingInFlight { tag, binding, sent: now });
+                    return;
                 }
                 ReplayerCallSubmitResult::Busy | ReplayerCallSubmitResult::Unready => {
                     return line.pending_bindings.push(binding);
                 }
                 ReplayerCallSubmitResult::Lost => return,
                 ReplayerCallSubmitResult::Unsigned(why) | ReplayerCallSubmitResult::Escapes(why) => {
-                    return self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+                    line.refuse_binding(session);
+                    self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
             }
         }
     }
 
+    /// Records that a binding gets no Reply. Returns `false` if the tag is not of one.
+    pub(super) fn lose_binding(&mut self, tag: CallTag, why: &str) -> bool {
+        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return false };
+        line.refuse_binding(binding.session);
+        self.scheduler.unpark(number, usize::MAX);
+        self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
+        true
+    }
+
+    /// Gives up bindings that got no Reply in time.
+    pub(super) fn expire_bindings(&mut self, now: Instant) {
+        let timeout = self.context.options.timeout;
+        let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
+        let is_late = |sent: Instant| now.saturating_duration_since(sent) > timeout;
+        if let Some(late) = in_flight.into_iter().find(|in_flight| is_late(in_flight.sent)) {
+            self.lose_binding(late.tag, &format!("no Reply within {} s", timeout.as_secs_f64()));
+        }
+    }
+
     /// Handles a Reply to BIND_CONN_TO_SESSION.
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
-        let line = self
-            .connections
-            .connection_index
-            .get(&reply.connection)
-            .and_then(|line| self.connections.lines.get_mut(*line));
-        let Some((line, binding)) = line.and_then(|line| {
-            let is_of = |binding: &&SessionBinding| {
-                call_tag(self.context.number, BIND_INDEX, binding.session.into()) == reply.tag
-            };
-            let binding = line.bindings.iter().find(is_of).copied()?;
-            Some((line, binding))
-        }) else {
-            return;
-        };
+        let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
         let SessionBinding { session, direction, .. } = binding;
-        line.is_binding_fore_channel &= !binding.is_fore();
         let since = line.recoveries_at_binding;
-        self.unpark_connection(reply.connection, usize::MAX);
+        self.scheduler.unpark(number, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor(), direction) {
             Ok(()) => self.report.recovery.rebound += 1,
             Err(SessionBindError::UnknownSession) => {
@@ -345,7 +355,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.start_recovery(client, id, reply.connection);
                 }
             }
-            Err(SessionBindError::Refused(why)) => self.report.add_refusal(why),
+            Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
+                line.next_binding = Some(Instant::now() + RETRY_DELAY);
+                line.pending_bindings.push(SessionBinding { delays: binding.delays + 1, ..binding });
+            }
+            Err(SessionBindError::Delayed) => {
+                line.refuse_binding(session);
+                self.report.add_refusal("BIND_CONN_TO_SESSION: NFS4ERR_DELAY".to_owned());
+            }
+            Err(SessionBindError::Refused(why)) => {
+                line.refuse_binding(session);
+                self.report.add_refusal(why);
+            }
         }
     }
 }

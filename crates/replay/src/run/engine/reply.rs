@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
-use nfsrdma_dissectors::nfs::v4::{self, ChannelDirFromClient4, Nfsstat4, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_rpc::{CallTag, TransportReply};
@@ -259,6 +259,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             StepReplyDisposition::Retry => self.scheduler.delay(window_index, held, now),
             StepReplyDisposition::BindAndResend => {
                 held.resend.was_unbound = true;
+                // SEQUENCE failed, so that the Call still has its slot.
+                if let Some(slot) = held.call.counts.slot {
+                    self.issuer.values.set_slot_state(slot, true, false);
+                }
                 self.resend_denied_step(window_index, held, reply.connection);
             }
         }
@@ -311,12 +315,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 false => StepReplyDisposition::Finished(self.unknown_reply_state(held, step)?),
             });
         }
-        if outcome.is_unbound()
+        if outcome.is_connection_unbound()
             && held.resend.denials < MAX_RESENDS
-            && !self::recorded_outcome(step, &message).is_unbound()
+            && !self::recorded_outcome(step, &message).is_connection_unbound()
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
             && self.connections.queue_binding(reply.connection, session, step.asked.minor_version)
         {
+            // The run requests no state protection for Calls that it does not sign.
+            if held.call.signature.is_none() {
+                self.report.protocol.count_violation(
+                    "NFS4ERR_CONN_NOT_BOUND_TO_SESSION of a client without state protection (RFC 8881 section \
+                     15.1.11.6)"
+                        .to_owned(),
+                );
+            }
             return Ok(StepReplyDisposition::BindAndResend);
         }
         let is_done_twice = held.resend.count > 0
@@ -363,11 +375,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let session =
                 step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
-                let binding = SessionBinding {
-                    session,
-                    minor_version: step.asked.minor_version,
-                    direction: ChannelDirFromClient4::CDFC4_BACK_OR_BOTH,
-                };
+                let binding = SessionBinding::of_backchannel(session, step.asked.minor_version);
                 let is_recorded = self.connections.record_binding(reply.connection, binding);
                 self.report.dropped_values += u64::from(!is_recorded);
             }
@@ -496,7 +504,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         tape: &mut OptionalReplayRecorder,
     ) -> Result<(), ReplayRunError> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
-            if !self.handle_setup_loss(tag) {
+            if !self.lose_binding(tag, what) && !self.handle_setup_loss(tag) {
                 self.lose_substitute(tag, false);
             }
             return Ok(());

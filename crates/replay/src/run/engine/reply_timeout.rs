@@ -16,6 +16,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.detect_stall(now);
         self.expire_substitutes(now);
         self.expire_contexts(now);
+        self.expire_bindings(now);
         let timeout = self.context.options.timeout;
         while let Some((sent, tag)) = self.connections.expiries.front().copied() {
             let Some(window_index) = self.scheduler.window.find(tag) else {

@@ -132,7 +132,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if held.resend.is_pending {
             return match self.resend(window_index, held, transport, tape) {
                 Err(UnsentStepReason::Finished(StepOutcome::Unreplayable(why))) => {
-                    let what = if held.resend.is_denied { "MSG_DENIED" } else { "the connection went away" };
+                    let what = match (held.resend.is_denied, held.resend.was_unbound) {
+                        (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
+                        (true, false) => "MSG_DENIED",
+                        (false, _) => "the connection went away",
+                    };
                     Err(self.unanswered_state(held, &format!("{what}; {why}"))?.into())
                 }
                 result => result,

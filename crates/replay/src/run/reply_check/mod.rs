@@ -269,13 +269,7 @@ impl ReplyChecker {
         objects: &[u32],
         marks: &ObjectVersionAttributes,
     ) -> Vec<FinalAttributeDifference> {
-        let mut left = objects.iter().map(|object| self.relations.final_differences(*object, marks));
-        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
-        if let Some(fsid) = self.relations.unknown_file_system(marks) {
-            let values = ["a known file system".to_owned(), format!("another, {fsid:#x}")];
-            first.push(FinalAttributeDifference { aspect: "fsid (one)", field: "", values });
-        }
-        first.retain(|found| {
+        let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
                 kind: DifferenceKind::Relation,
                 operation: "GETATTR".into(),
@@ -285,8 +279,19 @@ impl ReplyChecker {
                 a: DifferenceSideValue::default(),
                 b: DifferenceSideValue::default(),
             };
-            !self.file_rules.iter().any(|rule| rule.allows(&difference))
+            self.file_rules.iter().any(|rule| rule.allows(&difference))
+        };
+        let mut left = objects.iter().map(|object| {
+            let mut found = self.relations.final_differences(*object, marks);
+            found.retain(|found| !is_tolerated(found));
+            found
         });
+        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
+        if let Some(fsid) = self.relations.unknown_file_system(marks) {
+            let values = ["a known file system".to_owned(), format!("another, {fsid:#x}")];
+            first.push(FinalAttributeDifference { aspect: "fsid (one)", field: "", values });
+        }
+        first.retain(|found| !is_tolerated(found));
         first
     }
 

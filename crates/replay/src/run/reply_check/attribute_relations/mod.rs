@@ -369,6 +369,8 @@ impl AttributeRelations {
         ];
         let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
             let ((field, last), found) = (last?, found?);
+            // The last value may come from change_info.
+            let field = if aspect == "change (stays)" { "nfs.changeid4" } else { field };
             let values = || [shown(last), shown(found)];
             (last != found).then(|| FinalAttributeDifference { aspect, field, values: values() })
         });
