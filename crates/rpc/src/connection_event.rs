@@ -255,20 +255,20 @@ pub enum DisconnectReason {
     /// 11.
     Record(u32),
     /// The port speaks this protocol instead of RPC.
-    NonRpcServerProtocol(NonRpcServerProtocol),
+    NonRpcProtocol(NonRpcServerProtocol),
 }
 
 impl DisconnectReason {
     /// Returns `true` if the server violated the protocol, so that the rest of the stream cannot be decoded.
     pub fn is_violation(self) -> bool {
-        matches!(self, Self::Record(_) | Self::NonRpcServerProtocol(_))
+        matches!(self, Self::Record(_) | Self::NonRpcProtocol(_))
     }
 }
 
 impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::NonRpcServerProtocol(other) => {
+            Self::NonRpcProtocol(other) => {
                 return write!(
                     f,
                     "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"

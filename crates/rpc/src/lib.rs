@@ -19,12 +19,12 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_rpc::{ConnectTarget, RpcTransport, RpcTransportError, TransportCall, TransportEvent};
+//! use nfsrdma_rpc::{ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, TransportEvent};
 //!
 //! fn one_call(
 //!     transport: &mut dyn RpcTransport,
 //!     target: &ConnectTarget,
-//!     call: &TransportCall<'_>,
+//!     call: &OutgoingRpcCall<'_>,
 //! ) -> Result<usize, RpcTransportError> {
 //!     let connection = transport.connect(target)?;
 //!     transport.submit(connection, call)?;

@@ -185,7 +185,7 @@ impl fmt::Display for RpcCallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
-            Self::Disconnected(reason @ DisconnectReason::NonRpcServerProtocol(_)) => reason.fmt(f),
+            Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
             Self::RdmaError(RpcRdmaError::Vers(versions)) => write!(
@@ -339,7 +339,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(error) => Err(error),
             };
             match &done {
-                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcServerProtocol(_))) => return done,
+                Err(RpcCallError::Disconnected(DisconnectReason::NonRpcProtocol(_))) => return done,
                 Err(
                     RpcCallError::Disconnected(_)
                     | RpcCallError::Submit(SubmitError::Refused(PermanentSubmitRefusal::Closed)),

@@ -577,7 +577,7 @@ impl Flow {
             .chain(anomaly)
             .chain(mark)
             .chain(damage)
-            .chain(order.map(CapturedTransportEventKind::BthOpcodeSequenceChecker))
+            .chain(order.map(CapturedTransportEventKind::PacketOrderFault))
         {
             events.record((at, sender), &packet_meta, None, kind);
         }

@@ -61,7 +61,7 @@ pub enum CapturedTransportEventKind {
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
-    BthOpcodeSequenceChecker(PacketOrderFault),
+    PacketOrderFault(PacketOrderFault),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.

@@ -210,7 +210,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::BthOpcodeSequenceChecker(fault) = event.kind else {
+                let CapturedTransportEventKind::PacketOrderFault(fault) = event.kind else {
                     return None;
                 };
                 Some(RuleVerdict::broken(match fault {
@@ -241,7 +241,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::BthOpcodeSequenceChecker(PacketOrderFault::WriteLength {
+                let CapturedTransportEventKind::PacketOrderFault(PacketOrderFault::WriteLength {
                     announced,
                     length,
                 }) = event.kind

@@ -247,7 +247,7 @@ impl GssContext {
         self.mechanism.sign(header, &mut self.checksum)?;
         let mut encoder = Encoder::reusing(std::mem::take(out));
         encoder.raw(header);
-        let checksum = GssVerifierBody::GreChecksumAndOffset(Opaque(&self.checksum));
+        let checksum = GssVerifierBody::Checksum(Opaque(&self.checksum));
         Verifier::Gss(GssVerifier { checksum }).encode(&mut encoder);
         Ok((encoder, seal))
     }
@@ -371,9 +371,7 @@ fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &
 /// Returns the checksum in a verifier, if there is one.
 fn checksum<'a>(verifier: &Verifier<'a>) -> Option<&'a [u8]> {
     match verifier {
-        Verifier::Gss(GssVerifier { checksum: GssVerifierBody::GreChecksumAndOffset(checksum) }) => {
-            Some(checksum.0)
-        }
+        Verifier::Gss(GssVerifier { checksum: GssVerifierBody::Checksum(checksum) }) => Some(checksum.0),
         _ => None,
     }
 }
@@ -425,7 +423,7 @@ mod tests {
     }
 
     fn accepted(checksum: &[u8], results: &[u8]) -> Vec<u8> {
-        let checksum = GssVerifierBody::GreChecksumAndOffset(Opaque(checksum));
+        let checksum = GssVerifierBody::Checksum(Opaque(checksum));
         let verf = Verifier::Gss(GssVerifier { checksum });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
         let mut encoder = Encoder::new();

@@ -176,8 +176,7 @@ impl TcpTransportConnection {
                     let foreign = NonRpcServerProtocol::detect(self.inbox.unread());
                     let length = RecordMark::from_bytes(self.inbox.unread()).map_or(0, |mark| mark.length);
                     self.disconnect_reason = Some(
-                        foreign
-                            .map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcServerProtocol),
+                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcProtocol),
                     );
                 }
             }

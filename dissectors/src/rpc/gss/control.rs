@@ -245,7 +245,7 @@ fn reencode_protected<'a, T: Xdr<'a>>(
 #[derive(Clone, Debug, PartialEq)]
 pub enum GssVerifierBody<'a> {
     /// A checksum over the header or the sequence number. RFC 2203 section 5.3.
-    GreChecksumAndOffset(Opaque<'a, 400>),
+    Checksum(Opaque<'a, 400>),
     /// The arguments of BIND_CHANNEL.
     BindArgs(Rgss2BindChanVerfArgs<'a>),
     /// The results of BIND_CHANNEL.
@@ -290,12 +290,12 @@ impl<'a> Xdr<'a> for GssVerifierBody<'a> {
             return Ok(Self::BindRes(results));
         }
         observer.value(field, position..position + 4 + body.0.len(), FieldValue::Bytes(body.0));
-        Ok(Self::GreChecksumAndOffset(body))
+        Ok(Self::Checksum(body))
     }
 
     fn encode(&self, encoder: &mut Encoder) {
         match self {
-            Self::GreChecksumAndOffset(checksum) => checksum.encode(encoder),
+            Self::Checksum(checksum) => checksum.encode(encoder),
             Self::BindArgs(args) => encoder.append_nested(|encoder| args.encode(encoder)),
             Self::BindRes(results) => encoder.append_nested(|encoder| results.encode(encoder)),
         }
