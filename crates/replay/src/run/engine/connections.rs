@@ -144,6 +144,7 @@ impl ReplayConnectionPool {
         if let Some(line) = self.lines.get_mut(number) {
             let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
             line.lost = Some(ReconnectionAttempts::new(Instant::now() + pause, timeout));
+            (line.binding_in_flight, line.next_binding) = (None, None);
         }
         Some(number)
     }

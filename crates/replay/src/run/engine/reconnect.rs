@@ -116,7 +116,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 (line.connection, line.lost) = (connection, None);
                 line.bindings.iter_mut().for_each(|binding| binding.is_refused = false);
                 line.pending_bindings.clone_from(&line.bindings);
-                (line.binding_in_flight, line.next_binding) = (None, None);
                 self.connections.connection_index.insert(connection, number);
                 self.report.connections += 1;
                 self.report.recovery.reconnects += 1;
@@ -276,8 +275,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// has capacity.
     pub(super) fn bind_sessions(&mut self, number: usize, transport: &mut ContainedTransport<'_>) {
         while let Some(line) = self.connections.lines.get_mut(number) {
+            if line.pending_bindings.is_empty() || line.binding_in_flight.is_some() {
+                return;
+            }
             let now = Instant::now();
-            if line.binding_in_flight.is_some() || line.next_binding.is_some_and(|due| due > now) {
+            if line.next_binding.is_some_and(|due| due > now) {
                 return;
             }
             let required = line.pending_bindings.iter().position(|binding| binding.is_required);
@@ -331,7 +333,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let timeout = self.context.options.timeout;
         let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
         let is_late = |sent: Instant| now.saturating_duration_since(sent) > timeout;
-        if let Some(late) = in_flight.into_iter().find(|in_flight| is_late(in_flight.sent)) {
+        let late = in_flight.filter(|in_flight| is_late(in_flight.sent)).collect::<Vec<_>>();
+        for late in late {
             self.lose_binding(late.tag, &format!("no Reply within {} s", timeout.as_secs_f64()));
         }
     }

@@ -281,18 +281,19 @@ impl ReplyChecker {
             };
             self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
-        let mut left = objects.iter().map(|object| {
+        let mut by_handle = objects.iter().map(|object| {
             let mut found = self.relations.final_differences(*object, marks);
             found.retain(|found| !is_tolerated(found));
             found
         });
-        let mut first = left.find(|left| !left.is_empty()).unwrap_or_default();
-        if let Some(fsid) = self.relations.unknown_file_system(marks) {
-            let values = ["a known file system".to_owned(), format!("another, {fsid:#x}")];
-            first.push(FinalAttributeDifference { aspect: "fsid (one)", field: "", values });
-        }
-        first.retain(|found| !is_tolerated(found));
-        first
+        let mut differences = by_handle.find(|found| !found.is_empty()).unwrap_or_default();
+        let other_fsid = self.relations.unknown_file_system(marks).map(|fsid| FinalAttributeDifference {
+            aspect: "fsid (one)",
+            field: "",
+            values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
+        });
+        differences.extend(other_fsid.filter(|found| !is_tolerated(found)));
+        differences
     }
 
     /// Adds violated relations to a result.

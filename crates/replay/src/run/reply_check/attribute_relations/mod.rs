@@ -356,8 +356,10 @@ impl AttributeRelations {
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: CheckedFileAttribute| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
+            // The last value of a change attribute may come from change_info.
+            let field = if aspect == CheckedFileAttribute::Change { "nfs.changeid4" } else { known.field };
             (known.likelihood == AttributeChangeLikelihood::None && known.names == self.changed_names)
-                .then_some((known.field, known.values[1]))
+                .then_some((field, known.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
@@ -369,8 +371,6 @@ impl AttributeRelations {
         ];
         let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
             let ((field, last), found) = (last?, found?);
-            // The last value may come from change_info.
-            let field = if aspect == "change (stays)" { "nfs.changeid4" } else { field };
             let values = || [shown(last), shown(found)];
             (last != found).then(|| FinalAttributeDifference { aspect, field, values: values() })
         });
