@@ -187,7 +187,8 @@ impl ReplayReportView<'_> {
         )?;
         writeln!(
             to,
-            "  run           {calls} Calls in {}, recorded {} ({})",
+            "  run           {} in {}, recorded {} ({})",
+            PluralCount(*calls, "Call"),
             duration(nanoseconds),
             duration(self.report.timing.recorded_ns),
             self.pace
@@ -195,13 +196,13 @@ impl ReplayReportView<'_> {
         let lateness = &self.report.timing.issue_delay;
         if lateness.count() > 0 {
             let at = |part| duration(lateness.quantile_ns(part));
-            let count = lateness.count();
             writeln!(
                 to,
-                "  issue times   p50 {} late, p99 {}, latest {} ({count} Calls)",
+                "  issue times   p50 {} late, p99 {}, latest {} ({})",
                 at(0.5),
                 at(0.99),
-                at(1.0)
+                at(1.0),
+                PluralCount(lateness.count(), "Call")
             )?;
         }
         let parts = steps.states.iter().filter(|(_, count)| *count > 0);
@@ -225,6 +226,10 @@ impl ReplayReportView<'_> {
             )?;
             if walked.left_out > 0 {
                 writeln!(to, "                not checked: {}", PluralCount(walked.left_out, "object"))?;
+            }
+            if walked.tolerated > 0 {
+                let tolerated = PluralCount(walked.tolerated, "attribute");
+                writeln!(to, "                {tolerated} tolerated by --rules")?;
             }
             if let Some(why) = &walked.failed {
                 writeln!(to, "                check incomplete: {why}")?;
@@ -389,6 +394,7 @@ impl ReplayReportView<'_> {
         let walk = report.tree_check.as_ref().map(|walked| JsonTreeCheck {
             names: walked.names,
             objects: walked.objects,
+            tolerated: walked.tolerated,
             bytes: walked.bytes,
             written_bytes: walked.written_bytes,
             left_out: walked.left_out,
@@ -646,6 +652,7 @@ struct JsonReplayReport<'a> {
 struct JsonTreeCheck<'a> {
     names: u64,
     objects: u64,
+    tolerated: u64,
     bytes: u64,
     written_bytes: u64,
     left_out: u64,

@@ -174,8 +174,8 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         (
             "run",
             format!(
-                "{} Calls in {}, {}",
-                HumanCount(report.calls),
+                "{} in {}, {}",
+                PluralCount(report.calls, "Call"),
                 time(elapsed),
                 rate(report.calls, elapsed)
             ),
@@ -193,7 +193,15 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
     ];
     if let Some(walked) = &report.tree_check {
         let FinalTreeCheckReport {
-            names, objects, bytes, written_bytes, differing, left_out, failed, ..
+            names,
+            objects,
+            bytes,
+            written_bytes,
+            differing,
+            left_out,
+            tolerated,
+            failed,
+            ..
         } = walked;
         let mut text = format!(
             "{}, {}, {} of {} written: {} differ",
@@ -205,6 +213,9 @@ fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Resu
         );
         if *left_out > 0 {
             text += &format!("; {} were not checked", HumanCount(*left_out));
+        }
+        if *tolerated > 0 {
+            text += &format!("; {} tolerated by --rules", PluralCount(*tolerated, "attribute"));
         }
         if let Some(why) = failed {
             text += &format!("; check incomplete: {}", HtmlText(why));

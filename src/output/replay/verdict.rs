@@ -75,6 +75,10 @@ fn without_difference(report: &ReplayReport) -> String {
     if report.tree_check.as_ref().is_some_and(|walked| walked.left_out > 0) {
         parts.push("some files not checked".to_owned());
     }
+    let tolerated = report.tree_check.as_ref().map_or(0, |walked| walked.tolerated);
+    if tolerated > 0 {
+        parts.push(format!("{} in the final check tolerated by rules", PluralCount(tolerated, "attribute")));
+    }
     parts.push(if parts.is_empty() { "nothing differs" } else { "nothing else differs" }.to_owned());
     parts.join(", ")
 }

@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::live_values::LiveVariableValues;
-use super::reply_check::{FinalAttributeDifference, ReplyChecker};
+use super::reply_check::{FinalAttributeDifference, FinalAttributeDifferences, ReplyChecker};
 use super::report::{StepId, StepMismatch};
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
@@ -26,6 +26,7 @@ use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
     FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, NfsServerRefusal,
+    ObjectVersionAttributes,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
@@ -64,6 +65,8 @@ pub struct FinalTreeCheckReport {
     pub written_bytes: u64,
     /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
     pub left_out: u64,
+    /// Number of attributes that differ from the last values in Replies as a rule from a file tolerates.
+    pub tolerated: u64,
     /// Number of names and objects that differ.
     pub differing: u64,
     /// First differences.
@@ -443,12 +446,24 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        for FinalAttributeDifference { aspect, values: [expected, actual], .. } in
-            self.live.checker.final_differences(&[&[ROOT][..], handles].concat(), &marks)
-        {
+        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), &marks, path);
+        Ok(())
+    }
+
+    /// Compares the attributes of an object with the last values in Replies.
+    fn check_attribute_relations(
+        &mut self,
+        id: InferredObjectId,
+        handles: &[u32],
+        marks: &ObjectVersionAttributes,
+        path: &str,
+    ) {
+        let FinalAttributeDifferences { differences, tolerated } =
+            self.live.checker.final_differences(handles, marks);
+        self.report.tolerated += tolerated;
+        for FinalAttributeDifference { aspect, values: [expected, actual], .. } in differences {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
         }
-        Ok(())
     }
 
     /// Checks an object by one of its names.
@@ -497,11 +512,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        for FinalAttributeDifference { aspect, values: [expected, actual], .. } in
-            self.live.checker.final_differences(&node.handles, &marks)
-        {
-            self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
-        }
+        self.check_attribute_relations(id, &node.handles, &marks, path);
         let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {

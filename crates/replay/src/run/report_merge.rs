@@ -105,6 +105,7 @@ impl FinalTreeCheckReport {
             (&mut self.bytes, other.bytes),
             (&mut self.written_bytes, other.written_bytes),
             (&mut self.left_out, other.left_out),
+            (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
         ] {
             *sum += more;

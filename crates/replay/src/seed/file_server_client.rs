@@ -107,7 +107,10 @@ impl fmt::Display for NfsServerRefusal {
 /// have the numbers of those of NFSv4.
 pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
     Some(match status {
-        Nfsstat4::NFS4ERR_ROFS => "read-only file system: export it read-write",
+        // Without a path, the URL names the pseudo-root of NFSv4, which is always read-only.
+        Nfsstat4::NFS4ERR_ROFS => {
+            "read-only file system: export it read-write, and name the export in the URL; `probe` lists the exports"
+        }
         Nfsstat4::NFS4ERR_NOSPC => "no space left on device: free space on the export",
         Nfsstat4::NFS4ERR_DQUOT => "disk quota exceeded: raise it, or free space on the export",
         Nfsstat4::NFS4ERR_NOENT => "no such file or directory: check the URL; `probe` lists the exports",

@@ -99,6 +99,15 @@ impl ReplyPair<'_> {
     }
 }
 
+/// Differences between the final state of an object and its last values in Replies.
+#[derive(Debug)]
+pub(in crate::run) struct FinalAttributeDifferences {
+    /// Those that no rule tolerates.
+    pub(in crate::run) differences: Vec<FinalAttributeDifference>,
+    /// Number of those that a rule from the file tolerates.
+    pub(in crate::run) tolerated: u64,
+}
+
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyCheckResult {
@@ -262,13 +271,12 @@ impl ReplyChecker {
         self.relations.mark_uncertain(objects, acts, may_change_sizes);
     }
 
-    /// Compares the final state of an object with the last values in Replies. Differences that a rule from the file
-    /// tolerates are left out.
+    /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
     pub(in crate::run) fn final_differences(
         &self,
-        objects: &[u32],
+        handles: &[u32],
         marks: &ObjectVersionAttributes,
-    ) -> Vec<FinalAttributeDifference> {
+    ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
                 kind: DifferenceKind::Relation,
@@ -281,19 +289,23 @@ impl ReplyChecker {
             };
             self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
-        let mut by_handle = objects.iter().map(|object| {
-            let mut found = self.relations.final_differences(*object, marks);
-            found.retain(|found| !is_tolerated(found));
-            found
-        });
-        let mut differences = by_handle.find(|found| !found.is_empty()).unwrap_or_default();
         let other_fsid = self.relations.unknown_file_system(marks).map(|fsid| FinalAttributeDifference {
             aspect: "fsid (one)",
             field: "",
             values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
         });
-        differences.extend(other_fsid.filter(|found| !is_tolerated(found)));
-        differences
+        // Each filehandle has values of its own; one that has differences is enough.
+        let by_handle = handles.iter().map(|handle| {
+            let found = self.relations.final_differences(*handle, marks);
+            found.into_iter().partition::<Vec<_>, _>(is_tolerated)
+        });
+        let (mut tolerated, mut differences) = by_handle
+            .max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len()))
+            .unwrap_or_default();
+        let (allowed, differing): (Vec<_>, Vec<_>) = other_fsid.into_iter().partition(is_tolerated);
+        tolerated.extend(allowed);
+        differences.extend(differing);
+        FinalAttributeDifferences { differences, tolerated: tolerated.len() as u64 }
     }
 
     /// Adds violated relations to a result.

@@ -17,10 +17,13 @@
 //!
 //! - [`reply_attribute_values`]: attributes in a Reply; [`operation_filehandles`]: their objects; [`violations`]:
 //!   violated relations;
+//! - [`applied_effects`]: effects of operations on what is known of their objects;
 //! - [`overlapped_sizes`]: sizes in Replies that overlapped with a change;
 //! - [`server_clock_granularity`]: properties of the server's times and change attributes.
 
+mod applied_effects;
 mod captured_live_fsid_pairs;
+mod captured_live_owner_pairs;
 mod operation_filehandles;
 mod overlapped_sizes;
 pub(super) mod reply_attribute_values;
@@ -34,6 +37,7 @@ use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::captured_live_fsid_pairs::FileSystemPairs;
+use self::captured_live_owner_pairs::OwnerPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
 use self::reply_attribute_values::{AttributeSubject, CheckedFileAttribute, MatchedReplyAttribute};
@@ -43,7 +47,7 @@ use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
-use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes, is_root_name};
+use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
@@ -122,7 +126,7 @@ pub(in crate::run) struct FinalAttributeDifference {
     /// Attribute and relation: `change (stays)`.
     pub(in crate::run) aspect: &'static str,
     /// Filter name of the field, or empty.
-    pub(in crate::run) field: &'static str,
+    pub(super) field: &'static str,
     /// The last value in a Reply and the final value.
     pub(in crate::run) values: [String; 2],
 }
@@ -152,9 +156,6 @@ pub(super) struct ReportedReplyLocation {
     pub(super) transaction: TransactionCaptureLocation,
 }
 
-/// Kind, `true` for objects from before the run, and captured owner or group.
-type FileOwnerMappingKey = (CheckedFileAttribute, bool, Box<[u8]>);
-
 /// Attributes observed so far.
 #[derive(Debug, Default)]
 pub(super) struct AttributeRelations {
@@ -162,7 +163,7 @@ pub(super) struct AttributeRelations {
     /// Fileid of the object of a name, by directory and name, with its variable or [`NONE`].
     names: FxHashMap<(u32, u64), ([u128; 2], u32)>,
     file_systems: FileSystemPairs,
-    owners: FxHashMap<FileOwnerMappingKey, Box<[u8]>>,
+    owners: OwnerPairs,
     clock: ServerClockTraits,
     sizes: OverlappedFileSizes<ReportedReplyLocation>,
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
@@ -412,60 +413,6 @@ impl AttributeRelations {
         }
     }
 
-    /// Records sizes that files can have because of an operation, and objects that are no regular files.
-    fn record_possible_sizes(
-        &mut self,
-        replies: &ReplyPair<'_>,
-        done: &ReplyCheckStepContext<'_>,
-        names: &OperationFilehandleVariables<'_>,
-        index: usize,
-    ) {
-        let Some(act) = done.acts.get(index) else { return };
-        let file = names.subject(AttributeSubject::Current, index);
-        let is_new = self.was_created_in_run(done, file);
-        match act {
-            OperationEffect::Write(offset, _) => {
-                let written = done.written_bytes.get(index).copied().unwrap_or(0);
-                self.sizes.add(file, offset.saturating_add(written));
-            }
-            OperationEffect::Copy(_, _, 0) => self.sizes.set_unlimited(file),
-            OperationEffect::Copy(_, to, bytes) => self.sizes.add(file, to.saturating_add(*bytes)),
-            OperationEffect::ChangeAttributes => {
-                if let Some(bytes) = done.set_size_bytes {
-                    self.sizes.add(file, bytes);
-                }
-            }
-            OperationEffect::Open(Some(_), may_create) => {
-                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
-                if *may_create && is_new {
-                    self.sizes.add_base(file, 0);
-                } else if *may_create {
-                    self.sizes.add(file, 0);
-                }
-            }
-            OperationEffect::Create(_) => {
-                self.sizes.set_unlimited(names.subject(AttributeSubject::CallHandle(0), index));
-                let made = names.subject(AttributeSubject::ReplyHandle, index);
-                // NFSv4 has OPEN for regular files.
-                match replies.title.ends_with(" CREATE") && names.is_v3 {
-                    true => self.sizes.add_base(made, 0),
-                    false => self.sizes.set_unlimited(made),
-                }
-            }
-            OperationEffect::Lookup(_) => {
-                self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
-            }
-            OperationEffect::Remove(_) | OperationEffect::ReadDirectory => self.sizes.set_unlimited(file),
-            OperationEffect::Rename(..) => {
-                self.sizes.set_unlimited(file);
-                self.sizes.set_unlimited(names.second_object(index));
-            }
-            OperationEffect::Link(_) if names.is_v3 => self.sizes.set_unlimited(names.second_object(index)),
-            OperationEffect::Link(_) => self.sizes.set_unlimited(file),
-            _ => {}
-        }
-    }
-
     /// Checks the size of a file in a Reply that overlapped with a change of files.
     fn check_size(&mut self, replies: &ReplyPair<'_>, observation: &RecordedLiveAttributePair<'_>) {
         let file = observation.object;
@@ -557,17 +504,7 @@ impl AttributeRelations {
         if is_seeded && self.object_state(observation.object, done.step_turn).is_set {
             return None;
         }
-        if self.owners.len() >= MAX_ENTRIES {
-            self.owners.clear();
-        }
-        let key = (observation.fact.aspect, is_seeded, observation.bytes[0].into());
-        let known = self.owners.entry(key).or_insert_with(|| observation.bytes[1].into());
-        let live_owners = [&**known, observation.bytes[1]];
-        if live_owners[0] == live_owners[1] || live_owners.iter().all(|owner| is_root(owner)) {
-            return None;
-        }
-        let [recorded, live] = observation.bytes.map(owner_text);
-        let values = [recorded, format!("{}, then {live}", owner_text(known))];
+        let values = self.owners.insert(observation.fact.aspect, is_seeded, observation.bytes)?;
         Some(observation.violation("one", values))
     }
 
@@ -678,173 +615,6 @@ impl AttributeRelations {
         object.turn = object.turn.max(turn);
         object
     }
-
-    /// Records the effects of an operation on its objects.
-    fn apply_effect(
-        &mut self,
-        done: &ReplyCheckStepContext<'_>,
-        names: &OperationFilehandleVariables<'_>,
-        index: usize,
-        is_unchanged: bool,
-    ) {
-        use AttributeChangeLikelihood::{Certain, Possible};
-        let Some(act) = done.acts.get(index).copied() else { return };
-        let operation = done.operations.get(index).copied();
-        let [first, second] =
-            [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
-        match done.statuses.get(index) {
-            None | Some(0) => {}
-            Some(status) if is_refusal(*status) => return,
-            Some(_) => {
-                for object in [first, second, names.subject(AttributeSubject::Parent, index)] {
-                    self.record_change(done, object, [Possible; 3]);
-                }
-                if act.changes_names() {
-                    self.clear_names();
-                }
-                return;
-            }
-        }
-        match act {
-            OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
-            }
-            OperationEffect::Write(..) | OperationEffect::Copy(..) => {
-                self.record_change(done, first, [Possible; 3])
-            }
-            OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
-                self.record_change(done, first, [Possible; 3]);
-            }
-            OperationEffect::ChangeAttributes => {
-                self.record_change(done, first, [Certain, Possible, Certain]);
-                self.record_write(done, first, false);
-                if first != NONE {
-                    self.object_state(first, done.step_turn).is_set = true;
-                }
-            }
-            OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
-                let parent = names.subject(AttributeSubject::Parent, index);
-                if !is_unchanged {
-                    self.record_change(done, parent, [Certain; 3]);
-                    self.record_write(done, parent, true);
-                }
-                let made =
-                    if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
-                let is_new = self.was_created_in_run(done, made) && !self.objects.contains_key(&made);
-                self.record_change(done, made, [Possible; 3]);
-                self.record_write(done, made, false);
-                if is_new {
-                    self.object_state(made, done.step_turn).made = Some(done.step_turn);
-                }
-            }
-            OperationEffect::Remove(name) => {
-                self.remove_name(done, (first, name), 0);
-                self.record_change(done, first, [Certain; 3]);
-                self.record_write(done, first, true);
-            }
-            OperationEffect::Rename(..) | OperationEffect::Link(_) => {
-                let (object, directory) = if names.is_v3 { (first, second) } else { (second, first) };
-                match act {
-                    OperationEffect::Rename(from, to) => {
-                        self.remove_name(done, (object, from), 1);
-                        self.remove_name(done, (directory, to), 0);
-                        self.record_change(done, object, [Certain; 3]);
-                        self.record_write(done, object, true);
-                    }
-                    OperationEffect::Link(name) => {
-                        self.names.remove(&(directory, name));
-                        self.record_change(done, object, [Certain, Possible, Certain]);
-                    }
-                    _ => {}
-                }
-                self.record_change(done, directory, [Certain; 3]);
-                self.record_write(done, directory, true);
-            }
-            _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
-            _ => {}
-        }
-    }
-
-    /// Removes a name, as removed (0) or renamed (1), and marks its object as changed.
-    fn remove_name(&mut self, done: &ReplyCheckStepContext<'_>, name: (u32, u64), how: usize) {
-        match self.names.remove(&name) {
-            Some((_, object)) if object != NONE => {
-                self.record_change(done, object, [AttributeChangeLikelihood::Possible; 3])
-            }
-            _ => self
-                .changed_names
-                .iter_mut()
-                .skip(how)
-                .take(1)
-                .for_each(|count| *count = count.wrapping_add(1)),
-        }
-    }
-
-    /// Records that the content or the names of an object were written, or its attributes set.
-    fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
-        if object != NONE {
-            self.object_state(object, done.step_turn).written = is_written.then_some(done.step_turn);
-        }
-    }
-
-    /// Records the likelihood of changes to the change attribute and the times of an object; its owner may have
-    /// changed.
-    fn record_change(
-        &mut self,
-        done: &ReplyCheckStepContext<'_>,
-        object: u32,
-        of: [AttributeChangeLikelihood; 3],
-    ) {
-        let object = if self.roots.contains(&object) { ROOT } else { object };
-        if object == NONE || !self.objects.contains_key(&object) {
-            return;
-        }
-        let of = if done.was_sent_unchanged { of } else { [AttributeChangeLikelihood::Possible; 3] };
-        let is_set = of[1] != AttributeChangeLikelihood::Certain;
-        let owner =
-            if is_set { AttributeChangeLikelihood::Possible } else { AttributeChangeLikelihood::None };
-        let of = [of[0], of[1], of[2], owner, owner];
-        let object = self.object_state(object, done.step_turn);
-        object.changed = Some(done.times[0]);
-        for (known, touch) in object.ordered.iter_mut().zip(of) {
-            let Some(known) = known else { continue };
-            if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {
-                known.changed = Some(done.times[0]);
-            }
-            known.likelihood = known.likelihood.max(touch);
-        }
-    }
-
-    /// Returns the name by which the current object was reached after an operation.
-    fn reached_name(
-        &mut self,
-        done: &ReplyCheckStepContext<'_>,
-        names: &OperationFilehandleVariables<'_>,
-        index: usize,
-        name: Option<(u32, u64)>,
-    ) -> Option<(u32, u64)> {
-        let parent = names.subject(AttributeSubject::Parent, index);
-        match done.acts.get(index).copied()? {
-            OperationEffect::Lookup(name) | OperationEffect::Open(Some(name), false) => Some((parent, name)),
-            OperationEffect::Create(name) | OperationEffect::Open(Some(name), true) => {
-                self.names.remove(&(parent, name));
-                Some((parent, name))
-            }
-            OperationEffect::Remove(_) | OperationEffect::Rename(..) | OperationEffect::Link(_) => None,
-            _ => match done.operations.get(index).copied() {
-                Some(
-                    Operation::PUTFH
-                    | Operation::PUTROOTFH
-                    | Operation::PUTPUBFH
-                    | Operation::RESTOREFH
-                    | Operation::LOOKUPP
-                    | Operation::OPENATTR,
-                ) => None,
-                _ => name,
-            },
-        }
-    }
 }
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
@@ -860,31 +630,6 @@ fn has_recorded_second(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let [recorded, live] =
         observation.bytes.map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
     recorded == live
-}
-
-/// Returns `true` if a status means that the operation failed without changing anything. RFC 1813 section 2.6, RFC 8881
-/// section 15.1.
-fn is_refusal(status: u32) -> bool {
-    // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
-    // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
-    matches!(
-        status,
-        1 | 2 | 13 | 17
-            ..=22
-                | 30
-                | 31
-                | 63
-                | 66
-                | 70
-                | 10_001
-                | 10_002
-                | 10_004
-                | 10_007
-                | 10_013
-                | 10_040
-                | 10_041
-                | 10_083
-    )
 }
 
 /// Returns `true` if the recorded change_info of an operation shows an unchanged directory.
@@ -907,50 +652,4 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
     path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
-}
-
-/// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section
-/// 5.9), and one that maps names by a daemon may change from one to the other.
-fn is_root(encoded: &[u8]) -> bool {
-    let name = encoded
-        .split_first_chunk()
-        .and_then(|(length, text)| text.get(..u32::from_be_bytes(*length) as usize));
-    name.is_some_and(is_root_name)
-}
-
-/// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section
-/// 5.9).
-fn owner_text(encoded: &[u8]) -> String {
-    match encoded.split_first_chunk() {
-        Some((number, [])) => u32::from_be_bytes(*number).to_string(),
-        Some((length, text)) => {
-            let length = u32::from_be_bytes(*length) as usize;
-            format!("{:?}", String::from_utf8_lossy(text.get(..length).unwrap_or(text)))
-        }
-        None => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_root, owner_text};
-
-    #[test]
-    fn rfc8881_section_5_9_root_has_a_name_and_a_number() {
-        for root in [&b"\0\0\0\x010\0\0\0"[..], b"\0\0\0\x04root", b"\0\0\0\x06root@a\0\0"] {
-            assert!(is_root(root), "{root:?}");
-        }
-        for other in [&b"\0\0\0\0"[..], b"\0\0\0\x02roo\0", b"\0\0\0\x06nobody\0\0", b"\0\0\0\x01"] {
-            assert!(!is_root(other), "{other:?}");
-        }
-    }
-
-    #[test]
-    fn an_owner_is_shown_as_its_protocol_writes_it() {
-        assert_eq!(owner_text(&[0, 0, 0xff, 0xfe]), "65534");
-        assert_eq!(owner_text(b"\0\0\0\x05root@\0\0\0"), "\"root@\"");
-        assert_eq!(owner_text(b"\0\0\0\x01" as &[u8]), "1");
-        assert_eq!(owner_text(b"\0\0\0\x01\x30\0\0\0"), "\"0\"");
-        assert_eq!(owner_text(b""), "");
-    }
 }

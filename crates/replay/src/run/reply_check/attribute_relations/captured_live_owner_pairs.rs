@@ -1,0 +1,81 @@
+//! Owners and groups of the captured server, with those of the live one.
+
+use rustc_hash::FxHashMap;
+
+use super::MAX_ENTRIES;
+use super::reply_attribute_values::CheckedFileAttribute;
+use crate::seed::file_server_client::is_root_name;
+
+/// Kind, `true` for objects from before the run, and captured owner or group.
+type FileOwnerMappingKey = (CheckedFileAttribute, bool, Box<[u8]>);
+
+/// Live owner of each captured owner. Seeded objects may have another one until it is set.
+#[derive(Debug, Default)]
+pub(super) struct OwnerPairs {
+    live: FxHashMap<FileOwnerMappingKey, Box<[u8]>>,
+}
+
+impl OwnerPairs {
+    /// Adds a captured and a live owner, as encoded. Returns both as text if the live one is another than before.
+    pub(super) fn insert(
+        &mut self,
+        kind: CheckedFileAttribute,
+        is_seeded: bool,
+        [recorded, live]: [&[u8]; 2],
+    ) -> Option<[String; 2]> {
+        if self.live.len() >= MAX_ENTRIES {
+            self.live.clear();
+        }
+        let known = &**self.live.entry((kind, is_seeded, recorded.into())).or_insert_with(|| live.into());
+        if known == live || is_root(known) && is_root(live) {
+            return None;
+        }
+        Some([owner_text(recorded), format!("{}, then {}", owner_text(known), owner_text(live))])
+    }
+}
+
+/// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section
+/// 5.9), and one that maps names by a daemon may change from one to the other.
+fn is_root(encoded: &[u8]) -> bool {
+    let name = encoded
+        .split_first_chunk()
+        .and_then(|(length, text)| text.get(..u32::from_be_bytes(*length) as usize));
+    name.is_some_and(is_root_name)
+}
+
+/// Returns an encoded owner for display: a number in NFSv3 (RFC 1813 section 2.6), a string in NFSv4 (RFC 8881 section
+/// 5.9).
+fn owner_text(encoded: &[u8]) -> String {
+    match encoded.split_first_chunk() {
+        Some((number, [])) => u32::from_be_bytes(*number).to_string(),
+        Some((length, text)) => {
+            let length = u32::from_be_bytes(*length) as usize;
+            format!("{:?}", String::from_utf8_lossy(text.get(..length).unwrap_or(text)))
+        }
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_root, owner_text};
+
+    #[test]
+    fn rfc8881_section_5_9_root_has_a_name_and_a_number() {
+        for root in [&b"\0\0\0\x010\0\0\0"[..], b"\0\0\0\x04root", b"\0\0\0\x06root@a\0\0"] {
+            assert!(is_root(root), "{root:?}");
+        }
+        for other in [&b"\0\0\0\0"[..], b"\0\0\0\x02roo\0", b"\0\0\0\x06nobody\0\0", b"\0\0\0\x01"] {
+            assert!(!is_root(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn an_owner_is_shown_as_its_protocol_writes_it() {
+        assert_eq!(owner_text(&[0, 0, 0xff, 0xfe]), "65534");
+        assert_eq!(owner_text(b"\0\0\0\x05root@\0\0\0"), "\"root@\"");
+        assert_eq!(owner_text(b"\0\0\0\x01" as &[u8]), "1");
+        assert_eq!(owner_text(b"\0\0\0\x01\x30\0\0\0"), "\"0\"");
+        assert_eq!(owner_text(b""), "");
+    }
+}
