@@ -235,9 +235,9 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     assert_eq!(recovery["lost_copies"], evidence("certain"));
     let summary = program::output(&path, &["-q"]);
     let words = " ".to_owned() + &summary.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told =
+    let printed =
         format!(" {} Calls came after an ACK timeout or longer without a message:", evidence("possible"));
-    assert!(words.contains(&told), "{told}: {summary}");
+    assert!(words.contains(&printed), "{printed}: {summary}");
 }
 
 #[test]
@@ -408,9 +408,9 @@ fn pauses_of_an_ack_timeout_are_suspected_where_packets_were_lost() {
         let long =
             lines.transactions.iter().filter(|one| phase(one, "server") >= ACK_TIMEOUT_NS).count() as u64;
         let recovery_ns: u64 = lines.transactions.iter().map(|one| phase(one, "recovery")).sum();
-        let told = &lines.summary.as_ref().unwrap()["recovery"];
+        let printed = &lines.summary.as_ref().unwrap()["recovery"];
         assert_eq!(
-            (told["suspected"].as_u64(), told["ns"].as_u64()),
+            (printed["suspected"].as_u64(), printed["ns"].as_u64()),
             (Some(long), Some(recovery_ns)),
             "{name}"
         );

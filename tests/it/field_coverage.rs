@@ -21,14 +21,14 @@ use crate::captures;
 
 /// Observer that records the reported fields, each with the kinds of its values.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct ReportedFields {
     by_place: BTreeMap<usize, (&'static Field, BTreeSet<&'static str>)>,
 }
 
-impl Heard {
-    fn hear(&mut self, field: &'static Field, what: &'static str) {
-        let heard = self.by_place.entry(std::ptr::from_ref(field).addr());
-        heard.or_insert_with(|| (field, BTreeSet::new())).1.insert(what);
+impl ReportedFields {
+    fn record(&mut self, field: &'static Field, what: &'static str) {
+        let reported = self.by_place.entry(std::ptr::from_ref(field).addr());
+        reported.or_insert_with(|| (field, BTreeSet::new())).1.insert(what);
     }
 
     /// Returns the names of the fields.
@@ -53,19 +53,19 @@ fn kind_of(value: &FieldValue<'_>) -> &'static str {
     }
 }
 
-impl<'a> FieldObserver<'a> for Heard {
+impl<'a> FieldObserver<'a> for ReportedFields {
     fn enter(&mut self, field: &'static Field, _: usize) {
-        self.hear(field, "group");
+        self.record(field, "group");
     }
 
     fn leave(&mut self, _: usize) {}
 
     fn time(&mut self, field: &'static Field, _: i128) {
-        self.hear(field, "time");
+        self.record(field, "time");
     }
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        self.hear(field, kind_of(&value));
+        self.record(field, kind_of(&value));
     }
 }
 
@@ -91,46 +91,48 @@ fn may_be_told(kind: FieldKind) -> &'static [&'static str] {
 /// Runs a capture with observed frames, and passes each Transaction to `read`.
 fn run(
     capture: &str,
-    heard: &mut Heard,
-    mut read: impl FnMut(&Transaction, &TransactionMessages<'_>, &mut Heard),
+    reported: &mut ReportedFields,
+    mut read: impl FnMut(&Transaction, &TransactionMessages<'_>, &mut ReportedFields),
 ) {
     let mut source = CaptureSource::from_reader(capture, Cursor::new(captures::bytes(capture)));
     let mut flow = Flow::new(FlowLimits::default());
-    let mut give = |flow: &mut Flow, heard: &mut Heard| {
+    let mut give = |flow: &mut Flow, reported: &mut ReportedFields| {
         while let Some(transaction) = flow.next_transaction() {
-            transaction.with_messages(|reading| read(&transaction, reading, heard));
+            transaction.with_messages(|reading| read(&transaction, reading, reported));
         }
     };
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) = flow.process_frame_observed(&frame, heard);
+        let (datagram, _) = flow.process_frame_observed(&frame, reported);
         match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => {
                 let message =
-                    Mad::from_packet(packet, heard).and_then(|mad| cm::CmMessage::decode(&mad, heard));
+                    Mad::from_packet(packet, reported).and_then(|mad| cm::CmMessage::decode(&mad, reported));
                 if let Some(private) = message.as_ref().and_then(cm::CmMessage::private_data) {
-                    PrivateData::find(private.bytes, private.at, heard);
+                    PrivateData::find(private.bytes, private.at, reported);
                 }
             }
-            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, heard),
+            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => {
+                observe_segment(segment.payload, reported)
+            }
             _ => {}
         }
-        give(&mut flow, heard);
+        give(&mut flow, reported);
     }
     flow.finish();
-    give(&mut flow, heard);
+    give(&mut flow, reported);
 }
 
 /// Returns the fields reported for a capture.
-pub(crate) fn heard(capture: &str) -> Heard {
-    let mut heard = Heard::default();
-    run(capture, &mut heard, |_, reading, heard| {
+pub(crate) fn reported(capture: &str) -> ReportedFields {
+    let mut reported = ReportedFields::default();
+    run(capture, &mut reported, |_, reading, reported| {
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             // Values decoded before an error remain: some captures are truncated.
-            let _ = reading.observe_rpcrdma(which, heard);
-            let _ = reading.observe_rpc(which, heard);
+            let _ = reading.observe_rpcrdma(which, reported);
+            let _ = reading.observe_rpc(which, reported);
         }
     });
-    heard
+    reported
 }
 
 /// Observer that records the covered bytes.
@@ -186,7 +188,7 @@ impl<'a> FieldObserver<'a> for Covered {
 /// Checks a capture, and returns its number of messages.
 fn every_byte_is_covered(capture: &str) -> u64 {
     let mut messages = 0;
-    run(capture, &mut Heard::default(), |transaction, reading, _| {
+    run(capture, &mut ReportedFields::default(), |transaction, reading, _| {
         if !transaction.missing_parts().is_empty() {
             return;
         }
@@ -230,7 +232,7 @@ fn every_field_that_is_told_is_in_the_registry_with_its_type() {
         .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))
         .collect();
     for capture in captures::ALL {
-        for (field, reports) in heard(capture).by_place.values() {
+        for (field, reports) in reported(capture).by_place.values() {
             // A group without a name exists only in the notation.
             if field.name.is_empty() {
                 continue;

@@ -281,8 +281,8 @@ fn seed_004_2_3_sessions_begin_alike_over_tcp_and_over_rdma() {
     };
     let expected = ["EXCHANGE_ID", "EXCHANGE_ID", "CREATE_SESSION", "RECLAIM_COMPLETE"];
     for (name, transport) in [("tcp-v42", "tcp"), ("rxe-v42", "rocev2"), ("siw-v42", "iwarp")] {
-        let (told, operations) = begins(name);
-        assert_eq!(told, transport, "{name}");
+        let (printed, operations) = begins(name);
+        assert_eq!(printed, transport, "{name}");
         assert_eq!(operations, expected, "{name}");
         let line = connections(&captures::path(name))
             .into_iter()

@@ -137,7 +137,7 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
 }
 
 /// Formats the visible content of a Transaction, without the numbers of its frames and of its connection.
-fn told(transaction: &Transaction) -> String {
+fn printed(transaction: &Transaction) -> String {
     let message = |which| {
         let message = transaction.message(which)?;
         let CapturedMessage {
@@ -164,7 +164,7 @@ fn told(transaction: &Transaction) -> String {
 }
 
 fn all(transactions: &[Transaction]) -> Vec<String> {
-    let mut all: Vec<String> = transactions.iter().map(told).collect();
+    let mut all: Vec<String> = transactions.iter().map(printed).collect();
     all.sort_unstable();
     all
 }

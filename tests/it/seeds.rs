@@ -56,29 +56,29 @@ fn seed_001_5_2_the_threshold_of_a_direction_is_the_smaller_of_send_and_receive(
 fn seed_001_5_1_the_flags_are_a_byte_with_reserved_bits() {
     let file = with_private_data("flags.pcap", [1, 0x81, 3, 3], [1, 0x40, 3, 3]);
     let fields = ["-e", "rpcordma.private_data.flags", "-e", "rpcordma.private_data.remote_invalidation"];
-    let told = output(
+    let printed = output(
         file.path(),
         &[&["--view", "frames", "-T", "fields", "--summary", "none"][..], &fields].concat(),
     );
-    let told: Vec<&str> = told.lines().filter(|line| !line.starts_with('\t')).collect();
-    assert_eq!(told, ["129\t1", "64\t0"]);
+    let printed: Vec<&str> = printed.lines().filter(|line| !line.starts_with('\t')).collect();
+    assert_eq!(printed, ["129\t1", "64\t0"]);
 }
 
 #[test]
 fn seed_001_4_1_private_data_that_is_absent_unknown_or_cut_is_told_apart() {
-    let told = |file: &Path| {
+    let printed = |file: &Path| {
         let set_up = connections(file)[0]["set_up"].clone();
         (set_up["private_data"].clone(), set_up["inline_thresholds"].clone())
     };
     // Version 2 of the format is unknown, and counts as absent: 1,024 bytes each way.
     let unknown = with_private_data("unknown-private-data.pcap", [2, 0, 3, 3], [1, 0, 3, 3]);
     let thresholds = json!({"to_server": 1024, "to_client": 1024});
-    assert_eq!(told(unknown.path()), (json!({"client": "none", "server": "present"}), thresholds));
+    assert_eq!(printed(unknown.path()), (json!({"client": "none", "server": "present"}), thresholds));
     let mut cut = frames("rxe-v42");
     cut.iter_mut().for_each(|kept| kept.bytes.truncate(228));
     let cut = Temporary::new("cut-private-data.pcap", &pcap(&cut));
     // A REQ is longer than a REP: that of the client is beyond the snap length.
-    assert_eq!(told(cut.path()), (json!({"client": "cut", "server": "present"}), Value::Null));
+    assert_eq!(printed(cut.path()), (json!({"client": "cut", "server": "present"}), Value::Null));
 }
 
 /// RFC 8167 section 4.1.

@@ -176,15 +176,16 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
         [("compare", compared(before, &transactions)), ("check", checked(before, &transactions, trace))]
     {
         // Totals of the capture change with anything.
-        let told: Vec<_> = differences.iter().filter(|told| told.operation != "capture").collect();
-        let at_frame = told.iter().filter(|told| is_at(told, &change.frames));
+        let printed: Vec<_> = differences.iter().filter(|printed| printed.operation != "capture").collect();
+        let at_frame = printed.iter().filter(|printed| is_at(printed, &change.frames));
         let is_kind = |kind| change.kinds.is_empty() || change.kinds.contains(&kind);
-        let is_named = at_frame.clone().any(|told| is_kind(told.kind));
-        let may_be_none = change.more == More::Nothing && told.is_empty();
-        let is_one = told.len() == 1 || change.more == More::Structure && told.len() == at_frame.count();
+        let is_named = at_frame.clone().any(|printed| is_kind(printed.kind));
+        let may_be_none = change.more == More::Nothing && printed.is_empty();
+        let is_one =
+            printed.len() == 1 || change.more == More::Structure && printed.len() == at_frame.count();
         let is_right = may_be_none || is_named && is_one;
         if !is_right {
-            let lines: Vec<_> = told
+            let lines: Vec<_> = printed
                 .iter()
                 .take(4)
                 .map(|difference| {
@@ -192,7 +193,7 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
                     format!("{kind} {path} {:?} {:?} at {:?}, {:?}", a.value, b.value, a.frame, b.frame)
                 })
                 .collect();
-            let count = told.len();
+            let count = printed.len();
             wrong.push(format!("{command}: {} at {:?}: {count} {lines:#?}", change.what, change.frames));
         }
     }
@@ -569,8 +570,13 @@ fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
     ] {
         let at = field_in(&other, frame, which, label);
         let differences = compared(&before, &after(&flipped(&other, frame, at, mask)).0);
-        let told = |told: &&Difference| told.b.frame.is_some_and(|at| at.0 == frame) && told.kind == kind;
-        assert_eq!((differences.len(), differences.iter().filter(told).count()), (count + 1, 1), "{label}");
+        let printed =
+            |printed: &&Difference| printed.b.frame.is_some_and(|at| at.0 == frame) && printed.kind == kind;
+        assert_eq!(
+            (differences.len(), differences.iter().filter(printed).count()),
+            (count + 1, 1),
+            "{label}"
+        );
     }
 }
 
@@ -580,7 +586,8 @@ fn strict_hears_what_may_differ_in_headers_too() {
     let before = Before::new(&frames);
     let strict = |changed: &[(u64, Kept)]| {
         let selection = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
-        let paths = compared_by(selection, &before, &after(changed).0).into_iter().map(|told| told.path);
+        let paths =
+            compared_by(selection, &before, &after(changed).0).into_iter().map(|printed| printed.path);
         paths.collect::<Vec<_>>()
     };
     assert_eq!(strict(&numbered(&frames)), [""; 0]);
@@ -598,8 +605,8 @@ fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
     let frames = frames("rxe-v3");
     let xid = field_in(&frames, 979, RpcMessageKind::Reply, "xid");
     let differences = compared(&Before::new(&frames), &after(&flipped(&frames, 979, xid, 1)).0);
-    let told: Vec<_> = differences.iter().map(|told| (told.kind, told.path.as_str())).collect();
-    assert_eq!(told, [(DifferenceKind::Header, "rdma_xid")]);
+    let printed: Vec<_> = differences.iter().map(|printed| (printed.kind, printed.path.as_str())).collect();
+    assert_eq!(printed, [(DifferenceKind::Header, "rdma_xid")]);
     assert_eq!(differences[0].b.frame.map(|frame| frame.0), Some(979));
 }
 
@@ -619,7 +626,7 @@ fn an_operation_that_is_there_once_more_is_extra() {
         let differences = compared(&Before::new(&kept), &transactions);
         let named = differences.iter().find(|difference| difference.kind == DifferenceKind::Extra);
         let frame = named.and_then(|difference| difference.b.frame).map(|frame| frame.0);
-        let told: Vec<_> = differences.iter().map(|d| (d.kind, &d.path, d.a.frame, d.b.frame)).collect();
-        assert_eq!(frame, gone.first().copied(), "{told:?}");
+        let printed: Vec<_> = differences.iter().map(|d| (d.kind, &d.path, d.a.frame, d.b.frame)).collect();
+        assert_eq!(frame, gone.first().copied(), "{printed:?}");
     }
 }

@@ -153,7 +153,7 @@ fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
     let plain = only_ip(NAME);
     for (name, wrap, vlan_ids, vni, fields) in cases {
         let bytes = pcap(&wrapped(&plain, wrap));
-        let file = Temporary::new(&format!("told-{}.pcap", name.replace(' ', "-")), &bytes);
+        let file = Temporary::new(&format!("printed-{}.pcap", name.replace(' ', "-")), &bytes);
         let run = |arguments: &[&str]| {
             let output = program::output(file.path(), arguments);
             assert!(!output.is_empty(), "{name}");
@@ -172,8 +172,9 @@ fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
                 assert!(is_told(&value), "{name}: {line}");
             }
         }
-        let told = run(&["-T", "fields", "-e", "nfsrdma.vlan_id", "-e", "nfsrdma.vni", "--summary", "none"]);
-        assert!(told.lines().all(|line| line == fields), "{name}: {told}");
+        let printed =
+            run(&["-T", "fields", "-e", "nfsrdma.vlan_id", "-e", "nfsrdma.vni", "--summary", "none"]);
+        assert!(printed.lines().all(|line| line == fields), "{name}: {printed}");
     }
 }
 

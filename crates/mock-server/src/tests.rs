@@ -418,8 +418,8 @@ fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_sta
         let connection = transport.connect(&target(32)).unwrap();
         transport.inject(0, fault);
         submit_null(&mut transport, connection, 1).unwrap();
-        expect!(transport, TransportEvent::Discarded { reason: told, xid: told_xid, .. } => {
-            assert_eq!((told, told_xid), (why, xid));
+        expect!(transport, TransportEvent::Discarded { reason: printed, xid: told_xid, .. } => {
+            assert_eq!((printed, told_xid), (why, xid));
         });
         assert_eq!(transport.credits(connection).unwrap().in_flight, 1);
         assert_eq!(transport.counts(connection).unwrap().discarded, 1);

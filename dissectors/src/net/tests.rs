@@ -349,36 +349,36 @@ impl<'a> FieldObserver<'a> for Told {
 
 impl Told {
     fn of(link: LinkType, bytes: &[u8]) -> Self {
-        let mut told = Self::default();
-        decode(&frame(link, bytes), &mut told);
-        assert!(told.1.is_empty(), "groups {:?} were not left", told.1);
-        told
+        let mut printed = Self::default();
+        decode(&frame(link, bytes), &mut printed);
+        assert!(printed.1.is_empty(), "groups {:?} were not left", printed.1);
+        printed
     }
 
     #[track_caller]
     fn find(&self, name: &str) -> (Range<usize>, &str) {
-        let found = self.0.iter().find(|(told, ..)| *told == name);
+        let found = self.0.iter().find(|(printed, ..)| *printed == name);
         found.map(|(_, range, value)| (range.clone(), &value[..])).unwrap_or_else(|| panic!("no {name}"))
     }
 }
 
 #[test]
 fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
-    let told = Told::of(LinkType::ETHERNET, &ACK);
-    assert_eq!(told.find("eth.dst"), (0..6, "Ethernet([82, 84, 0, 9, 0, 2])"));
-    assert_eq!(told.find("eth.type"), (12..14, "Enum(2048, Some(\"IPv4\"))"));
-    assert_eq!(told.find("ip.hdr_len"), (14..15, "Unsigned(20)"));
-    assert_eq!(told.find("ip.ttl"), (22..23, "Unsigned(64)"));
-    assert_eq!(told.find("ip.src"), (26..30, "Ipv4(10.9.0.1)"));
-    assert_eq!(told.find("udp.dstport"), (36..38, "Unsigned(4791)"));
-    assert_eq!(told.find("infiniband.bth.opcode"), (42..43, "Enum(17, Some(\"RC Acknowledge\"))"));
-    assert_eq!(told.find("infiniband.bth.destqp"), (47..50, "Unsigned(17)"));
-    assert_eq!(told.find("infiniband.aeth.syndrome"), (54..55, "Enum(31, Some(\"Ack\"))"));
-    assert_eq!(told.find("infiniband.aeth.syndrome.credit_count"), (54..55, "Unsigned(31)"));
-    assert_eq!(told.find("infiniband.invariant.crc"), (58..62, "Unsigned(4253102413)"));
-    let told = Told::of(LinkType::INFINIBAND, &NATIVE);
-    assert_eq!(told.find("infiniband.lrh.pktlen"), (4..6, "Unsigned(7)"));
-    assert_eq!(told.find("infiniband.variant.crc"), (28..30, "Unsigned(1286)"));
+    let printed = Told::of(LinkType::ETHERNET, &ACK);
+    assert_eq!(printed.find("eth.dst"), (0..6, "Ethernet([82, 84, 0, 9, 0, 2])"));
+    assert_eq!(printed.find("eth.type"), (12..14, "Enum(2048, Some(\"IPv4\"))"));
+    assert_eq!(printed.find("ip.hdr_len"), (14..15, "Unsigned(20)"));
+    assert_eq!(printed.find("ip.ttl"), (22..23, "Unsigned(64)"));
+    assert_eq!(printed.find("ip.src"), (26..30, "Ipv4(10.9.0.1)"));
+    assert_eq!(printed.find("udp.dstport"), (36..38, "Unsigned(4791)"));
+    assert_eq!(printed.find("infiniband.bth.opcode"), (42..43, "Enum(17, Some(\"RC Acknowledge\"))"));
+    assert_eq!(printed.find("infiniband.bth.destqp"), (47..50, "Unsigned(17)"));
+    assert_eq!(printed.find("infiniband.aeth.syndrome"), (54..55, "Enum(31, Some(\"Ack\"))"));
+    assert_eq!(printed.find("infiniband.aeth.syndrome.credit_count"), (54..55, "Unsigned(31)"));
+    assert_eq!(printed.find("infiniband.invariant.crc"), (58..62, "Unsigned(4253102413)"));
+    let printed = Told::of(LinkType::INFINIBAND, &NATIVE);
+    assert_eq!(printed.find("infiniband.lrh.pktlen"), (4..6, "Unsigned(7)"));
+    assert_eq!(printed.find("infiniband.variant.crc"), (28..30, "Unsigned(1286)"));
 }
 
 /// Decodes every link type: exactly the known ones are supported.

@@ -68,10 +68,10 @@ pub(crate) fn greet(dice: &mut Dice, spoken: Dialect, fabric: &mut Fabric) -> Ve
     if spoken != Dialect::Version2 || dice.one_in(4) {
         return Vec::new();
     }
-    let told = [Side::Client, Side::Server].map(|side| {
+    let printed = [Side::Client, Side::Server].map(|side| {
         let properties = headers::properties(dice);
         properties.iter().for_each(|send| fabric.send(side, send));
         properties
     });
-    told.concat()
+    printed.concat()
 }

@@ -61,9 +61,9 @@ fn follow_shows_the_same_file_slot_connection_or_xid() {
     ] {
         let mut screen = Screen::open(CAPTURE, 160, 40);
         screen.ask('g', "0xb38df27d").keys("F").keys(&letter.to_string());
-        let told =
+        let printed =
             screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
-        assert!(told.starts_with(filter), "{letter}: {told}");
+        assert!(printed.starts_with(filter), "{letter}: {printed}");
         assert!(screen.app.rows().len() >= least, "{letter}: {}", screen.app.rows().len());
         screen.ask('g', "0xb38df27d");
         assert_eq!(screen.chosen(), "READ /data/w/s2k 0+4096 len 2000 EOF");

@@ -13,8 +13,8 @@ use super::Screen;
 
 const BEGIN: &str = "<!-- screen ";
 
-fn screen(told: &str) -> String {
-    let (what, keys) = told.split_once(':').unwrap();
+fn screen(printed: &str) -> String {
+    let (what, keys) = printed.split_once(':').unwrap();
     let (size, capture) = what.trim().split_once(' ').unwrap();
     let (width, height) = size.split_once('x').unwrap();
     let mut screen = Screen::open(capture.trim(), width.parse().unwrap(), height.parse().unwrap());
@@ -35,10 +35,10 @@ fn renewed(text: &str) -> String {
     let mut made = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(BEGIN) {
-        let (told, after) = after.split_once("-->").unwrap();
+        let (printed, after) = after.split_once("-->").unwrap();
         let (_, after) = after.split_once("```text\n").unwrap();
         let (_, after) = after.split_once("```\n").unwrap();
-        made += &format!("{before}{BEGIN}{told}-->\n```text\n{}```\n", screen(told.trim()));
+        made += &format!("{before}{BEGIN}{printed}-->\n```text\n{}```\n", screen(printed.trim()));
         rest = after;
     }
     made + rest

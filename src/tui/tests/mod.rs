@@ -116,16 +116,16 @@ impl Screen {
         for line in buffer.content().chunks(width) {
             // Cells covered by a wide character belong to it.
             let mut covered = 0;
-            let mut told = String::new();
+            let mut printed = String::new();
             for cell in line {
                 if covered == 0 {
-                    told.push_str(cell.symbol());
+                    printed.push_str(cell.symbol());
                     covered = crate::output::style::columns(cell.symbol()).saturating_sub(1);
                 } else {
                     covered -= 1;
                 }
             }
-            text.push_str(told.trim_end());
+            text.push_str(printed.trim_end());
             text.push('\n');
         }
         text

@@ -130,15 +130,15 @@ fn what_came_once_is_saved_as_from_a_file() {
     let mut from_pipe = once("rxe-v42.pcap", 64 << 20, 120);
     for (screen, file) in [(&mut from_file, &read), (&mut from_pipe, &kept)] {
         screen.ask('g', "0xb38df27d").keys("m").ask('g', "0xbc8df27d").keys("m");
-        let told = save(screen, &file.display().to_string());
-        assert_eq!(told, format!("saved 2 Transactions to {}", file.display()));
+        let printed = save(screen, &file.display().to_string());
+        assert_eq!(printed, format!("saved 2 Transactions to {}", file.display()));
     }
     let frames = saved_frames(&kept);
     assert!(frames.len() > 20 && frames == saved_frames(&read));
     // All displayed Transactions.
     from_pipe.ask('f', "nfs.opcode == READ");
-    let told = save(&mut from_pipe, &format!("{} all", kept.display()));
-    assert!(told.starts_with("saved 9 Transactions to "), "{told}");
+    let printed = save(&mut from_pipe, &format!("{} all", kept.display()));
+    assert!(printed.starts_with("saved 9 Transactions to "), "{printed}");
     assert!(saved_frames(&kept).len() > frames.len());
 }
 
@@ -148,12 +148,12 @@ fn what_cannot_be_saved_of_what_came_once_is_said() {
     let file = std::env::temp_dir().join(format!("nfsrdma-inspect-gone-{}.pcapng", std::process::id()));
     let _ = std::fs::remove_file(&file);
     screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
-    let told = save(&mut screen, &file.display().to_string());
-    assert!(told.starts_with("saved 1 Transaction to "), "{told}");
-    assert!(told.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{told}");
+    let printed = save(&mut screen, &file.display().to_string());
+    assert!(printed.starts_with("saved 1 Transaction to "), "{printed}");
+    assert!(printed.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{printed}");
     assert!(!saved_frames(&file).is_empty());
-    let told = save(&mut screen, "/nonexistent/file");
-    assert!(told.contains("cannot write: no such directory /nonexistent"), "{told}");
+    let printed = save(&mut screen, "/nonexistent/file");
+    assert!(printed.contains("cannot write: no such directory /nonexistent"), "{printed}");
 }
 
 #[test]

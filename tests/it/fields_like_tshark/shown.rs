@@ -117,10 +117,10 @@ fn theirs(capture: &str) -> BTreeMap<u64, Theirs> {
 
 fn ours(capture: &str) -> BTreeMap<u64, Row> {
     // Fields that no structure of the capture has, and that represent no others, are not requested.
-    let heard = field_coverage::heard(capture).names();
+    let reported = field_coverage::reported(capture).names();
     let may_be_there = |name: &str| {
         let origin = FilterFieldCatalog::shared().get(name).map(|entry| &entry.origin);
-        heard.contains(name) || !matches!(origin, Some(FilterFieldSource::Structure(_)))
+        reported.contains(name) || !matches!(origin, Some(FilterFieldSource::Structure(_)))
     };
     let fields: Vec<_> = FIELDS.keys().copied().filter(|name| may_be_there(name)).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));

@@ -26,9 +26,9 @@ fn without_rights_it_says_which_and_how_to_get_them() {
         skip("nobody", "the user nobody may not start the program where it is");
         return;
     };
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("lo: capturing needs the capability CAP_NET_RAW; run it with sudo, or once: sudo setcap cap_net_raw,cap_net_admin=eip /"), "{told}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{printed}");
+    assert!(printed.contains("lo: capturing needs the capability CAP_NET_RAW; run it with sudo, or once: sudo setcap cap_net_raw,cap_net_admin=eip /"), "{printed}");
 }
 
 #[test]
@@ -57,21 +57,21 @@ fn root_becomes_nobody_or_who_called_sudo_and_keeps_no_capability() {
 #[test]
 fn what_cannot_be_captured_is_said_in_one_line() {
     let Some(wire) = Wire::new() else { return };
-    let told = |arguments: &[&str]| {
+    let printed = |arguments: &[&str]| {
         let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
         command.args(arguments);
         refused(command)
     };
-    assert_eq!(told(&["-i", "no0"]), "nfsrdma-inspect: no0: no such interface; list them with -D\n");
-    let filter = told(&["-i", RECEIVER, "-f", "udp port nonsense("]);
+    assert_eq!(printed(&["-i", "no0"]), "nfsrdma-inspect: no0: no such interface; list them with -D\n");
+    let filter = printed(&["-i", RECEIVER, "-f", "udp port nonsense("]);
     assert!(
         filter.contains(": -f: ") && filter.contains("pcap-filter") && filter.lines().count() == 1,
         "{filter}"
     );
-    let user = told(&["-i", RECEIVER, "-Z", "no-such-user"]);
+    let user = printed(&["-i", RECEIVER, "-Z", "no-such-user"]);
     assert!(user.contains("unknown user no-such-user"), "{user}");
-    let both = told(&["-i", RECEIVER, "some.pcap"]);
+    let both = printed(&["-i", RECEIVER, "some.pcap"]);
     assert!(both.contains("-i cannot be combined with capture files"), "{both}");
-    let ring = told(&["capture", "-i", RECEIVER, "-w", "x.pcapng", "-b", "files:3"]);
+    let ring = printed(&["capture", "-i", RECEIVER, "-w", "x.pcapng", "-b", "files:3"]);
     assert!(ring.contains("needs a switch condition"), "{ring}");
 }

@@ -90,14 +90,14 @@ fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
     let file = folder.path("one.pcapng");
     let program = wire.capture(&["capture", "-i", RECEIVER, "-w", &file, "-f", ""]);
     wire.send("rxe-v42", |player| player.play(1, None));
-    let (_, told) = program.interrupt();
+    let (_, printed) = program.interrupt();
     let expected = sent("rxe-v42");
     assert!(
-        told.contains(&format!(
+        printed.contains(&format!(
             "{} packets passed the capture filter; dropped: 0 by the kernel",
             HumanCount(expected.len() as u64)
         )),
-        "{told}"
+        "{printed}"
     );
     let mut source = CaptureSource::open([&file]).unwrap();
     source.next().unwrap();
@@ -283,14 +283,14 @@ fn a_file_that_can_grow_no_more_ends_with_a_whole_block() {
     command.args(RECORDERS[0]).args(["-w", &file]);
     let program = Capturing::start(command);
     wire.send("rxe-v42", |player| player.play(1, None));
-    let (code, told) = program.gone();
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("limit.pcapng: cannot write: file too large"), "{told}");
+    let (code, printed) = program.gone();
+    assert_eq!(code, Some(2), "{printed}");
+    assert!(printed.contains("limit.pcapng: cannot write: file too large"), "{printed}");
     let frames = frames(CaptureSource::open([&file]).unwrap());
     assert!(frames.len() > 50, "{} frames", frames.len());
     are_same(&frames, &sent("rxe-v42")[..frames.len()]);
-    assert!(told.contains(&format!("{RECEIVER}: {} packets, ", frames.len())), "{told}");
-    assert!(told.contains(" packets could not be written, and were lost"), "{told}");
+    assert!(printed.contains(&format!("{RECEIVER}: {} packets, ", frames.len())), "{printed}");
+    assert!(printed.contains(" packets could not be written, and were lost"), "{printed}");
 }
 
 /// A disk with room for the header of a file alone.
@@ -337,12 +337,12 @@ fn an_interface_that_goes_down_is_reported_on_standard_error_and_so_is_its_retur
         thread::sleep(Duration::from_secs(1));
         wire.set(RECEIVER, "up");
         thread::sleep(Duration::from_secs(1));
-        let (_, told) = program.interrupt();
-        let lines: Vec<_> = told.lines().filter(|line| line.contains("the interface is")).collect();
+        let (_, printed) = program.interrupt();
+        let lines: Vec<_> = printed.lines().filter(|line| line.contains("the interface is")).collect();
         let expected = [
             "nfsrdma-inspect: nfs1: the interface is down; nothing is captured until it is up again",
             "nfsrdma-inspect: nfs1: the interface is up",
         ];
-        assert_eq!((lines.first(), lines.last()), (Some(&expected[0]), Some(&expected[1])), "{told}");
+        assert_eq!((lines.first(), lines.last()), (Some(&expected[0]), Some(&expected[1])), "{printed}");
     }
 }

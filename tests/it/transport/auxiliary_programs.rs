@@ -15,13 +15,13 @@ use serde_json::Value as Json;
 
 use super::program::{Passing, compiled, program};
 use super::proxy::Proxy;
-use super::proxy::lies::Liar;
+use super::proxy::injected_faults::FaultInjector;
 use crate::captures;
 
 /// Serves a server over TCP, with NFS and its auxiliary programs on the same port.
-pub(super) fn serve(server: &Arc<Mutex<MockServer>>, liar: Liar) -> Proxy {
+pub(super) fn serve(server: &Arc<Mutex<MockServer>>, injector: FaultInjector) -> Proxy {
     let behind = Arc::clone(server);
-    let proxy = Proxy::answering(liar, move |call| {
+    let proxy = Proxy::answering(injector, move |call| {
         let mut answer = MockReply::default();
         behind.lock().unwrap().call(Cursor::new(call), &mut answer);
         answer.complete_message()
@@ -45,7 +45,7 @@ pub(super) fn none() -> ReplayOptions {
 
 /// Starts a mock server and returns its URL.
 fn served() -> (Proxy, String) {
-    let proxy = serve(&Arc::default(), Liar::honest());
+    let proxy = serve(&Arc::default(), FaultInjector::honest());
     let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
     (proxy, url)
 }
@@ -111,7 +111,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
 #[test]
 fn a_program_that_restarts_is_called_again_at_its_new_port() {
     let server: Arc<Mutex<MockServer>> = Arc::default();
-    let proxy = serve(&server, Liar::honest());
+    let proxy = serve(&server, FaultInjector::honest());
     let port = proxy.port;
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     server.lock().unwrap().port = listener.local_addr().unwrap().port();

@@ -28,7 +28,7 @@ const DELEGATION: Stateid4 = Stateid4 { seqid: 1, other: [0xde; 12] };
 #[derive(Debug, Default)]
 struct Seen {
     /// r_netid and r_addr of each SETCLIENTID of a replayed client.
-    told: Vec<(String, String)>,
+    printed: Vec<(String, String)>,
     /// Number of Replies to callbacks.
     answered: usize,
     /// Number of OPENs with a delegation, and of returned delegations.
@@ -124,7 +124,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
                     let Some(address) = address else { continue };
                     let answered = call_back(address);
                     let mut seen = seen.lock().unwrap();
-                    seen.told.push((text(at.na_r_netid.0), text(at.na_r_addr.0.0)));
+                    seen.printed.push((text(at.na_r_netid.0), text(at.na_r_addr.0.0)));
                     seen.answered += answered;
                 }
                 Args::OPEN(_) if gives => reply = delegated(&whole),
@@ -136,7 +136,7 @@ fn serve(mut stream: TcpStream, server: &Mutex<MockServer>, seen: &Mutex<Seen>, 
         }
         // The client that creates the tree does not listen.
         let mut seen = seen.lock().unwrap();
-        let reply = reply.filter(|_| !seen.told.is_empty());
+        let reply = reply.filter(|_| !seen.printed.is_empty());
         seen.given += usize::from(reply.is_some());
         drop(seen);
         send(&mut stream, &reply.unwrap_or(whole))?;
@@ -174,14 +174,14 @@ fn rfc7530_section_16_33_the_server_is_told_a_port_of_this_side_and_its_calls_ar
         let server = Calling::start(local, false);
         let report = server.replayed("rxe-v40", &[]);
         let seen = server.seen.lock().unwrap();
-        assert!(!seen.told.is_empty());
-        assert!(seen.told.iter().all(|(of, at)| of == netid && at.starts_with(host)), "{seen:?}");
-        assert_eq!(seen.answered, 2 * seen.told.len(), "{seen:?}");
-        assert_eq!(report["callbacks"]["CB_NULL"], seen.told.len());
-        assert_eq!(report["callbacks"]["CB_RECALL"], seen.told.len());
+        assert!(!seen.printed.is_empty());
+        assert!(seen.printed.iter().all(|(of, at)| of == netid && at.starts_with(host)), "{seen:?}");
+        assert_eq!(seen.answered, 2 * seen.printed.len(), "{seen:?}");
+        assert_eq!(report["callbacks"]["CB_NULL"], seen.printed.len());
+        assert_eq!(report["callbacks"]["CB_RECALL"], seen.printed.len());
         assert_eq!((&report["unanswered"], &report["no_callbacks"]), (&0.into(), &Json::Null));
         // The replay is over, and no client listens any more.
-        for (_, at) in &seen.told {
+        for (_, at) in &seen.printed {
             let address = universal_address::parse(at.as_bytes()).unwrap();
             assert!(TcpStream::connect(address).is_err(), "{address}");
         }
@@ -194,7 +194,7 @@ fn who_calls_from_another_address_than_the_servers_is_not_heard() {
     let server = Calling::start([127, 0, 0, 3].into(), false);
     let report = server.replayed("rxe-v40", &[]);
     let seen = server.seen.lock().unwrap();
-    assert!(!seen.told.is_empty() && seen.answered == 0, "{seen:?}");
+    assert!(!seen.printed.is_empty() && seen.answered == 0, "{seen:?}");
     assert_eq!(report["callbacks"], serde_json::json!({}));
 }
 
@@ -214,11 +214,11 @@ fn each_copy_of_a_client_listens_at_a_port_of_its_own() {
     let server = Calling::start([127, 0, 0, 1].into(), false);
     let report = server.replayed("rxe-v40", &["--clients", "3"]);
     let seen = server.seen.lock().unwrap();
-    let mut ports: Vec<_> = seen.told.iter().map(|(_, at)| at).collect();
+    let mut ports: Vec<_> = seen.printed.iter().map(|(_, at)| at).collect();
     ports.sort_unstable();
     ports.dedup();
     assert_eq!(ports.len(), 3, "{seen:?}");
-    assert_eq!(report["callbacks"]["CB_NULL"], seen.told.len());
+    assert_eq!(report["callbacks"]["CB_NULL"], seen.printed.len());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn without_setclientid_no_port_is_opened() {
     let report: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert!(report["states"]["matched"].as_u64() > Some(50), "{report:#}");
     assert_eq!((&report["callbacks"], &report["no_callbacks"]), (&serde_json::json!({}), &Json::Null));
-    assert!(server.seen.lock().unwrap().told.is_empty());
+    assert!(server.seen.lock().unwrap().printed.is_empty());
 }
 
 #[test]
@@ -243,5 +243,5 @@ fn what_the_server_calls_is_recorded_on_connections_that_it_opened() {
     let reasons = plan["reasons"].as_array().unwrap();
     let callbacks = reasons.iter().find(|reason| reason["reason"] == "callback").unwrap();
     let seen = server.seen.lock().unwrap();
-    assert_eq!(callbacks["steps"], 2 * seen.told.len(), "{plan:#}");
+    assert_eq!(callbacks["steps"], 2 * seen.printed.len(), "{plan:#}");
 }

@@ -22,12 +22,12 @@ use super::mock_server_faults::Work;
 fn replayed(
     work: &Work,
     settings: MockConnectionSettings,
-    liar: Option<MockFaultInjector>,
+    injector: Option<MockFaultInjector>,
 ) -> (ReplayReport, MockServer) {
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    server.fault_injector = liar;
+    server.fault_injector = injector;
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), settings);
     let options = ReplayOptions {
@@ -35,7 +35,7 @@ fn replayed(
         max_shown_mismatches: 1000,
         ..super::auxiliary_programs::none()
     };
-    let (target, mut watch) = (target(20049), Repenting(&server));
+    let (target, mut watch) = (target(20049), StopAfterLastStep(&server));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
     let server = server.lock().unwrap().clone();
@@ -54,21 +54,21 @@ impl ReplayMonitor for Rising<'_> {
 }
 
 /// Server that injects no more faults after the last step: the final check is not affected.
-struct Repenting<'s>(&'s Mutex<MockServer>);
+struct StopAfterLastStep<'s>(&'s Mutex<MockServer>);
 
-impl ReplayMonitor for Repenting<'_> {
+impl ReplayMonitor for StopAfterLastStep<'_> {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(liar) =
+        if let Some(injector) =
             self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps.total >= total)
         {
-            liar.stop();
+            injector.stop();
         }
     }
 }
 
 /// Injects a fault at each of its occasions in a capture, one per replay. Returns the number of occasions, and those
-/// not detected although a Reply had the wrong value (`is_told`) or files differ at the end.
-fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>) {
+/// not detected although a Reply had the wrong value (`is_detected`) or files differ at the end.
+fn unfound(work: &Work, lie: MockServerFault, is_detected: bool) -> (usize, Vec<u64>) {
     let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
     let (_, honest) = replayed(work, MockConnectionSettings::default(), None);
     loop {
@@ -77,11 +77,11 @@ fn unfound(work: &Work, lie: MockServerFault, is_told: bool) -> (usize, Vec<u64>
             MockConnectionSettings::default(),
             Some(MockFaultInjector::new(lie).with_skips(skip)),
         );
-        if server.fault_injector.as_ref().is_none_or(|liar| liar.injections() == 0) {
+        if server.fault_injector.as_ref().is_none_or(|injector| injector.injections() == 0) {
             return (times, unfound);
         }
         // Overwritten or removed data has no effect.
-        if is_told || !server.has_same_files(&honest) {
+        if is_detected || !server.has_same_files(&honest) {
             times += 1;
             if !report.is_different() {
                 unfound.push(skip);

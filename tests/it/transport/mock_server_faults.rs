@@ -100,10 +100,10 @@ struct Witness<'s> {
 
 impl ReplayMonitor for Witness<'_> {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(liar) = &mut self.server.lock().unwrap().fault_injector {
-            self.is_over |= self.is_impatient && liar.injections() > 0 && is_told(report);
+        if let Some(injector) = &mut self.server.lock().unwrap().fault_injector {
+            self.is_over |= self.is_impatient && injector.injections() > 0 && is_detected(report);
             if report.steps.total >= total {
-                liar.stop();
+                injector.stop();
             }
         }
     }
@@ -115,7 +115,7 @@ impl ReplayMonitor for Witness<'_> {
 
 /// Returns `true` if a report shows a fault of the server. Broken connections, duplicate Replies, and lost sessions are
 /// recovered and counted; everything else is in the exit code.
-fn is_told(report: &ReplayReport) -> bool {
+fn is_detected(report: &ReplayReport) -> bool {
     report.is_different()
         || report.end.unreachable.is_some()
         || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
@@ -126,16 +126,16 @@ fn is_told(report: &ReplayReport) -> bool {
 /// Replays a trace on a server with this fault. Returns the number of injections.
 fn replayed(
     work: &Work,
-    liar: Option<MockFaultInjector>,
+    injector: Option<MockFaultInjector>,
     rules: &[ToleranceFileRule],
     is_impatient: bool,
 ) -> (ReplayReport, u64) {
-    replayed_with(work, liar, rules, is_impatient, true)
+    replayed_with(work, injector, rules, is_impatient, true)
 }
 
 fn replayed_with(
     work: &Work,
-    liar: Option<MockFaultInjector>,
+    injector: Option<MockFaultInjector>,
     rules: &[ToleranceFileRule],
     is_impatient: bool,
     walk: bool,
@@ -143,12 +143,12 @@ fn replayed_with(
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    let may_be_silent = liar
-        .as_ref()
-        .is_some_and(|liar| matches!(liar.injected_fault().what, MockServerFaultKind::WrongTransport(_)));
-    server.fault_injector = liar;
+    let may_be_silent = injector.as_ref().is_some_and(|injector| {
+        matches!(injector.injected_fault().what, MockServerFaultKind::WrongTransport(_))
+    });
+    server.fault_injector = injector;
     let server = Arc::new(Mutex::new(server));
-    let programs = auxiliary_programs::serve(&server, super::proxy::lies::Liar::honest());
+    let programs = auxiliary_programs::serve(&server, super::proxy::injected_faults::FaultInjector::honest());
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let mut watch = Witness { server: &server, is_impatient, is_over: false };
     let (target, seeded) = (target(20049), &work.seeded);
@@ -166,8 +166,8 @@ fn replayed_with(
     };
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
-    let told = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
-    (report, told)
+    let printed = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
+    (report, printed)
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
         for _ in 0..5 {
             report = replayed(&work, None, &[], false).0;
             assert!(
-                !is_told(&report),
+                !is_detected(&report),
                 "{}: {:#?} {:#?}",
                 work.capture,
                 report.steps.mismatches,
@@ -198,22 +198,22 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
 
 /// Result of an injected fault: `true` if it was detected, and `true` if the exit code shows it. `None` if it was not
 /// injected.
-type Told = Option<(bool, bool)>;
+type FaultDetection = Option<(bool, bool)>;
 
 /// Injects each fault for one version, in one of the captures.
-fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
-    let lies: Vec<MockServerFault> =
-        fault_injection::all().into_iter().filter(|lie| lie.version == version).collect();
+fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, FaultDetection> {
+    let injected: Vec<MockServerFault> =
+        fault_injection::all().into_iter().filter(|fault| fault.version == version).collect();
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some((at, lie)) = {
+                while let Some((at, fault)) = {
                     let at = next.fetch_add(1, Ordering::Relaxed);
-                    lies.get(at).map(|lie| (at, lie))
+                    injected.get(at).map(|fault| (at, fault))
                 } {
-                    let outcome = told(lie, at, works);
-                    outcomes.lock().unwrap().insert(lie.to_string(), outcome);
+                    let outcome = run_with_fault(fault, at, works);
+                    outcomes.lock().unwrap().insert(fault.to_string(), outcome);
                 }
             });
         }
@@ -222,10 +222,10 @@ fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, Told> {
 }
 
 /// Injects a fault in the first capture with an occasion for it, beginning with another one each time.
-fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
+fn run_with_fault(fault: &MockServerFault, first: usize, works: &[Work]) -> FaultDetection {
     // A wrong value in a Reply does not change the files.
     let walk = !matches!(
-        lie.what,
+        fault.what,
         MockServerFaultKind::WrongResult(..)
             | MockServerFaultKind::WrongStatus(_)
             | MockServerFaultKind::Delayed
@@ -234,11 +234,12 @@ fn told(lie: &MockServerFault, first: usize, works: &[Work]) -> Told {
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
         // A Reply that is lost once is no fault, and the Call is retried; a server that never answers is at fault.
-        let is_silent = matches!(lie.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
-        let liar = MockFaultInjector::new(*lie);
-        let liar = if is_silent { liar.with_repetition() } else { liar };
-        let (report, told) = replayed_with(work, Some(liar), &[], true, walk);
-        (told > 0).then(|| (is_told(&report), report.is_different()))
+        let is_silent =
+            matches!(fault.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
+        let injector = MockFaultInjector::new(*fault);
+        let injector = if is_silent { injector.with_repetition() } else { injector };
+        let (report, printed) = replayed_with(work, Some(injector), &[], true, walk);
+        (printed > 0).then(|| (is_detected(&report), report.is_different()))
     })
 }
 
@@ -255,33 +256,39 @@ const NOT_FOUND: &[&str] = &[
 
 /// Compares the undetected faults of one version with [`NOT_FOUND`], and returns the number of faults.
 fn lies_are_found(version: u32) {
-    let works = works(&format!("lies-{version}"), |of| of == version);
+    let works = works(&format!("faults-{version}"), |of| of == version);
     let outcomes = outcomes(version, &works);
-    let untold: Vec<_> = outcomes.iter().filter(|(_, told)| told.is_none()).collect();
-    assert!(untold.is_empty(), "nothing to lie about: {untold:#?}");
-    let unfound = outcomes.iter().filter(|(_, told)| told.is_some_and(|(is_found, _)| !is_found));
-    let unfound: BTreeSet<_> = unfound.map(|(lie, _)| lie.as_str()).collect();
+    let not_injected: Vec<_> = outcomes.iter().filter(|(_, printed)| printed.is_none()).collect();
+    assert!(not_injected.is_empty(), "no occasion: {not_injected:#?}");
+    let unfound = outcomes.iter().filter(|(_, printed)| printed.is_some_and(|(is_found, _)| !is_found));
+    let unfound: BTreeSet<_> = unfound.map(|(fault, _)| fault.as_str()).collect();
     let by_exit_code = outcomes.values().flatten().filter(|(_, is_different)| *is_different).count();
-    let (told, unfound_count) = (outcomes.len(), unfound.len());
-    println!("{told} lies were told, {by_exit_code} end a run with code 1, {unfound_count} are not found");
-    let of_version = NOT_FOUND.iter().copied().filter(|lie| lie.starts_with(&format!("NFSv{version} ")));
+    let (count, unfound_count) = (outcomes.len(), unfound.len());
+    println!(
+        "{count} faults injected, {by_exit_code} end a run with code 1, {unfound_count} are not detected"
+    );
+    let of_version = NOT_FOUND.iter().copied().filter(|fault| fault.starts_with(&format!("NFSv{version} ")));
     assert_eq!(unfound, of_version.collect::<BTreeSet<_>>());
 }
 
 #[test]
-fn lies_of_nfs_v3_are_all_told_and_found() {
+fn faults_of_nfs_v3_are_all_detected() {
     lies_are_found(3);
 }
 
 #[test]
-fn lies_of_nfs_v4_are_all_told_and_found_but_for_those_that_are_listed() {
+fn faults_of_nfs_v4_are_detected_except_those_listed() {
     lies_are_found(4);
 }
 
 #[test]
 fn of_100_lies_99_are_found() {
-    let lies = fault_injection::all().len();
-    assert!(lies > 400 && NOT_FOUND.len() * 100 <= lies, "{} of {lies} are not found", NOT_FOUND.len());
+    let faults = fault_injection::all().len();
+    assert!(
+        faults > 400 && NOT_FOUND.len() * 100 <= faults,
+        "{} of {faults} are not detected",
+        NOT_FOUND.len()
+    );
 }
 
 /// A Reply that overlapped with a change of files may show the size before or after it, but no other size.
@@ -295,8 +302,8 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
         let fault = MockServerFault { version: 4, operation: "GETATTR", what };
         let (mut injections, mut found) = (0, 0);
         for skip in (0..90).step_by(18) {
-            let liar = MockFaultInjector::new(fault).with_skips(skip);
-            let (report, injected) = replayed_with(&work, Some(liar), &[], false, false);
+            let injector = MockFaultInjector::new(fault).with_skips(skip);
+            let (report, injected) = replayed_with(&work, Some(injector), &[], false, false);
             injections += injected;
             found += u64::from(injected > 0 && report.is_different());
         }
@@ -314,35 +321,35 @@ fn the_walk_finds_what_no_reply_tells() {
         (3, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
         (4, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
     ] {
-        let lie = MockServerFault { version, operation, what };
+        let fault = MockServerFault { version, operation, what };
         let work = works.iter().find(|work| work.version == version).unwrap();
         // Files that are read again are detected by that.
         let alone = (0..24).find(|skip| {
-            let (report, told) =
-                replayed(work, Some(MockFaultInjector::new(lie).with_skips(*skip)), &[], false);
+            let (report, printed) =
+                replayed(work, Some(MockFaultInjector::new(fault).with_skips(*skip)), &[], false);
             let walked = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
             // The attributes of the directory show that it has not changed.
             let mut differences = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
             let is_quiet = differences.all(|difference| difference.kind == DifferenceKind::Relation);
-            told == 1 && is_quiet && walked > 0
+            printed == 1 && is_quiet && walked > 0
         });
-        assert!(alone.is_some(), "{lie}");
+        assert!(alone.is_some(), "{fault}");
     }
 }
 
 #[test]
 fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let work = Work::of("rxe-v42", 4, "teach");
-    let lie = MockServerFault {
+    let fault = MockServerFault {
         version: 4,
         operation: "GETATTR",
         what: MockServerFaultKind::WrongResult("obj_attributes.mode", MockFieldMutation::Flipped),
     };
-    let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(lie)), &[], false).0);
+    let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(fault)), &[], false).0);
     assert_eq!((one.mismatched(), other.mismatched()), (1, 1));
     let text = infer_rules("rxe-v42.trace", "the loopback transport", &[&one, &other]);
     let rules = file::parse_rules(&text).unwrap();
-    let third = replayed(&work, Some(MockFaultInjector::new(lie)), &rules, false).0;
+    let third = replayed(&work, Some(MockFaultInjector::new(fault)), &rules, false).0;
     assert_eq!(third.mismatched(), 0, "{:#?}", third.steps.mismatches);
     assert!(third.steps.rules.contains_key("learnt-1"), "{text}");
 }

@@ -24,7 +24,7 @@ use super::ganesha::Ganesha;
 use super::mock_server_faults::Work;
 use super::program::{Passing, compiled, program};
 use super::proxy::Proxy;
-use super::proxy::lies::{Kind, Liar, kinds};
+use super::proxy::injected_faults::{FaultInjector, Kind, kinds};
 
 /// Capture of each version.
 const CAPTURES: [(u32, &str, u32); 4] =
@@ -35,9 +35,13 @@ fn is_full() -> bool {
 }
 
 /// Replays a trace over TCP on the mock server, through a proxy with this fault.
-fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<Mutex<Liar>>) {
+fn replayed(
+    work: &Work,
+    injector: FaultInjector,
+    order: ReplayOrder,
+) -> (ReplayReport, Arc<Mutex<FaultInjector>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
-    let proxy = auxiliary_programs::serve(&server, liar);
+    let proxy = auxiliary_programs::serve(&server, injector);
     let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut transport = TcpTransport::new();
@@ -51,25 +55,25 @@ fn replayed(work: &Work, liar: Liar, order: ReplayOrder) -> (ReplayReport, Arc<M
         auxiliary_ports: beside,
         ..ReplayOptions::default()
     };
-    let (target, mut watch) = (target(proxy.port), Repenting(Arc::clone(&proxy.liar)));
+    let (target, mut watch) = (target(proxy.port), StopAfterLastStep(Arc::clone(&proxy.injector)));
     let report =
         run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
-    (report, Arc::clone(&proxy.liar))
+    (report, Arc::clone(&proxy.injector))
 }
 
 /// Monitor that ends the faults after the last step: the final check is not affected.
-struct Repenting(Arc<Mutex<Liar>>);
+struct StopAfterLastStep(Arc<Mutex<FaultInjector>>);
 
-impl ReplayMonitor for Repenting {
+impl ReplayMonitor for StopAfterLastStep {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
         if report.steps.total >= total {
-            self.0.lock().unwrap().repent();
+            self.0.lock().unwrap().stop();
         }
     }
 }
 
 /// Returns `true` if a report shows a fault of the server.
-fn is_told(report: &ReplayReport) -> bool {
+fn is_detected(report: &ReplayReport) -> bool {
     report.mismatched() > 0
         || report.tree_check.as_ref().is_some_and(|walked| walked.differing > 0)
         || report.protocol.discarded + report.recovery.disconnects + report.recovery.recovered > 0
@@ -102,8 +106,8 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
     let runs: Vec<_> = (0..turns).flat_map(|turn| CAPTURES.map(|(label, ..)| (label, turn))).collect();
     each(&runs, |(label, turn)| {
         let order = if turn % 2 == 0 { ReplayOrder::Serial } else { ReplayOrder::Dependencies };
-        let (report, _) = replayed(&works[label], Liar::honest(), order);
-        assert!(!is_told(&report), "{label}: {:#?} {:#?}", report.steps.mismatches, report.tree_check);
+        let (report, _) = replayed(&works[label], FaultInjector::honest(), order);
+        assert!(!is_detected(&report), "{label}: {:#?} {:#?}", report.steps.mismatches, report.tree_check);
         assert!(report.is_consistent(), "{label}");
     });
     println!("{} honest runs", runs.len());
@@ -112,18 +116,18 @@ fn an_honest_server_behind_the_proxy_raises_no_alarm() {
 /// Injects a kind of fault at its first, a middle and a late occasion. Returns the detection of each.
 fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
     let work = &works[&kind.version];
-    let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Serial);
-    let occasions = liar.lock().unwrap().occasions();
+    let (_, injector) = replayed(work, FaultInjector::of(Some(kind), usize::MAX), ReplayOrder::Serial);
+    let occasions = injector.lock().unwrap().occasions();
     assert!(occasions > 0, "{kind}: there is no occasion for it");
     let mut skips = vec![0, occasions / 3, occasions * 2 / 3];
     skips.truncate(if is_full() { 3 } else { 1 });
     skips
         .into_iter()
         .map(|skip| {
-            let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Serial);
-            let liar = liar.lock().unwrap();
-            assert!(liar.lies > 0, "{kind} after {skip} was not told");
-            (format!("{kind} after {skip} of {occasions}: {}", liar.last), is_told(&report))
+            let (report, injector) = replayed(work, FaultInjector::of(Some(kind), skip), ReplayOrder::Serial);
+            let injector = injector.lock().unwrap();
+            assert!(injector.injected > 0, "{kind} after {skip} was not injected");
+            (format!("{kind} after {skip} of {occasions}: {}", injector.last), is_detected(&report))
         })
         .collect()
 }
@@ -164,25 +168,25 @@ fn lies_about_what_was_refused_or_just_made_are_found() {
         let name = format!("{version} {name}");
         let kind = kinds().into_iter().find(|kind| kind.to_string() == name).unwrap();
         let work = &works[version];
-        let (_, liar) = replayed(work, Liar::of(Some(kind), usize::MAX), ReplayOrder::Serial);
-        let occasions = liar.lock().unwrap().occasions();
+        let (_, injector) = replayed(work, FaultInjector::of(Some(kind), usize::MAX), ReplayOrder::Serial);
+        let occasions = injector.lock().unwrap().occasions();
         let skip = if *is_late { occasions * 2 / 3 } else { 0 };
-        let (report, liar) = replayed(work, Liar::of(Some(kind), skip), ReplayOrder::Serial);
-        let liar = liar.lock().unwrap();
-        assert!(liar.lies == 1 && is_told(&report), "{kind} of {occasions}: {}", liar.last);
+        let (report, injector) = replayed(work, FaultInjector::of(Some(kind), skip), ReplayOrder::Serial);
+        let injector = injector.lock().unwrap();
+        assert!(injector.injected == 1 && is_detected(&report), "{kind} of {occasions}: {}", injector.last);
     });
 }
 
 /// Returns each differing field of a report, with its operation.
-fn told(report: &Json) -> BTreeSet<String> {
+fn differing_fields(report: &Json) -> BTreeSet<String> {
     let walked = report["walk"]["mismatches"].as_array().into_iter().flatten();
     let mismatches = report["mismatches"].as_array().into_iter().flatten().chain(walked);
-    let mut told = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     for mismatch in mismatches {
         for difference in mismatch["differences"].as_array().into_iter().flatten() {
             let word = |key: &str| difference[key].as_str().unwrap_or_default().to_owned();
             let live = if difference["kind"] == "relation" { String::new() } else { word("live") };
-            told.insert(format!(
+            printed.insert(format!(
                 "{} {} {live}",
                 mismatch["operation"].as_str().unwrap_or_default(),
                 word("path")
@@ -191,10 +195,10 @@ fn told(report: &Json) -> BTreeSet<String> {
     }
     for key in ["disconnects", "discarded", "recovered"] {
         if report[key].as_u64().is_some_and(|count| count > 0) {
-            told.insert(key.to_owned());
+            printed.insert(key.to_owned());
         }
     }
-    told
+    printed
 }
 
 /// Server of nfs-ganesha, and a trace that is seeded on it for each replay.
@@ -219,12 +223,12 @@ impl Real {
     }
 
     /// Seeds the trace, and replays it through a proxy.
-    fn replayed(&self, liar: Liar, number: usize) -> (BTreeSet<String>, usize, String) {
+    fn replayed(&self, injector: FaultInjector, number: usize) -> (BTreeSet<String>, usize, String) {
         let directory = format!("proxied-{number}");
         let seed = ["replay", "seed", self.trace.name(), "--server", &self.direct, "--directory", &directory];
         let output = program(&seed);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let proxy = Proxy::to(self.server, liar);
+        let proxy = Proxy::to(self.server, injector);
         let url = format!("tcp://127.0.0.1:{}{}", proxy.port, self.behind);
         let run =
             ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
@@ -232,8 +236,8 @@ impl Real {
         let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-final-check"]].concat());
         let report: Json = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-        let liar = proxy.liar.lock().unwrap();
-        (told(&report), liar.occasions(), liar.last.clone())
+        let injector = proxy.injector.lock().unwrap();
+        (differing_fields(&report), injector.occasions(), injector.last.clone())
     }
 }
 
@@ -248,24 +252,24 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
         let turns = if is_full() { 10 } else { 2 };
         for turn in 0..turns {
             number += 1;
-            let (told, ..) = real.replayed(Liar::honest(), number);
-            let relations: Vec<_> = told.iter().filter(|told| told.contains('(')).collect();
+            let (printed, ..) = real.replayed(FaultInjector::honest(), number);
+            let relations: Vec<_> = printed.iter().filter(|printed| printed.contains('(')).collect();
             assert!(relations.is_empty(), "{label}: {relations:#?}");
-            assert!(turn == 0 || told == honest, "{label}: {told:#?} and before {honest:#?}");
-            honest = told;
+            assert!(turn == 0 || printed == honest, "{label}: {printed:#?} and before {honest:#?}");
+            honest = printed;
         }
         let kinds: Vec<_> = kinds().into_iter().filter(|kind| kind.version == label).collect();
         for kind in kinds.iter().enumerate().filter(|(at, _)| is_full() || at % 8 == 4).map(|(_, kind)| *kind)
         {
             // The first Replies are those of locating the tree: filehandles, and in NFSv3 attributes with each LOOKUP.
-            let (_, occasions, _) = real.replayed(Liar::of(Some(kind), usize::MAX), number + 1);
+            let (_, occasions, _) = real.replayed(FaultInjector::of(Some(kind), usize::MAX), number + 1);
             let is_of_finding = label == 3 || kind.field == "object";
             let skip = if is_of_finding { occasions * 9 / 10 } else { occasions * 2 / 3 };
-            let (told, _, last) = real.replayed(Liar::of(Some(kind), skip), number + 2);
+            let (printed, _, last) = real.replayed(FaultInjector::of(Some(kind), skip), number + 2);
             number += 2;
             if occasions > 0 {
                 lies += 1;
-                if told.is_subset(&honest) {
+                if printed.is_subset(&honest) {
                     missed.push(format!("{kind} after {skip} of {occasions}: {last}"));
                 }
             }

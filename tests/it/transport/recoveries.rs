@@ -92,9 +92,9 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
         is_as_recorded(&report, &format!("{fault:?}"));
         assert_eq!(report.steps.total, whole.steps.total);
         assert_eq!((report.recovery.disconnects, report.recovery.reconnects), (40, 40), "{fault:?}");
-        let told = because(&report, "sent-again") + because(&report, "reply-unknown");
-        assert!(told > 30, "{fault:?}: {:#?}", report.steps.reasons);
-        assert!(report.recovery.resent >= told, "{fault:?}: {} of {told}", report.recovery.resent);
+        let printed = because(&report, "sent-again") + because(&report, "reply-unknown");
+        assert!(printed > 30, "{fault:?}: {:#?}", report.steps.reasons);
+        assert!(report.recovery.resent >= printed, "{fault:?}: {} of {printed}", report.recovery.resent);
         for operation in ONCE {
             assert_eq!(again.get(&operation.0), begun.get(&operation.0), "{fault:?}: {operation}");
         }
@@ -114,10 +114,10 @@ fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_an
         let report = replayed(&work, breaks(20, MockTransportFault::BreakBefore));
         is_as_recorded(&report, capture);
         assert_eq!((report.recovery.disconnects, report.recovery.reconnects), (20, 20), "{capture}");
-        let told = because(&report, "sent-again");
+        let printed = because(&report, "sent-again");
         assert!(
-            told >= 15 && report.recovery.resent >= told,
-            "{capture}: {told} {:#?}",
+            printed >= 15 && report.recovery.resent >= printed,
+            "{capture}: {printed} {:#?}",
             report.steps.reasons
         );
     }
@@ -315,8 +315,8 @@ fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not
         "{:#?}",
         report.steps.reasons
     );
-    let told = "OPEN with CLAIM_PREVIOUS: NFS4ERR_NO_GRACE";
-    assert!(report.refused.iter().any(|what| what == told), "{:#?}", report.refused);
+    let printed = "OPEN with CLAIM_PREVIOUS: NFS4ERR_NO_GRACE";
+    assert!(report.refused.iter().any(|what| what == printed), "{:#?}", report.refused);
 }
 
 #[test]
@@ -330,8 +330,8 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
         assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
         match fault {
             MockTransportFault::Forget => {
-                let told = report.refused.iter().any(|what| what.contains("has forgotten it 17 times"));
-                assert!(told && because(&report, "not-reclaimed") > 0, "{:#?}", report.refused);
+                let printed = report.refused.iter().any(|what| what.contains("has forgotten it 17 times"));
+                assert!(printed && because(&report, "not-reclaimed") > 0, "{:#?}", report.refused);
             }
             _ => assert!(because(&report, "no-connection") > 0, "{:#?}", report.steps.reasons),
         }

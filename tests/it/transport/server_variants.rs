@@ -27,7 +27,7 @@ use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use super::auxiliary_programs;
 use super::client::target;
 use super::mock_server_faults::Work;
-use super::proxy::lies::Liar;
+use super::proxy::injected_faults::FaultInjector;
 
 /// Replays a trace on its server after a change, with these faults by the number of the Call. Returns also the server
 /// after that.
@@ -52,7 +52,7 @@ fn replayed_with(
     server.operation_counts.clear();
     change(&mut server);
     let server = Arc::new(Mutex::new(server));
-    let programs = auxiliary_programs::serve(&server, Liar::honest());
+    let programs = auxiliary_programs::serve(&server, FaultInjector::honest());
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
     let beside = auxiliary_programs::of(&programs);
@@ -427,8 +427,9 @@ fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
         server.tree.file_bytes = 4_999;
         let (made, mut server) = seeded(&work, minor, &[], server);
         assert_eq!(made.refusals.len(), 3, "{capture}: {:?}", made.refusals);
-        let is_told = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
-        assert!(made.refusals.iter().all(is_told), "{:?}", made.refusals);
+        let is_detected =
+            |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
+        assert!(made.refusals.iter().all(is_detected), "{:?}", made.refusals);
         // Another test covers files that the replay itself writes.
         server.tree.file_bytes = u64::MAX;
         let work = Work { server: Mutex::new(server), seeded: made, ..work };
@@ -580,15 +581,15 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
     {
         for (status, expected) in [(30, "read-only file system"), (28, "no space left on device")] {
             let work = Work::of(capture, version, "refusing");
-            let liar = fault_injection::MockFaultInjector::new(MockServerFault {
+            let injector = fault_injection::MockFaultInjector::new(MockServerFault {
                 version,
                 operation,
                 what: MockServerFaultKind::WrongStatus(status),
             })
             .with_repetition();
-            let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(liar));
-            let told = report.refused.iter().filter(|what| what.starts_with(expected)).count();
-            assert_eq!(told, 1, "{capture} {operation}: {:#?}", report.refused);
+            let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(injector));
+            let printed = report.refused.iter().filter(|what| what.starts_with(expected)).count();
+            assert_eq!(printed, 1, "{capture} {operation}: {:#?}", report.refused);
             assert!(report.is_different(), "{capture} {operation}");
         }
     }

@@ -14,7 +14,7 @@ use nfsrdma_rpc::tcp::TcpTransport;
 use super::client::target;
 use super::mock_server_faults::Work;
 use super::proxy::Proxy;
-use super::proxy::lies::Liar;
+use super::proxy::injected_faults::FaultInjector;
 
 /// Function that returns the replacement of a Reply: the record with its mark, or `None` for the correct one.
 type Instead = fn(call: &[u8], turn: usize) -> Option<Vec<u8>>;
@@ -24,7 +24,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
     let work = Work::of("rxe-v41", 4, test);
     let server = Mutex::new(work.server.lock().unwrap().clone());
     let turn = AtomicUsize::new(0);
-    let proxy = Proxy::framing(Liar::honest(), move |call| {
+    let proxy = Proxy::framing(FaultInjector::honest(), move |call| {
         let mut answer = MockReply::default();
         server.lock().unwrap().call(nfsrdma_dissectors::xdr::Cursor::new(call), &mut answer);
         let honest = answer.complete_message();
@@ -48,9 +48,9 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
 #[test]
 fn rfc5531_section_11_a_record_of_two_gibibytes_is_named() {
     let report = replayed(|_, turn| (turn == 40).then(|| vec![0xff; 4]), "two-gibibytes");
-    let told: Vec<_> = report.protocol.violations.keys().collect();
+    let printed: Vec<_> = report.protocol.violations.keys().collect();
     assert_eq!(
-        told,
+        printed,
         ["the server sent a record mark of 2147483647 bytes: it breaks the protocol (RFC 5531 section 11)"]
     );
     assert!(report.is_different() && report.protocol.own.is_empty());

@@ -209,10 +209,10 @@ fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
     assert!(comparison.waiting[0].count <= MAX_WAITING_RECORDS);
     // It is one difference at its first Transaction, whatever its size and arrival.
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
-    let told = &comparison.differences()[0].a;
+    let printed = &comparison.differences()[0].a;
     let count = 3 * MAX_WAITING_RECORDS;
-    assert_eq!(told.value, Some(format!("10.0.0.1 with {count} Transactions")));
-    assert_eq!(told.frame.map(|frame| frame.0), Some(1));
+    assert_eq!(printed.value, Some(format!("10.0.0.1 with {count} Transactions")));
+    assert_eq!(printed.frame.map(|frame| frame.0), Some(1));
 }
 
 #[test]
@@ -230,8 +230,8 @@ fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference(
     }
     comparison.finish(&mut keep);
     assert_eq!(comparison.counts()[&DifferenceKind::Client], 1);
-    let told = comparison.differences()[0].a.value.clone().unwrap();
-    assert!(told.ends_with("Transactions before the other capture has it"), "{told}");
+    let printed = comparison.differences()[0].a.value.clone().unwrap();
+    assert!(printed.ends_with("Transactions before the other capture has it"), "{printed}");
     assert_eq!(comparison.pairs(), 100);
 }
 

@@ -164,13 +164,13 @@ fn a_tenant_learns_nothing_from_another() {
     let transactions = testing::transactions("rxe-v42.pcap");
     let paths = |tenant_of: fn(usize) -> VirtualNetwork| {
         let mut names = FileNames::default();
-        let told = transactions.iter().enumerate().map(|(at, transaction)| {
+        let printed = transactions.iter().enumerate().map(|(at, transaction)| {
             let mut transaction = transaction.clone();
             transaction.connection.tenant = tenant_of(at);
             transaction.with_messages(|reading| names.infer(&transaction, reading, &reading.summary()));
             String::from_utf8_lossy(names.paths().path.unwrap_or_default()).into_owned()
         });
-        told.collect::<Vec<_>>()
+        printed.collect::<Vec<_>>()
     };
     let one = paths(|_| VirtualNetwork::NONE.with_vlan(7));
     assert_eq!(one, paths(|_| VirtualNetwork::NONE));
@@ -345,7 +345,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
-    let mut told = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
+    let mut printed = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
         let (mut call, mut reply) =
             (PathInferenceMessageTokens::default(), PathInferenceMessageTokens::default());
@@ -364,19 +364,19 @@ fn a_read_on_a_data_server_is_about_the_file() {
             main_operation: Some(MainOperation::Operation(operation)),
             ..RpcSummary::default()
         };
-        told.clear();
+        printed.clear();
         let how = FilehandleDisplay::Names;
         path_inference::TransactionPathInference {
             display: how,
             store: &mut store,
             call: &call,
             reply: &reply,
-            resolved: &mut told,
+            resolved: &mut printed,
             server,
             uses_reply: true,
         }
         .transaction(&facts);
-        told.paths(&told.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
+        printed.paths(&printed.transaction).path.map(|path| String::from_utf8_lossy(path).into_owned())
     };
     let handles = [Opaque(&b"of the data server"[..])];
     let layouts = [v4::Layout4 {

@@ -164,10 +164,10 @@ impl Session {
             claim: OpenClaim4::Null(Text(name.as_bytes())),
         }));
         operations.push(Args::GETFH(Void));
-        let (mut stateids, mut told) = (None, String::new());
+        let (mut stateids, mut printed) = (None, String::new());
         let handle = self.run(transport, connection, &operations, |results| match results {
             Results::OPEN(StatusUnion::Ok(open)) => {
-                told = format!("{:?}", open.delegation);
+                printed = format!("{:?}", open.delegation);
                 if let OpenDelegation4::Read(delegation) = &open.delegation {
                     stateids = Some((open.stateid.clone(), delegation.stateid.clone()));
                 }
@@ -176,7 +176,7 @@ impl Session {
             Results::GETFH(StatusUnion::Ok(found)) => Some(found.object.0.to_vec()),
             _ => None,
         })?;
-        let (open, delegation) = stateids.with_context(|| format!("no read delegation: {told}"))?;
+        let (open, delegation) = stateids.with_context(|| format!("no read delegation: {printed}"))?;
         Ok((handle.context("no filehandle")?, open, delegation))
     }
 

@@ -98,15 +98,15 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     let [lone] = outcome.flow.header_only_messages(FrameNumber(6)) else { panic!() };
     assert_eq!(lone.observe(&mut NullFieldObserver), Ok(()));
     let state = outcome.flow.connections().next().unwrap();
-    let told = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };
-    assert_eq!(state.properties, [Some(told); 2]);
+    let printed = PeerProperties { send_size_bytes: Some(8192), ..PeerProperties::default() };
+    assert_eq!(state.properties, [Some(printed); 2]);
 }
 
 /// draft section 4.2.1: each message has the number of messages that its receiver may have sent since the
 /// connection began.
 #[test]
 fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
-    let told = |has_set_up: bool| {
+    let printed = |has_set_up: bool| {
         let mut link = Link::new(17);
         let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
         let client =
@@ -131,8 +131,8 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
         send_limit: Some(limit),
         min_remaining: least_left,
     };
-    assert_eq!(told(true), [credits(3, 11, Some(0)), credits(4, 5, Some(1))]);
-    assert_eq!(told(false), [credits(3, 11, None), credits(4, 5, None)]);
+    assert_eq!(printed(true), [credits(3, 11, Some(0)), credits(4, 5, Some(1))]);
+    assert_eq!(printed(false), [credits(3, 11, None), credits(4, 5, None)]);
 }
 
 /// draft section 6.6.2: a message is reported incomplete whichever part is lost, and complete after the

@@ -28,10 +28,10 @@ fn seed_003_2_every_program_of_the_family_goes_over_rdma() {
     }
     let outcome = run(&frames);
     let facts = outcome.transactions.iter().map(|t| t.with_messages(|reading| reading.summary()));
-    let told: Vec<_> = facts.map(|of| (of.program_name(), of.version, of.procedure_name)).collect();
+    let printed: Vec<_> = facts.map(|of| (of.program_name(), of.version, of.procedure_name)).collect();
     let expected: Vec<_> =
         programs.iter().map(|(_, version, _, name)| (Some(*name), Some(*version), Some("NULL"))).collect();
-    assert_eq!(told, expected);
+    assert_eq!(printed, expected);
 }
 
 /// 003 sections 3.4, 4.1 and 4.2: chunks belong at their offsets in the XDR stream, and the decoder inserts

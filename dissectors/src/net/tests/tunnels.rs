@@ -100,12 +100,12 @@ fn gre_with_every_field_that_its_flags_announce() {
 #[test]
 fn gre_is_told_with_wiresharks_names() {
     let header = [0xb0, 0, 0x08, 0, 0xab, 0xcd, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9];
-    let told = Told::of(LinkType::RAW, &gre(&header, ip()));
-    assert_eq!(told.find("gre.flags.key"), (20..21, "Bool(true)"));
-    assert_eq!(told.find("gre.proto"), (22..24, "Enum(2048, Some(\"IPv4\"))"));
-    assert_eq!(told.find("gre.checksum"), (24..26, "Unsigned(43981)"));
-    assert_eq!(told.find("gre.key"), (28..32, "Unsigned(7)"));
-    assert_eq!(told.find("gre.sequence_number"), (32..36, "Unsigned(9)"));
+    let printed = Told::of(LinkType::RAW, &gre(&header, ip()));
+    assert_eq!(printed.find("gre.flags.key"), (20..21, "Bool(true)"));
+    assert_eq!(printed.find("gre.proto"), (22..24, "Enum(2048, Some(\"IPv4\"))"));
+    assert_eq!(printed.find("gre.checksum"), (24..26, "Unsigned(43981)"));
+    assert_eq!(printed.find("gre.key"), (28..32, "Unsigned(7)"));
+    assert_eq!(printed.find("gre.sequence_number"), (32..36, "Unsigned(9)"));
 }
 
 /// RFC 7637 section 3.2: GRE with a key of subnet and flow, and untagged Ethernet inside.
@@ -127,14 +127,14 @@ fn erspan_type_2_has_a_header_of_eight_bytes() {
     let erspan = [0x10, 0x64, 0x70, 0x05, 0x00, 0x01, 0x23, 0x45];
     let bytes = gre(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1], &[&erspan[..], &ACK].concat());
     leads_to_the_acknowledgement(LinkType::RAW, &bytes);
-    let told = Told::of(LinkType::RAW, &bytes);
-    assert_eq!(told.find("erspan.version").1, "Unsigned(1)");
-    assert_eq!(told.find("erspan.vlan").1, "Unsigned(100)");
-    assert_eq!(told.find("erspan.cos").1, "Unsigned(3)");
-    assert_eq!(told.find("erspan.encap").1, "Unsigned(2)");
-    assert_eq!(told.find("erspan.truncated").1, "Bool(false)");
-    assert_eq!(told.find("erspan.spanid"), (30..32, "Unsigned(5)"));
-    assert_eq!(told.find("erspan.index"), (33..36, "Unsigned(74565)"));
+    let printed = Told::of(LinkType::RAW, &bytes);
+    assert_eq!(printed.find("erspan.version").1, "Unsigned(1)");
+    assert_eq!(printed.find("erspan.vlan").1, "Unsigned(100)");
+    assert_eq!(printed.find("erspan.cos").1, "Unsigned(3)");
+    assert_eq!(printed.find("erspan.encap").1, "Unsigned(2)");
+    assert_eq!(printed.find("erspan.truncated").1, "Bool(false)");
+    assert_eq!(printed.find("erspan.spanid"), (30..32, "Unsigned(5)"));
+    assert_eq!(printed.find("erspan.index"), (33..36, "Unsigned(74565)"));
 }
 
 /// draft-foschiano-erspan-03 section 4.3.
@@ -153,13 +153,13 @@ fn erspan_type_3_holds_ethernet_or_ip_behind_an_optional_subheader() {
     for inside in [&ethernet, &ip_only, &with_platform] {
         leads_to_the_acknowledgement(LinkType::RAW, &gre(&gre_header, inside));
     }
-    let told = Told::of(LinkType::RAW, &gre(&gre_header, &with_platform));
-    assert_eq!(told.find("erspan.timestamp").1, "Unsigned(3735928559)");
-    assert_eq!(told.find("erspan.ft").1, "Enum(0, Some(\"Ethernet\"))");
-    assert_eq!(told.find("erspan.hw").1, "Unsigned(1)");
-    assert_eq!(told.find("erspan.gra").1, "Unsigned(2)");
-    assert_eq!(told.find("erspan.o").1, "Bool(true)");
-    assert_eq!(told.find("erspan.platid").1, "Unsigned(3)");
+    let printed = Told::of(LinkType::RAW, &gre(&gre_header, &with_platform));
+    assert_eq!(printed.find("erspan.timestamp").1, "Unsigned(3735928559)");
+    assert_eq!(printed.find("erspan.ft").1, "Enum(0, Some(\"Ethernet\"))");
+    assert_eq!(printed.find("erspan.hw").1, "Unsigned(1)");
+    assert_eq!(printed.find("erspan.gra").1, "Unsigned(2)");
+    assert_eq!(printed.find("erspan.o").1, "Bool(true)");
+    assert_eq!(printed.find("erspan.platid").1, "Unsigned(3)");
     let reserved = gre(&gre_header, &[&header([0x04, 0x00])[..], &ACK].concat());
     assert_eq!(malformed(LinkType::RAW, &reserved), (HeaderDefect::ErspanFrameType, 38));
 }
@@ -180,9 +180,9 @@ fn a_frame_that_the_mirror_cut_keeps_its_lengths() {
 fn vxlan_holds_ethernet_where_its_identifier_is_valid() {
     let bytes = vxlan(&ACK);
     leads_to_the_acknowledgement(LinkType::RAW, &bytes);
-    let told = Told::of(LinkType::RAW, &bytes);
-    assert_eq!(told.find("vxlan.flag_i").1, "Bool(true)");
-    assert_eq!(told.find("vxlan.vni"), (32..35, "Unsigned(100)"));
+    let printed = Told::of(LinkType::RAW, &bytes);
+    assert_eq!(printed.find("vxlan.flag_i").1, "Bool(true)");
+    assert_eq!(printed.find("vxlan.vni"), (32..35, "Unsigned(100)"));
     let mut invalid = bytes;
     invalid[28] = 0;
     let NetworkLayerPayload::Udp(datagram) = read(LinkType::RAW, &invalid).payload else { panic!() };
@@ -221,10 +221,10 @@ fn mpls_holds_ip_by_its_first_bits() {
     }
     let bytes = ethernet(0x8847, &[&LABELS[..], &ip6(17, &[])].concat());
     assert_eq!(read(LinkType::ETHERNET, &bytes).source, address("fd09::1"));
-    let told = Told::of(LinkType::ETHERNET, &ethernet(0x8847, &[&LABELS[4..], ip()].concat()));
-    assert_eq!(told.find("mpls.label"), (14..17, "Unsigned(200)"));
-    assert_eq!(told.find("mpls.bottom").1, "Bool(true)");
-    assert_eq!(told.find("mpls.ttl"), (17..18, "Unsigned(63)"));
+    let printed = Told::of(LinkType::ETHERNET, &ethernet(0x8847, &[&LABELS[4..], ip()].concat()));
+    assert_eq!(printed.find("mpls.label"), (14..17, "Unsigned(200)"));
+    assert_eq!(printed.find("mpls.bottom").1, "Bool(true)");
+    assert_eq!(printed.find("mpls.ttl"), (17..18, "Unsigned(63)"));
 }
 
 /// RFC 3032 section 2.1: labels 0 and 2 identify the payload.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::lies::Liar;
+use super::injected_faults::FaultInjector;
 use super::{Proxy, record, send};
 
 /// RPCSEC_GSS, and its gss_proc. RFC 2203 section 5.
@@ -40,7 +40,7 @@ pub(crate) struct Signed {
 
 /// Records and settings of a proxy.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ProxiedGssCalls {
     /// Calls with RPCSEC_GSS, in the order of arrival.
     pub(crate) signed: Vec<Signed>,
     /// COMPOUNDs without RPCSEC_GSS: the connection, and the first operation.
@@ -98,9 +98,9 @@ fn signed(call: &[u8], connection: usize) -> Option<Signed> {
     })
 }
 
-impl Heard {
+impl ProxiedGssCalls {
     /// Records a Call. Returns the auth_stat of its denial, if it is denied.
-    fn hear(&mut self, mut call: Signed) -> Option<u32> {
+    fn record_call(&mut self, mut call: Signed) -> Option<u32> {
         let mut denied = None;
         if call.gss_proc == DATA {
             self.data += 1;
@@ -117,15 +117,19 @@ impl Heard {
 }
 
 /// Starts a proxy to a TCP server that drops all contexts at these Calls, each with its auth_stat.
-pub(crate) fn forgetful(server: SocketAddr, forgets: &[(usize, u32)]) -> (Proxy, Arc<Mutex<Heard>>) {
-    let heard = Arc::new(Mutex::new(Heard { forgets: forgets.to_vec(), ..Heard::default() }));
-    let of_proxy = Arc::clone(&heard);
-    let proxy = Proxy::of(Liar::honest(), move |client, _| {
+pub(crate) fn forgetful(
+    server: SocketAddr,
+    forgets: &[(usize, u32)],
+) -> (Proxy, Arc<Mutex<ProxiedGssCalls>>) {
+    let seen =
+        Arc::new(Mutex::new(ProxiedGssCalls { forgets: forgets.to_vec(), ..ProxiedGssCalls::default() }));
+    let of_proxy = Arc::clone(&seen);
+    let proxy = Proxy::of(FaultInjector::honest(), move |client, _| {
         let Some(server) = connected(server) else { return };
         let _ = server.set_nodelay(true);
         relay(client, server, &of_proxy);
     });
-    (proxy, heard)
+    (proxy, seen)
 }
 
 /// Connects to a server, which may be restarting.
@@ -140,11 +144,11 @@ fn connected(server: SocketAddr) -> Option<TcpStream> {
     }
 }
 
-fn relay(client: TcpStream, server: TcpStream, heard: &Mutex<Heard>) {
+fn relay(client: TcpStream, server: TcpStream, seen: &Mutex<ProxiedGssCalls>) {
     let connection = {
-        let mut heard = heard.lock().unwrap();
-        heard.connections += 1;
-        heard.connections - 1
+        let mut seen = seen.lock().unwrap();
+        seen.connections += 1;
+        seen.connections - 1
     };
     let (mut from_client, to_client) = (client.try_clone().unwrap(), Mutex::new(client));
     let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
@@ -152,10 +156,10 @@ fn relay(client: TcpStream, server: TcpStream, heard: &Mutex<Heard>) {
         scope.spawn(|| {
             while let Ok(Some(call)) = record(&mut from_client) {
                 let denied = match signed(&call, connection) {
-                    Some(call) => heard.lock().unwrap().hear(call),
+                    Some(call) => seen.lock().unwrap().record_call(call),
                     None => {
                         let operation = unsigned(&call).map(|operation| (connection, operation));
-                        heard.lock().unwrap().unsigned.extend(operation);
+                        seen.lock().unwrap().unsigned.extend(operation);
                         None
                     }
                 };

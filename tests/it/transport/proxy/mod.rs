@@ -1,9 +1,9 @@
-//! TCP proxy between the program and a server, which decodes Replies itself ([`walk`]) and injects faults in them
-//! ([`lies`]). It shares no code with the program.
+//! TCP proxy between the program and a server, which decodes Replies itself ([`reply_fields`]) and injects faults in them
+//! ([`injected_faults`]). It shares no code with the program.
 
 pub(crate) mod contexts;
-pub(crate) mod lies;
-pub(crate) mod walk;
+pub(crate) mod injected_faults;
+pub(crate) mod reply_fields;
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -11,8 +11,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use lies::Liar;
-use walk::Asked;
+use injected_faults::FaultInjector;
+use reply_fields::ProxiedCall;
 
 /// Maximum length of a record in bytes.
 const LONGEST: usize = 64 << 20;
@@ -21,7 +21,7 @@ const LONGEST: usize = 64 << 20;
 pub(crate) struct Proxy {
     /// Port that it listens on.
     pub(crate) port: u16,
-    pub(crate) liar: Arc<Mutex<Liar>>,
+    pub(crate) injector: Arc<Mutex<FaultInjector>>,
 }
 
 /// Reads an RPC record: RFC 5531 section 11. Returns `None` at the end of the stream.
@@ -55,17 +55,20 @@ pub(crate) fn send(stream: &mut TcpStream, record: &[u8]) -> io::Result<()> {
 
 impl Proxy {
     /// Starts a proxy to a TCP server.
-    pub(crate) fn to(server: SocketAddr, liar: Liar) -> Self {
-        Self::of(liar, move |client, liar| {
+    pub(crate) fn to(server: SocketAddr, injector: FaultInjector) -> Self {
+        Self::of(injector, move |client, injector| {
             let Ok(server) = TcpStream::connect(server) else { return };
             let _ = server.set_nodelay(true);
-            relay(client, server, liar);
+            relay(client, server, injector);
         })
     }
 
     /// Starts a server that answers each Call with raw bytes, which include the record marks.
-    pub(crate) fn framing(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::of(liar, move |mut client, _| {
+    pub(crate) fn framing(
+        injector: FaultInjector,
+        answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(injector, move |mut client, _| {
             while let Ok(Some(call)) = record(&mut client) {
                 if client.write_all(&answer(&call)).is_err() {
                     return;
@@ -75,12 +78,15 @@ impl Proxy {
     }
 
     /// Starts a server that answers each Call itself.
-    pub(crate) fn answering(liar: Liar, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        Self::of(liar, move |mut client, liar| {
+    pub(crate) fn answering(
+        injector: FaultInjector,
+        answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        Self::of(injector, move |mut client, injector| {
             while let Ok(Some(call)) = record(&mut client) {
                 let mut reply = answer(&call);
-                if let Some(asked) = walk::asked(&call) {
-                    liar.lock().unwrap().hear(&asked, &mut reply);
+                if let Some(asked) = reply_fields::asked(&call) {
+                    injector.lock().unwrap().process_reply(&asked, &mut reply);
                 }
                 if send(&mut client, &reply).is_err() {
                     return;
@@ -90,11 +96,14 @@ impl Proxy {
     }
 
     /// Starts a proxy that serves each connection with `serve`.
-    pub(crate) fn of(liar: Liar, serve: impl Fn(TcpStream, &Mutex<Liar>) + Send + Sync + 'static) -> Self {
+    pub(crate) fn of(
+        injector: FaultInjector,
+        serve: impl Fn(TcpStream, &Mutex<FaultInjector>) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let liar = Arc::new(Mutex::new(liar));
-        let (serve, of_thread) = (Arc::new(serve), Arc::clone(&liar));
+        let injector = Arc::new(Mutex::new(injector));
+        let (serve, of_thread) = (Arc::new(serve), Arc::clone(&injector));
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 // Its own last connection ends it.
@@ -102,34 +111,34 @@ impl Proxy {
                     return;
                 }
                 let _ = client.set_nodelay(true);
-                let (serve, liar) = (Arc::clone(&serve), Arc::downgrade(&of_thread));
+                let (serve, injector) = (Arc::clone(&serve), Arc::downgrade(&of_thread));
                 thread::spawn(move || {
-                    if let Some(liar) = liar.upgrade() {
-                        serve(client, &liar);
+                    if let Some(injector) = injector.upgrade() {
+                        serve(client, &injector);
                     }
                 });
             }
         });
-        Self { port, liar }
+        Self { port, injector }
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.liar = Arc::new(Mutex::new(Liar::honest()));
+        self.injector = Arc::new(Mutex::new(FaultInjector::honest()));
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
 }
 
 /// Forwards records in both directions, until one side ends.
-fn relay(client: TcpStream, server: TcpStream, liar: &Mutex<Liar>) {
-    let calls: Mutex<HashMap<u32, Asked>> = Mutex::new(HashMap::new());
+fn relay(client: TcpStream, server: TcpStream, injector: &Mutex<FaultInjector>) {
+    let calls: Mutex<HashMap<u32, ProxiedCall>> = Mutex::new(HashMap::new());
     let (mut from_client, mut to_client) = (client.try_clone().unwrap(), client);
     let (mut from_server, mut to_server) = (server.try_clone().unwrap(), server);
     thread::scope(|scope| {
         scope.spawn(|| {
             while let Ok(Some(call)) = record(&mut from_client) {
-                if let Some(asked) = walk::asked(&call) {
+                if let Some(asked) = reply_fields::asked(&call) {
                     calls.lock().unwrap().insert(asked.xid, asked);
                 }
                 if send(&mut to_server, &call).is_err() {
@@ -142,7 +151,7 @@ fn relay(client: TcpStream, server: TcpStream, liar: &Mutex<Liar>) {
             let xid = reply.get(..4).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()));
             let asked = xid.and_then(|xid| calls.lock().unwrap().remove(&xid));
             if let Some(asked) = asked {
-                liar.lock().unwrap().hear(&asked, &mut reply);
+                injector.lock().unwrap().process_reply(&asked, &mut reply);
             }
             if send(&mut to_client, &reply).is_err() {
                 break;

@@ -19,7 +19,7 @@ pub(crate) struct Field {
 
 /// Content of a Call that the decoding of its Reply needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ProxiedCall {
     pub(crate) xid: u32,
     pub(crate) program: u32,
     pub(crate) version: u32,
@@ -62,7 +62,7 @@ impl Words<'_> {
 }
 
 /// Decodes a Call. Returns `None` for anything else.
-pub(crate) fn asked(record: &[u8]) -> Option<Asked> {
+pub(crate) fn asked(record: &[u8]) -> Option<ProxiedCall> {
     let mut words = Words { bytes: record, at: 0 };
     let xid = words.word()?;
     if (words.word()?, words.word()?) != (0, 2) {
@@ -73,7 +73,7 @@ pub(crate) fn asked(record: &[u8]) -> Option<Asked> {
         words.word()?;
         words.opaque()?;
     }
-    let mut asked = Asked { xid, program, version, procedure, handle: Vec::new() };
+    let mut asked = ProxiedCall { xid, program, version, procedure, handle: Vec::new() };
     if program != 100_003 || procedure == 0 {
         return Some(asked);
     }
@@ -101,13 +101,13 @@ fn first_handle(words: &mut Words<'_>) -> Option<Range<usize>> {
 }
 
 /// Collector of fields.
-struct Heard<'a> {
+struct ReplyDecoder<'a> {
     words: Words<'a>,
     operation: &'static str,
     fields: Vec<Field>,
 }
 
-impl Heard<'_> {
+impl ReplyDecoder<'_> {
     fn field(&mut self, name: &'static str, length: usize) -> Option<u64> {
         let bytes = self.words.skip(length)?;
         let value =
@@ -551,14 +551,15 @@ const OPERATIONS: &[(u32, &str)] = &[
 ];
 
 /// Returns the fields of an NFS Reply up to the first unknown data.
-pub(crate) fn fields(asked: &Asked, record: &[u8]) -> Vec<Field> {
-    let mut heard = Heard { words: Words { bytes: record, at: 0 }, operation: "", fields: Vec::new() };
-    let _ = results(asked, &mut heard);
-    heard.fields
+pub(crate) fn fields(asked: &ProxiedCall, record: &[u8]) -> Vec<Field> {
+    let mut decoder =
+        ReplyDecoder { words: Words { bytes: record, at: 0 }, operation: "", fields: Vec::new() };
+    let _ = results(asked, &mut decoder);
+    decoder.fields
 }
 
-fn results(asked: &Asked, heard: &mut Heard<'_>) -> Option<()> {
-    let words = &mut heard.words;
+fn results(asked: &ProxiedCall, decoder: &mut ReplyDecoder<'_>) -> Option<()> {
+    let words = &mut decoder.words;
     if asked.program != 100_003 || (words.word()?, words.word()?, words.word()?) != (asked.xid, 1, 0) {
         return None;
     }
@@ -569,10 +570,10 @@ fn results(asked: &Asked, heard: &mut Heard<'_>) -> Option<()> {
     }
     match asked.version {
         3 => {
-            heard.operation = PROCEDURES.get(asked.procedure as usize)?;
-            heard.v3(asked.procedure)
+            decoder.operation = PROCEDURES.get(asked.procedure as usize)?;
+            decoder.v3(asked.procedure)
         }
-        4 if asked.procedure == 1 => heard.v4(),
+        4 if asked.procedure == 1 => decoder.v4(),
         _ => None,
     }
 }

@@ -1,0 +1,329 @@
+//! Faults of the proxy.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::reply_fields::{Field, ProxiedCall, fields};
+
+/// Change of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ValueChange {
+    /// Increment by one.
+    More,
+    /// Decrement by one.
+    Less,
+    /// All bytes zero: for a time that is 1970.
+    Zero,
+    /// Inverted last bit.
+    Flip,
+    /// Previous value of the same object.
+    Stale,
+    /// Random value each time.
+    Random,
+}
+
+/// Kind of fault: a changed value of a version, in these operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) version: u32,
+    pub(crate) operation: &'static str,
+    pub(crate) field: &'static str,
+    pub(crate) turn: ValueChange,
+    /// `true` to inject it each time instead of once.
+    pub(crate) is_always: bool,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { version, operation, field, turn, is_always } = self;
+        let often = if *is_always { "always" } else { "once" };
+        write!(f, "{version} {operation} {field} {turn:?} {often}")
+    }
+}
+
+const fn once(
+    operation: &'static str,
+    field: &'static str,
+    turn: ValueChange,
+) -> (&'static str, &'static str, ValueChange, bool) {
+    (operation, field, turn, false)
+}
+
+const fn always(
+    operation: &'static str,
+    field: &'static str,
+    turn: ValueChange,
+) -> (&'static str, &'static str, ValueChange, bool) {
+    (operation, field, turn, true)
+}
+
+/// Faults of NFSv3. An operation of `*` is any.
+const V3: &[(&str, &str, ValueChange, bool)] = &[
+    // Values.
+    once("GETATTR", "size", ValueChange::More),
+    once("GETATTR", "mode", ValueChange::Flip),
+    once("GETATTR", "nlink", ValueChange::More),
+    once("LOOKUP", "uid", ValueChange::More),
+    once("READ", "data", ValueChange::Flip),
+    once("READ", "eof", ValueChange::Flip),
+    once("WRITE", "count", ValueChange::Less),
+    once("READDIRPLUS", "entry.name", ValueChange::Flip),
+    once("ACCESS", "access", ValueChange::Flip),
+    // Relations.
+    once("*", "fileid", ValueChange::More),
+    once("*", "dir.fileid", ValueChange::More),
+    once("*", "after.fileid", ValueChange::Flip),
+    once("*", "fsid", ValueChange::Flip),
+    once("*", "entry.fileid", ValueChange::More),
+    always("*", "fsid", ValueChange::Random),
+    always("*", "fileid", ValueChange::Random),
+    once("*", "mtime", ValueChange::Zero),
+    once("*", "dir.mtime", ValueChange::Zero),
+    once("*", "dir.ctime", ValueChange::Zero),
+    once("*", "after.mtime", ValueChange::Zero),
+    once("*", "after.ctime", ValueChange::Zero),
+    once("*", "before.ctime", ValueChange::Zero),
+    once("*", "before.mtime", ValueChange::Zero),
+    always("*", "after.mtime", ValueChange::Zero),
+    always("*", "dir.mtime", ValueChange::Random),
+    once("*", "ctime", ValueChange::Zero),
+    // Values, by procedure.
+    once("GETATTR", "status", ValueChange::More),
+    once("GETATTR", "type", ValueChange::More),
+    once("GETATTR", "gid", ValueChange::More),
+    once("LOOKUP", "status", ValueChange::More),
+    once("LOOKUP", "object", ValueChange::Flip),
+    once("LOOKUP", "mode", ValueChange::Flip),
+    once("LOOKUP", "size", ValueChange::More),
+    once("ACCESS", "status", ValueChange::More),
+    once("ACCESS", "mode", ValueChange::Flip),
+    once("READLINK", "data", ValueChange::Flip),
+    once("READ", "status", ValueChange::More),
+    once("READ", "count", ValueChange::Less),
+    once("READ", "size", ValueChange::More),
+    once("WRITE", "status", ValueChange::More),
+    once("WRITE", "count", ValueChange::More),
+    once("WRITE", "verf", ValueChange::Flip),
+    once("WRITE", "after.size", ValueChange::More),
+    once("WRITE", "after.mode", ValueChange::Flip),
+    once("WRITE", "before.size", ValueChange::More),
+    once("COMMIT", "verf", ValueChange::Flip),
+    once("CREATE", "status", ValueChange::More),
+    once("CREATE", "obj", ValueChange::Flip),
+    once("CREATE", "mode", ValueChange::Flip),
+    once("CREATE", "size", ValueChange::More),
+    once("CREATE", "uid", ValueChange::More),
+    once("MKDIR", "obj", ValueChange::Flip),
+    once("SETATTR", "status", ValueChange::More),
+    once("SETATTR", "after.size", ValueChange::More),
+    once("SETATTR", "after.mode", ValueChange::Flip),
+    once("REMOVE", "status", ValueChange::More),
+    once("REMOVE", "dir.mode", ValueChange::Flip),
+    once("RENAME", "status", ValueChange::More),
+    once("RENAME", "todir.mtime", ValueChange::Zero),
+    once("LINK", "nlink", ValueChange::More),
+    once("READDIRPLUS", "eof", ValueChange::Flip),
+    once("READDIRPLUS", "entry.mode", ValueChange::Flip),
+    once("READDIRPLUS", "entry.attr_fileid", ValueChange::More),
+    once("READDIRPLUS", "entry.handle", ValueChange::Flip),
+];
+
+/// Faults of each minor version of NFSv4.
+const V4: &[(&str, &str, ValueChange, bool)] = &[
+    // Values.
+    once("GETATTR", "size", ValueChange::More),
+    once("GETATTR", "mode", ValueChange::Flip),
+    once("GETATTR", "numlinks", ValueChange::More),
+    once("READ", "data", ValueChange::Flip),
+    once("READ", "eof", ValueChange::Flip),
+    once("WRITE", "count", ValueChange::Less),
+    once("GETFH", "object", ValueChange::Flip),
+    once("ACCESS", "access", ValueChange::Flip),
+    once("READDIR", "entry.name", ValueChange::Flip),
+    // Relations.
+    once("GETATTR", "change", ValueChange::Zero),
+    once("GETATTR", "change", ValueChange::Random),
+    always("GETATTR", "change", ValueChange::Zero),
+    always("GETATTR", "change", ValueChange::Random),
+    once("GETATTR", "time_modify", ValueChange::Zero),
+    always("GETATTR", "time_modify", ValueChange::Zero),
+    once("GETATTR", "time_metadata", ValueChange::Zero),
+    always("GETATTR", "time_metadata", ValueChange::Random),
+    once("GETATTR", "fsid", ValueChange::Flip),
+    always("GETATTR", "fsid", ValueChange::Random),
+    once("GETATTR", "fileid", ValueChange::More),
+    always("GETATTR", "fileid", ValueChange::Random),
+    once("GETATTR", "owner", ValueChange::Flip),
+    always("*", "cinfo.after", ValueChange::Stale),
+    once("*", "cinfo.before", ValueChange::Zero),
+    once("*", "cinfo.after", ValueChange::Zero),
+    // Values, by operation.
+    once("PUTFH", "status", ValueChange::More),
+    once("GETATTR", "status", ValueChange::More),
+    once("GETATTR", "type", ValueChange::More),
+    once("GETATTR", "owner_group", ValueChange::Flip),
+    once("GETATTR", "mounted_on_fileid", ValueChange::More),
+    once("LOOKUP", "status", ValueChange::More),
+    once("ACCESS", "status", ValueChange::More),
+    once("READLINK", "link", ValueChange::Flip),
+    once("READ", "status", ValueChange::More),
+    once("WRITE", "status", ValueChange::More),
+    once("WRITE", "count", ValueChange::More),
+    once("WRITE", "writeverf", ValueChange::Flip),
+    once("COMMIT", "writeverf", ValueChange::Flip),
+    once("OPEN", "status", ValueChange::More),
+    once("OPEN", "other", ValueChange::Flip),
+    once("OPEN", "cinfo.after", ValueChange::Zero),
+    once("CLOSE", "status", ValueChange::More),
+    once("CREATE", "status", ValueChange::More),
+    once("CREATE", "cinfo.before", ValueChange::Zero),
+    once("SETATTR", "status", ValueChange::More),
+    once("REMOVE", "status", ValueChange::More),
+    once("REMOVE", "cinfo.after", ValueChange::Zero),
+    once("RENAME", "status", ValueChange::More),
+    once("RENAME", "target_cinfo.after", ValueChange::Zero),
+    once("LINK", "cinfo.after", ValueChange::Zero),
+    once("LOCK", "status", ValueChange::More),
+    once("LOCK", "other", ValueChange::Flip),
+    once("READDIR", "eof", ValueChange::Flip),
+    once("READDIR", "entry.type", ValueChange::More),
+    once("READDIR", "entry.fileid", ValueChange::More),
+    once("READDIR", "entry.mode", ValueChange::Flip),
+    once("READDIR", "entry.change", ValueChange::Zero),
+];
+
+/// Further faults of NFSv4.1 and 4.2.
+const SESSIONS: &[(&str, &str, ValueChange, bool)] = &[
+    once("SEQUENCE", "status", ValueChange::More),
+    once("SEQUENCE", "sessionid", ValueChange::Flip),
+    once("SEQUENCE", "sequenceid", ValueChange::More),
+];
+
+/// Further faults of NFSv4.2.
+const V42: &[(&str, &str, ValueChange, bool)] = &[
+    once("SEEK", "offset", ValueChange::More),
+    once("SEEK", "eof", ValueChange::Flip),
+    once("ALLOCATE", "status", ValueChange::More),
+    once("DEALLOCATE", "status", ValueChange::More),
+    once("SETXATTR", "cinfo.after", ValueChange::Zero),
+];
+
+/// Returns all kinds of faults.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let of = |version: u32, table: &'static [(&'static str, &'static str, ValueChange, bool)]| {
+        let kind =
+            move |(operation, field, turn, is_always): &(&'static str, &'static str, ValueChange, bool)| {
+                Kind { version, operation, field, turn: *turn, is_always: *is_always }
+            };
+        table.iter().map(kind)
+    };
+    let tables = [(3, V3), (40, V4), (41, V4), (41, SESSIONS), (42, V4), (42, SESSIONS), (42, V42)];
+    tables.into_iter().flat_map(|(version, table)| of(version, table)).collect()
+}
+
+/// Injector of a fault, or of none.
+#[derive(Debug)]
+pub(crate) struct FaultInjector {
+    kind: Option<Kind>,
+    /// Number of occasions to skip before the fault.
+    skip: usize,
+    occasions: usize,
+    /// Previous value of each object.
+    printed: HashMap<(Vec<u8>, &'static str), Vec<u8>>,
+    random: u64,
+    /// Number of injected faults.
+    pub(crate) injected: usize,
+    /// Reply with the last fault, and the correct value.
+    pub(crate) last: String,
+}
+
+impl FaultInjector {
+    pub(crate) fn honest() -> Self {
+        Self::of(None, 0)
+    }
+
+    /// Creates an injector that skips `skip` occasions.
+    pub(crate) fn of(kind: Option<Kind>, skip: usize) -> Self {
+        Self {
+            kind,
+            skip,
+            occasions: 0,
+            printed: HashMap::new(),
+            random: 1,
+            injected: 0,
+            last: String::new(),
+        }
+    }
+
+    /// Returns the number of occasions.
+    pub(crate) fn occasions(&self) -> usize {
+        self.occasions
+    }
+
+    /// Ends the faults.
+    pub(crate) fn stop(&mut self) {
+        self.kind = None;
+    }
+
+    /// Decodes a Reply, and changes it if it is time.
+    pub(crate) fn process_reply(&mut self, asked: &ProxiedCall, record: &mut [u8]) {
+        let Some(kind) = self.kind else { return };
+        let mut is_file = false;
+        for field in fields(asked, record) {
+            if field.name.ends_with("type") {
+                is_file = record[field.bytes.clone()] == 1_u32.to_be_bytes();
+            }
+            // Size and links of a directory depend on the file system.
+            if matches!(kind.field, "size" | "nlink" | "numlinks") && !is_file {
+                continue;
+            }
+            if kind.field == field.name && (kind.operation == "*" || kind.operation == field.operation) {
+                self.turn(kind, asked, &field, record);
+            }
+        }
+    }
+
+    fn turn(&mut self, kind: Kind, asked: &ProxiedCall, field: &Field, record: &mut [u8]) {
+        let truth = record[field.bytes.clone()].to_vec();
+        let before = self.printed.insert((asked.handle.clone(), field.name), truth.clone());
+        let mut value = truth.clone();
+        match kind.turn {
+            ValueChange::More => carry(&mut value, true),
+            ValueChange::Less => carry(&mut value, false),
+            ValueChange::Zero => value.fill(0),
+            ValueChange::Flip => value.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1),
+            ValueChange::Stale => {
+                value = before.filter(|before| before.len() == truth.len()).unwrap_or(value)
+            }
+            ValueChange::Random => {
+                for byte in &mut value {
+                    self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    *byte = (self.random >> 56) as u8;
+                }
+                // Seconds and nanoseconds stay within their ranges.
+                if kind.field.contains("time") {
+                    value.iter_mut().step_by(4).for_each(|byte| *byte &= 0x1f);
+                }
+            }
+        }
+        if value == truth {
+            return;
+        }
+        self.occasions += 1;
+        if self.occasions > self.skip && (kind.is_always || self.injected == 0) {
+            self.injected += 1;
+            self.last = format!("{} of {:x}: {truth:x?} became {value:x?}", field.operation, asked.xid);
+            record[field.bytes.clone()].copy_from_slice(&value);
+        }
+    }
+}
+
+/// Adds one to a number, or subtracts one unless `is_more`.
+fn carry(value: &mut [u8], is_more: bool) {
+    for byte in value.iter_mut().rev() {
+        *byte = if is_more { byte.wrapping_add(1) } else { byte.wrapping_sub(1) };
+        if *byte != if is_more { 0 } else { 0xff } {
+            return;
+        }
+    }
+}
