@@ -9,7 +9,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, ConnectionId, OutgoingRpcCall, RpcTransport, TransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportEvent,
+    TransportConnectionId,
 };
 
 /// Number of Calls in flight.
@@ -29,7 +30,7 @@ fn message(procedure: u32, root: Option<&[u8]>) -> Vec<u8> {
 /// Client that submits Calls and receives Replies.
 struct Engine {
     transport: MockTransport,
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     message: Vec<u8>,
     xid: u32,
     in_flight: u32,
@@ -63,7 +64,7 @@ impl Engine {
     fn drain(&mut self, left: u32) {
         while self.in_flight > left {
             match self.transport.poll(None).expect("a transport") {
-                Some(TransportEvent::Reply(reply)) => {
+                Some(RpcTransportEvent::Reply(reply)) => {
                     black_box(reply.message);
                     self.in_flight -= 1;
                 }

@@ -145,12 +145,12 @@ fixed_bytes! {
 ///
 /// It is decoded twice, with the other bits clear and set. The captured fields are those with one value.
 #[derive(Clone, Copy, Debug)]
-pub struct PartialHeader<H> {
+pub struct TruncatedFixedHeader<H> {
     clear: H,
     set: H,
 }
 
-impl<H> PartialHeader<H> {
+impl<H> TruncatedFixedHeader<H> {
     /// Combines the header with the bits clear, and the one with the bits set, that were not captured.
     pub fn new(clear: H, set: H) -> Self {
         Self { clear, set }
@@ -355,13 +355,13 @@ macro_rules! header {
         }
 
         /// Decodes the header at the start of `bytes`, of which the capture may have only the beginning.
-        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::PartialHeader<Self>> {
+        pub fn decode_part(bytes: &[u8]) -> Option<$crate::fixed_header::TruncatedFixedHeader<Self>> {
             let [clear, set] = [0, 0xff].map(|fill| {
                 let mut header = [fill; $length];
                 header.iter_mut().zip(bytes).for_each(|(byte, captured)| *byte = *captured);
                 Self::decode(&header, 0, &mut $crate::field::NullFieldObserver).map(|(header, _)| header)
             });
-            Some($crate::fixed_header::PartialHeader::new(clear?, set?))
+            Some($crate::fixed_header::TruncatedFixedHeader::new(clear?, set?))
         }
         $crate::header!(@encode [$length] { $($start .. $end $field,)* });
     };

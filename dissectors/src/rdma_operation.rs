@@ -43,7 +43,7 @@ impl ConnectionSide {
 
 /// Payload of one packet: the captured bytes and the length on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CapturedRdmaPayloadBytes<'a> {
+pub struct CapturedPacketPayload<'a> {
     /// Captured bytes, at most `length`.
     pub bytes: &'a [u8],
     /// Length in bytes according to the headers, without padding and checksum.
@@ -106,7 +106,7 @@ pub enum RdmaOperation<'a> {
         /// Offset of the first byte.
         offset: u64,
         /// Bytes written.
-        data: CapturedRdmaPayloadBytes<'a>,
+        data: CapturedPacketPayload<'a>,
         /// Attribution of the memory.
         attribution: &'a mut RdmaAttribution,
     },
@@ -126,7 +126,7 @@ pub enum RdmaOperation<'a> {
         /// Offset of the first byte.
         offset: u64,
         /// Bytes read.
-        data: CapturedRdmaPayloadBytes<'a>,
+        data: CapturedPacketPayload<'a>,
         /// Attribution of the memory, from the request.
         attribution: RdmaAttribution,
     },

@@ -7,14 +7,14 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use nfsrdma_capture_file::{Counters, NextFrame};
+use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
 use super::progress::ProgressLine;
 use super::{ExitStatus, SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
-use crate::output::live_capture_writer::{CaptureFileRotation, CaptureRecording, RecordingTarget};
+use crate::output::live_capture_writer::{CaptureFileDestination, CaptureFileRotation, CaptureRecording};
 use crate::output::units;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
@@ -125,17 +125,17 @@ impl CaptureCommandArgs {
         })
     }
 
-    fn target(&self, rotation: Option<CaptureFileRotation>) -> Result<RecordingTarget> {
+    fn target(&self, rotation: Option<CaptureFileRotation>) -> Result<CaptureFileDestination> {
         let is_standard_output = is_standard_output(&self.write);
         Ok(match rotation {
             Some(_) if is_standard_output => {
                 bail!("-w -: -b cannot switch files on standard output; name a file with -w, or omit -b")
             }
-            Some(rotation) => RecordingTarget::Files(self.write.clone(), rotation),
+            Some(rotation) => CaptureFileDestination::Files(self.write.clone(), rotation),
             None if is_standard_output && io::stdout().is_terminal() => {
                 bail!("-w -: standard output is a terminal; name a file, or pipe to another program")
             }
-            None => RecordingTarget::File(self.write.clone()),
+            None => CaptureFileDestination::File(self.write.clone()),
         })
     }
 }
@@ -183,12 +183,12 @@ pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
 }
 
 struct CaptureOutcome {
-    counters: Counters,
+    counters: CapturePacketCounters,
     is_good: bool,
 }
 
 /// Reports a file that cannot be written, so that the packets written before are counted.
-fn report_failure(error: OutputError, counters: Counters) -> Result<CaptureOutcome> {
+fn report_failure(error: OutputError, counters: CapturePacketCounters) -> Result<CaptureOutcome> {
     let error = error.into();
     if is_closed_pipe(&error) {
         return Err(error);

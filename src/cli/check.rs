@@ -19,19 +19,19 @@ use super::replay::check::{ReplayCheckOptions, check as replayed};
 use super::replay::report_files::ReplayOutputArgs;
 use super::replay::server::{parse_percent, parse_seconds};
 use super::replay::step_selection::StepSelectionArgs;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
 use crate::output::baseline_report::{
     BaselineCheckOutcome, BaselineCheckResult, BaselineCheckedCaptureSummary, BaselineDifferences,
-    BaselineReportView,
+    BaselineReportWriter,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use nfsrdma_analysis::baseline::{
-    BaselineComparator, BaselineFile, BaselineReadError, BaselineRecorder, BaselineRecordingError,
-    BaselineSettings, CaptureBaseline,
+    BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
+    CaptureBaseline, OpenBaselineFile,
 };
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
@@ -72,7 +72,7 @@ pub(super) struct BaselineCheckArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 
     /// Write the baselines; settings in existing ones are kept
     #[arg(long)]
@@ -192,7 +192,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         bail!("--filter, --sec, --html and --record need --server");
     }
     let memory = args.memory.plan_comparison(&args.files, 1)?;
-    let command = BaselineCheckContext {
+    let command = BaselineCommandMemory {
         memory: &memory,
         shares: memory.check_memory(),
         dialect: args.dialect.selected(),
@@ -232,7 +232,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         }
     }
     if args.format == ReportFormat::Text {
-        BaselineReportView {
+        BaselineReportWriter {
             checks: &checks,
             screen: terminal_capabilities::screen(args.color),
             quiet: args.quiet,
@@ -267,12 +267,12 @@ fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
 }
 
 /// Opens a baseline; returns `None` if there is none.
-fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
+fn open_baseline(path: &Path) -> Result<Option<OpenBaselineFile>> {
     let wrong = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
     // Another kind of file cannot be read twice, and a FIFO waits for a writer when it is opened.
     let opened = fs::metadata(path).and_then(|about| about.is_file().then(|| File::open(path)).transpose());
     match opened {
-        Ok(Some(file)) => Ok(Some(BaselineFile::new(file))),
+        Ok(Some(file)) => Ok(Some(OpenBaselineFile::new(file))),
         Ok(None) => Err(wrong("not a regular file")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(wrong(&os_error_text(&error))),
@@ -280,13 +280,13 @@ fn open_baseline(path: &Path) -> Result<Option<BaselineFile>> {
 }
 
 /// A command that needs memory for baselines.
-struct BaselineCheckContext<'m> {
+struct BaselineCommandMemory<'m> {
     memory: &'m MemoryBudget,
     shares: BaselineCheckMemoryShares,
     dialect: Option<Dialect>,
 }
 
-impl BaselineCheckContext<'_> {
+impl BaselineCommandMemory<'_> {
     /// Returns the message for an error of a baseline.
     fn read_error(&self, path: &Path, error: &BaselineReadError) -> anyhow::Error {
         match error.needed_bytes {
@@ -335,7 +335,7 @@ impl BaselineCheckContext<'_> {
         let path = baseline_path(file);
         // Settings in an existing baseline are kept, whatever the rest of it is.
         let old = open_baseline(&path)?;
-        let is_baseline = old.as_ref().map_or(Ok(true), BaselineFile::is_baseline);
+        let is_baseline = old.as_ref().map_or(Ok(true), OpenBaselineFile::is_baseline);
         if !is_baseline.map_err(|error| self.read_error(&path, &error))? {
             bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
         }
@@ -413,7 +413,7 @@ impl BaselineCheckContext<'_> {
 }
 
 /// Returns `true` if a file has the text of a baseline.
-fn has_text(file: &BaselineFile, baseline: &CaptureBaseline) -> Result<bool> {
+fn has_text(file: &OpenBaselineFile, baseline: &CaptureBaseline) -> Result<bool> {
     file.has_text(baseline).map_err(|error| {
         anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
     })

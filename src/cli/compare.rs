@@ -11,11 +11,11 @@ use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
-use crate::output::comparison::{ComparisonReportView, json_line};
+use crate::output::comparison::{ComparisonReportWriter, json_line};
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::tally::FirstDifferences;
@@ -85,7 +85,7 @@ pub(super) struct CompareArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 
     /// Print nothing; only set the exit code
     #[arg(short = 'q', long)]
@@ -158,7 +158,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let holds_nothing = readers.iter().all(|reader| reader.trace.transactions == 0);
     if !is_no_capture.get() && !holds_nothing {
         let first = first.differences();
-        let view = ComparisonReportView {
+        let view = ComparisonReportWriter {
             a: &a.trace,
             b: &b.trace,
             comparison: &comparison,

@@ -40,8 +40,8 @@ enum ComparisonRecordSource {
 
 /// Trace file, opened for its steps and again for their file data.
 struct ComparisonTraceReader {
-    steps: trace::TraceReader<BufReader<File>>,
-    contents: trace::TraceReader<BufReader<File>>,
+    steps: trace::ReplayTraceReader<BufReader<File>>,
+    contents: trace::ReplayTraceReader<BufReader<File>>,
     builder: StepToTransactionConverter,
     total: u64,
 }
@@ -70,7 +70,7 @@ impl ComparisonTraceReader {
         let name = path.display();
         let open = || {
             let file = open_trace_file(path)?;
-            trace::TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
+            trace::ReplayTraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
         };
         let (steps, contents) = (open()?, open()?);
         let (retelling, total) =

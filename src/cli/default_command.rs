@@ -23,7 +23,7 @@ use super::interfaces;
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, report_error, write_error};
@@ -183,7 +183,7 @@ pub(super) struct DefaultCommandArgs {
     check_icrc: bool,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 
     #[command(flatten)]
     bounds: FlowStateLimitArgs,

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::{ExitStatus, report_error};
 use crate::interrupt;
 use crate::parquet_export::ParquetExport;
@@ -47,7 +47,7 @@ pub(super) struct ExportArgs {
     max_connections: NonZeroUsize,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 }
 
 /// Capture to export: its name and its files.

@@ -43,18 +43,18 @@ pub(super) struct FilterFieldListingArgs {
 
 /// JSON line of a field.
 #[derive(Serialize)]
-struct FieldJsonLine<'a> {
+struct FilterFieldListingJson<'a> {
     name: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
     description: &'a str,
     sources: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    values: Vec<FieldValueJson<'a>>,
+    values: Vec<FieldNamedNumberJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct FieldValueJson<'a> {
+struct FieldNamedNumberJson<'a> {
     name: &'a str,
     number: u64,
 }
@@ -111,8 +111,8 @@ fn text(
 
 fn json(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry]) -> io::Result<()> {
     for entry in entries {
-        let values = entry.names.iter().map(|(number, name)| FieldValueJson { name, number: *number });
-        let line = FieldJsonLine {
+        let values = entry.names.iter().map(|(number, name)| FieldNamedNumberJson { name, number: *number });
+        let line = FilterFieldListingJson {
             name: entry.name,
             kind: entry.kind.name(),
             description: &entry.text,

@@ -17,7 +17,7 @@ use super::default_command::{EndOfFileStopCondition, ReadStopCondition};
 use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::terminal_capabilities::{self, ColorChoice};
 use super::{ExitStatus, SOURCE_WAIT, output_file_creation, report_error, write_error};
 use crate::output::ReportFormat;
@@ -109,7 +109,7 @@ pub(super) struct LintArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 
     #[cfg(feature = "live")]
     #[command(flatten)]

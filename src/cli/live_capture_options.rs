@@ -11,7 +11,7 @@ use nfsrdma_capture_file::live::open::MAX_SNAP_LENGTH;
 use nfsrdma_capture_file::live::{
     self, CaptureInterfaceMonitor, CaptureOptions, LiveCaptureControl, OpenedLiveCapture,
 };
-use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters};
+use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureSource};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::bytes::BytesArg;
@@ -278,7 +278,7 @@ impl LiveCaptureSession {
     }
 
     /// Returns the counters so far.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> CapturePacketCounters {
         self.live.counters()
     }
 }

@@ -6,9 +6,9 @@ use std::io::{self, IsTerminal, Write};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::{Counters, ReadProgress};
+use nfsrdma_capture_file::{CapturePacketCounters, ReadProgress};
 
-use crate::output::units::{ByteRate, ElapsedTime, EventRate, HumanCount, HumanSize};
+use crate::output::units::{ByteRate, EventRate, HumanCount, HumanSize, WholeSecondsDuration};
 use nfsrdma_replay::run::ReplayReport;
 
 /// Minimum duration before progress is shown.
@@ -68,7 +68,7 @@ impl ProgressLine {
     }
 
     /// Draws the progress of a live capture.
-    pub(super) fn draw_live(&self, counters: &Counters, transactions: Option<u64>) {
+    pub(super) fn draw_live(&self, counters: &CapturePacketCounters, transactions: Option<u64>) {
         self.show(|elapsed| describe_live(counters, elapsed, transactions));
     }
 
@@ -86,7 +86,7 @@ impl ProgressLine {
                 HumanCount(total),
                 EventRate(rate),
                 HumanCount(report.mismatched()),
-                ElapsedTime(left)
+                WholeSecondsDuration(left)
             )
         });
     }
@@ -150,17 +150,24 @@ fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> Str
     if let Some(total) = total.map(|total| total.max(read)).filter(|total| *total > 0) {
         let done = read as f64 / total as f64;
         let left = (total - read) as f64 / rate.max(1e-9);
-        line +=
-            &format!("{:3.0}% of {}, {} left, ", (done * 100.0).floor(), HumanSize(total), ElapsedTime(left));
+        line += &format!(
+            "{:3.0}% of {}, {} left, ",
+            (done * 100.0).floor(),
+            HumanSize(total),
+            WholeSecondsDuration(left)
+        );
     } else {
-        line += &format!("{} in {}, ", HumanSize(read), ElapsedTime(elapsed.as_secs_f64()));
+        line += &format!("{} in {}, ", HumanSize(read), WholeSecondsDuration(elapsed.as_secs_f64()));
     }
     line + &format!("{}, {} Transactions", ByteRate(rate), HumanCount(transactions))
 }
 
-fn describe_live(counters: &Counters, elapsed: Duration, transactions: Option<u64>) -> String {
-    let Counters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
-    let mut line = format!("{} packets in {}", HumanCount(captured), ElapsedTime(elapsed.as_secs_f64()));
+fn describe_live(counters: &CapturePacketCounters, elapsed: Duration, transactions: Option<u64>) -> String {
+    let CapturePacketCounters {
+        captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, ..
+    } = *counters;
+    let mut line =
+        format!("{} packets in {}", HumanCount(captured), WholeSecondsDuration(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
         line += &format!(", {} Transactions", HumanCount(transactions));
     }
@@ -204,8 +211,10 @@ mod tests {
 
     #[test]
     fn a_capture_says_what_it_lost() {
-        let mut counters = Counters { captured: 1000, received: 1007, ..Counters::default() };
-        let line = |counters: &Counters| describe_live(counters, Duration::from_secs(65), Some(12));
+        let mut counters =
+            CapturePacketCounters { captured: 1000, received: 1007, ..CapturePacketCounters::default() };
+        let line =
+            |counters: &CapturePacketCounters| describe_live(counters, Duration::from_secs(65), Some(12));
         assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
         counters.dropped_by_kernel = 7;
         assert_eq!(

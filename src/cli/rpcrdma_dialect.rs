@@ -21,13 +21,13 @@ enum RpcRdmaDialectChoice {
 
 /// The option.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct RpcRdmaDialectArgs {
+pub(super) struct CaptureDialectArgs {
     /// RPC-over-RDMA dialect
     #[arg(long, value_name = "DIALECT", default_value = "auto", hide_short_help = true)]
     dialect: RpcRdmaDialectChoice,
 }
 
-impl RpcRdmaDialectArgs {
+impl CaptureDialectArgs {
     /// Returns the selected dialect; `None` to detect it per connection.
     pub(super) fn selected(self) -> Option<Dialect> {
         match self.dialect {

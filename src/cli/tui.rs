@@ -18,7 +18,7 @@ use super::filehandle_display_option::FilehandleDisplayArgs;
 #[cfg(feature = "live")]
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs, LiveCaptureSession};
 use super::memory_limit::MemoryArgs;
-use super::rpcrdma_dialect::RpcRdmaDialectArgs;
+use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities;
 use crate::output::TimeFormat;
@@ -93,7 +93,7 @@ pub(super) struct TuiArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 }
 
 #[cfg(feature = "live")]

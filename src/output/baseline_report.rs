@@ -90,7 +90,7 @@ pub struct BaselineCheckResult {
 }
 
 /// Report on checked captures.
-pub struct BaselineReportView<'a> {
+pub struct BaselineReportWriter<'a> {
     /// Results in the order of the captures.
     pub checks: &'a [BaselineCheckResult],
     /// Output device.
@@ -111,7 +111,7 @@ pub fn difference_line(difference: &Difference, to: &str) -> String {
     format!("{place}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
-impl BaselineReportView<'_> {
+impl BaselineReportWriter<'_> {
     /// Writes a line per capture followed by its differences, and finally the number of captures by outcome.
     ///
     /// # Errors

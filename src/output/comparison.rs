@@ -11,7 +11,7 @@ use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Report on the comparison of two captures.
-pub struct ComparisonReportView<'a> {
+pub struct ComparisonReportWriter<'a> {
     /// First capture.
     pub a: &'a ComparedCaptureSummary,
     /// Second capture.
@@ -26,7 +26,7 @@ pub struct ComparisonReportView<'a> {
     pub screen: TerminalProfile,
 }
 
-impl ComparisonReportView<'_> {
+impl ComparisonReportWriter<'_> {
     /// Writes both captures, the first difference with its frames, counts, and a line for each of the first
     /// differences.
     ///

@@ -19,7 +19,7 @@ use super::json::{FindingJson, JsonText, SCHEMA, address};
 use super::operation_statistics::recovery_text;
 use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalProfile};
-use super::table::{TableColumn, TableLines, csv, number, text, text_from};
+use super::table::{TableColumn, TableLineWriter, csv, number, text, text_from};
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
@@ -268,7 +268,7 @@ fn finding_text(finding: &Finding) -> String {
 /// Writer of the view, line by line.
 #[derive(Debug)]
 pub(super) struct ConnectionLineWriter {
-    table: TableLines,
+    table: TableLineWriter,
     format: OutputLineFormat,
     has_iso: bool,
     screen: TerminalProfile,
@@ -282,7 +282,7 @@ impl ConnectionLineWriter {
         has_findings: bool,
     ) -> Self {
         let columns: &[TableColumn] = if has_findings { COLUMNS_WITH_FINDINGS } else { COLUMNS };
-        let table = TableLines::new(screen, columns);
+        let table = TableLineWriter::new(screen, columns);
         Self { table, format, has_iso: time == TimeFormat::Iso, screen, has_header: false }
     }
 
@@ -506,18 +506,18 @@ struct CreditStepJson {
 /// Message credits of version 2.
 #[derive(Serialize)]
 struct PeerMessageCreditsJson {
-    client: MessageCreditsJson,
-    server: MessageCreditsJson,
+    client: Version2SendCreditsJson,
+    server: Version2SendCreditsJson,
 }
 
 #[derive(Serialize)]
-struct MessageCreditsJson {
+struct Version2SendCreditsJson {
     sent: u32,
     limit: Option<u32>,
     least_left: Option<i32>,
 }
 
-impl From<Version2SendCredits> for MessageCreditsJson {
+impl From<Version2SendCredits> for Version2SendCreditsJson {
     fn from(credits: Version2SendCredits) -> Self {
         let Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining: least_left } =
             credits;

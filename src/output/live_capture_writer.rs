@@ -7,7 +7,9 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::{CaptureInterface, Counters, InterfaceId, InterfaceStatistics, PcapngWriter};
+use nfsrdma_capture_file::{
+    CaptureInterface, CapturePacketCounters, InterfaceId, InterfaceStatistics, PcapngWriter,
+};
 use nfsrdma_dissectors::frame::{Frame, Timestamp};
 
 use super::units::FileNameTimestamp;
@@ -37,7 +39,7 @@ impl CaptureFileRotation {
 
 /// Destination of a capture.
 #[derive(Clone, Debug)]
-pub enum RecordingTarget {
+pub enum CaptureFileDestination {
     /// One file; `-` is standard output.
     File(PathBuf),
     /// Sequence of files, named after this path.
@@ -60,7 +62,7 @@ struct OpenCaptureOutputFile {
 /// Writer of a capture. A file appears under its name as soon as it has its header, and grows by whole blocks: it can
 /// be read while it is written, and no older file is removed before a new one exists.
 pub struct CaptureRecording {
-    target: RecordingTarget,
+    target: CaptureFileDestination,
     interface: CaptureInterface,
     filter: Option<String>,
     open: Option<OpenCaptureOutputFile>,
@@ -75,7 +77,7 @@ pub struct CaptureRecording {
     flushed_packets: u64,
     bytes: u64,
     /// Counters at the end of the last file.
-    last_counters: Counters,
+    last_counters: CapturePacketCounters,
 }
 
 impl CaptureRecording {
@@ -84,7 +86,7 @@ impl CaptureRecording {
     /// # Errors
     /// Returns an error if a file cannot be created or written.
     pub fn new(
-        place: RecordingTarget,
+        place: CaptureFileDestination,
         interface: &CaptureInterface,
         filter: Option<&str>,
     ) -> Result<Self, OutputError> {
@@ -99,9 +101,9 @@ impl CaptureRecording {
             packets: 0,
             flushed_packets: 0,
             bytes: 0,
-            last_counters: Counters::default(),
+            last_counters: CapturePacketCounters::default(),
         };
-        if matches!(this.target, RecordingTarget::File(_)) {
+        if matches!(this.target, CaptureFileDestination::File(_)) {
             this.begin_file(None)?;
         }
         Ok(this)
@@ -137,7 +139,11 @@ impl CaptureRecording {
     ///
     /// # Errors
     /// Returns an error if a file cannot be created or written.
-    pub fn frame(&mut self, frame: &Frame<'_>, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
+    pub fn frame(
+        &mut self,
+        frame: &Frame<'_>,
+        counters: impl Fn() -> CapturePacketCounters,
+    ) -> Result<(), OutputError> {
         if self.must_rotate(frame.time) {
             let mut counters = counters().without_pending();
             // This frame belongs to the next file.
@@ -169,7 +175,11 @@ impl CaptureRecording {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> Counters) -> Result<(), OutputError> {
+    pub fn idle(
+        &mut self,
+        now: Timestamp,
+        counters: impl Fn() -> CapturePacketCounters,
+    ) -> Result<(), OutputError> {
         if self.must_rotate(now) {
             self.end_file(now, counters().without_pending())?;
         }
@@ -190,7 +200,7 @@ impl CaptureRecording {
     ///
     /// # Errors
     /// Returns an error if a file cannot be created or written.
-    pub fn finish(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
+    pub fn finish(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<(), OutputError> {
         // A capture without packets is a file, too.
         if self.files == 0 {
             self.begin_file(Some(now))?;
@@ -206,7 +216,7 @@ impl CaptureRecording {
     }
 
     fn must_rotate(&self, now: Timestamp) -> bool {
-        let (RecordingTarget::Files(_, rotation), Some(open)) = (&self.target, &self.open) else {
+        let (CaptureFileDestination::Files(_, rotation), Some(open)) = (&self.target, &self.open) else {
             return false;
         };
         let age = now.nanoseconds_since(open.start).unwrap_or(0) / 1_000_000_000;
@@ -223,8 +233,8 @@ impl CaptureRecording {
     fn begin_file(&mut self, now: Option<Timestamp>) -> Result<(), OutputError> {
         self.files += 1;
         let path = match &self.target {
-            RecordingTarget::File(name) => name.clone(),
-            RecordingTarget::Files(name, rotation) => {
+            CaptureFileDestination::File(name) => name.clone(),
+            CaptureFileDestination::Files(name, rotation) => {
                 let most = rotation
                     .files
                     .map_or(usize::MAX, |most| usize::try_from(most.get()).unwrap_or(usize::MAX));
@@ -255,7 +265,7 @@ impl CaptureRecording {
     }
 
     /// Ends one of several files, without waiting for the disk: packets arrive meanwhile.
-    fn end_file(&mut self, now: Timestamp, counters: Counters) -> Result<(), OutputError> {
+    fn end_file(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<(), OutputError> {
         if let Some(ended) = self.end(now, counters)? {
             let written = ended.end_published();
             let written = self.with_path(written)?;
@@ -265,7 +275,11 @@ impl CaptureRecording {
         Ok(())
     }
 
-    fn end(&mut self, now: Timestamp, counters: Counters) -> Result<Option<OutputFile>, OutputError> {
+    fn end(
+        &mut self,
+        now: Timestamp,
+        counters: CapturePacketCounters,
+    ) -> Result<Option<OutputFile>, OutputError> {
         let Some(mut open) = self.open.take() else { return Ok(None) };
         self.bytes += open.to.length();
         let counters = counters.since(&std::mem::replace(&mut self.last_counters, counters));
@@ -356,11 +370,16 @@ mod tests {
     /// Records frames at these seconds.
     fn record(folder: &Folder, rotation: Option<CaptureFileRotation>, seconds: &[i64]) {
         let name = folder.0.join("x.pcapng");
-        let place = rotation
-            .map_or(RecordingTarget::File(name.clone()), |rotation| RecordingTarget::Files(name, rotation));
+        let place = rotation.map_or(CaptureFileDestination::File(name.clone()), |rotation| {
+            CaptureFileDestination::Files(name, rotation)
+        });
         let mut recording = CaptureRecording::new(place, &interface(), None).unwrap();
-        let count =
-            |count: u64| Counters { received: count, captured: count, decoded: count, ..Counters::default() };
+        let count = |count: u64| CapturePacketCounters {
+            received: count,
+            captured: count,
+            decoded: count,
+            ..CapturePacketCounters::default()
+        };
         for (number, second) in (1..).zip(seconds) {
             let frame = Frame {
                 number: FrameNumber(number),

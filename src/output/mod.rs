@@ -36,7 +36,7 @@ mod tests;
 use std::fmt;
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::Counters;
+use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::pending_call_queries::{PendingCall, PendingTransactionPhase};
@@ -45,10 +45,10 @@ use nfsrdma_dissectors::frame::Frame;
 
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
-use nfsrdma_analysis::connection_states_and_credits::OpenConnections;
+use nfsrdma_analysis::connection_states_and_credits::OpenConnectionTallies;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
-use nfsrdma_analysis::session_slots::{self, SessionSlot};
+use nfsrdma_analysis::session_slots::{self, CallSessionSlot};
 use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 
 use connections::ConnectionLineWriter;
@@ -78,7 +78,7 @@ pub struct PendingCallState {
     /// Phase that the Call has reached.
     pub phase: PendingTransactionPhase,
     /// Session slot of the Call, from NFSv4.1 on.
-    pub slot: Option<SessionSlot>,
+    pub slot: Option<CallSessionSlot>,
 }
 
 /// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
@@ -112,7 +112,7 @@ enum OutputLines {
     Fields(TsharkFieldsWriter),
     /// Lines at the end of the input only.
     Operations,
-    Connections(ConnectionLineWriter, Box<OpenConnections>),
+    Connections(ConnectionLineWriter, Box<OpenConnectionTallies>),
 }
 
 impl OutputLines {
@@ -120,7 +120,7 @@ impl OutputLines {
         let OutputSettings { screen, time, .. } = *settings;
         let view_bytes = settings.memory.view_bytes();
         // The statistics share the memory of the tables.
-        let open = OpenConnections::new(view_bytes);
+        let open = OpenConnectionTallies::new(view_bytes);
         match (settings.quiet, settings.view, settings.format, settings.tree) {
             (true, ..) => Self::None,
             (_, OutputLineUnit::Operations, ..) => Self::Operations,
@@ -509,7 +509,7 @@ impl<W: Write> OutputWriter<W> {
         &mut self,
         flow: &Flow,
         dropped: Option<u64>,
-        counters: Option<Counters>,
+        counters: Option<CapturePacketCounters>,
     ) -> io::Result<()> {
         self.write_last_lines(flow)?;
         if let Some(conformance) = &mut self.conformance {

@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 use super::json::{NameOrNumberJson, SCHEMA};
 use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalProfile};
-use super::table::{TableColumn, TableLines, csv, number, text, text_from};
+use super::table::{TableColumn, TableLineWriter, csv, number, text, text_from};
 use super::units::{EventRate, HumanCount, HumanDuration, HumanSize};
 use crate::escape;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
@@ -77,7 +77,7 @@ pub(super) fn write(
         OutputLineFormat::Text => {
             let rows = operation_statistics::rows(statistics);
             let whole = RatioDenominators::new(&rows, statistics.times());
-            let mut table = TableLines::new(screen, COLUMNS);
+            let mut table = TableLineWriter::new(screen, COLUMNS);
             let styles = screen.styles;
             for row in rows.iter().take(most) {
                 let mut cells = cells(row, &whole, screen.glyphs).map(|cell| (cell, Style::new()));
@@ -91,7 +91,7 @@ pub(super) fn write(
         }
         OutputLineFormat::Json => {
             for (key, tally) in busiest.into_iter().take(most) {
-                let mut line = escape::json(&OperationJsonLine {
+                let mut line = escape::json(&OperationStatisticsJsonLine {
                     schema: SCHEMA,
                     kind: "operation",
                     operation: OperationStatsJson::from_tally(key, tally),
@@ -112,7 +112,7 @@ pub(super) fn write(
 }
 
 #[derive(Serialize)]
-struct OperationJsonLine<'a> {
+struct OperationStatisticsJsonLine<'a> {
     schema: u32,
     kind: &'static str,
     #[serde(flatten)]

@@ -9,7 +9,7 @@ use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use crate::escape;
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
-use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlan};
+use nfsrdma_replay::run_plan::{PlanReasonCount, PlanStepCounts, ReplayPlanSummary};
 use nfsrdma_replay::trace::file_format::{FileType, TraceFileDataRetention, TraceTransport};
 
 /// Report on a plan.
@@ -18,7 +18,7 @@ pub struct PlanReportView<'a> {
     /// Path of the trace, as given.
     pub name: &'a str,
     /// Plan of the replay.
-    pub plan: &'a ReplayPlan,
+    pub plan: &'a ReplayPlanSummary,
     /// Maximum number of objects shown in the text.
     pub count: usize,
     /// Output device.
@@ -85,7 +85,7 @@ impl PlanReportView<'_> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
-        let ReplayPlan { summary, steps, operations, reasons, undefined, .. } = self.plan;
+        let ReplayPlanSummary { summary, steps, operations, reasons, undefined, .. } = self.plan;
         let styles = self.screen.styles;
         let end = &summary.end;
         writeln!(to, "{}", StyledText(styles.header, self.escaped(self.name.as_bytes())))?;
@@ -265,20 +265,20 @@ impl From<&PlanStepCounts> for PlanStepCountsJson {
 }
 
 #[derive(Serialize)]
-struct PlanOperationJson<'a> {
+struct PlanOperationCountsJson<'a> {
     operation: &'a str,
     #[serde(flatten)]
     steps: PlanStepCountsJson,
 }
 
 #[derive(Serialize)]
-struct OperationStepsJson<'a> {
+struct PlannedOperationStepsJson<'a> {
     operation: &'a str,
     steps: u64,
 }
 
 #[derive(Serialize)]
-struct ExampleStepJson {
+struct PlanExampleStepJson {
     step: u64,
     frame: u64,
     needs: Option<u64>,
@@ -290,8 +290,8 @@ struct PlanReasonJson<'a> {
     state: &'static str,
     text: &'static str,
     steps: u64,
-    operations: Vec<OperationStepsJson<'a>>,
-    first: Vec<ExampleStepJson>,
+    operations: Vec<PlannedOperationStepsJson<'a>>,
+    first: Vec<PlanExampleStepJson>,
 }
 
 #[derive(Serialize)]
@@ -350,7 +350,7 @@ struct UndefinedVariablesJson {
 }
 
 #[derive(Serialize)]
-struct PlanLimitsJson {
+struct PlanDroppedCountsJson {
     late: u64,
     forgotten: u64,
     left_out: u64,
@@ -373,15 +373,15 @@ struct PlanJson<'a> {
     servers: Vec<CapturedHostJson<'a>>,
     connections: Vec<PlanConnectionJson>,
     steps: PlanStepCountsJson,
-    operations: Vec<PlanOperationJson<'a>>,
+    operations: Vec<PlanOperationCountsJson<'a>>,
     reasons: Vec<PlanReasonJson<'a>>,
     undefined: Vec<UndefinedVariablesJson>,
     tree: SeedTreeJson,
-    bounds: PlanLimitsJson,
+    bounds: PlanDroppedCountsJson,
 }
 
 impl<'a> PlanJson<'a> {
-    fn new(trace: &'a str, plan: &'a ReplayPlan) -> Self {
+    fn new(trace: &'a str, plan: &'a ReplayPlanSummary) -> Self {
         let summary = &plan.summary;
         let hosts = |is_server| {
             let own = summary.hosts.iter().filter(move |host| host.is_server == is_server);
@@ -421,7 +421,7 @@ impl<'a> PlanJson<'a> {
             operations: plan
                 .operations
                 .iter()
-                .map(|(operation, steps)| PlanOperationJson { operation, steps: steps.into() })
+                .map(|(operation, steps)| PlanOperationCountsJson { operation, steps: steps.into() })
                 .collect(),
             reasons: plan.reasons.iter().map(|(reason, because)| reason_object(*reason, because)).collect(),
             undefined: plan
@@ -456,7 +456,7 @@ impl<'a> PlanJson<'a> {
                     })
                     .collect(),
             },
-            bounds: PlanLimitsJson {
+            bounds: PlanDroppedCountsJson {
                 late: summary.end.late,
                 forgotten: summary.end.forgotten,
                 left_out: summary.end.left_out,
@@ -475,12 +475,12 @@ fn reason_object(reason: PlanReason, because: &PlanReasonCount) -> PlanReasonJso
         operations: because
             .operations
             .iter()
-            .map(|(operation, steps)| OperationStepsJson { operation, steps: *steps })
+            .map(|(operation, steps)| PlannedOperationStepsJson { operation, steps: *steps })
             .collect(),
         first: because
             .examples
             .iter()
-            .map(|first| ExampleStepJson { step: first.step, frame: first.frame, needs: first.needs })
+            .map(|first| PlanExampleStepJson { step: first.step, frame: first.frame, needs: first.needs })
             .collect(),
     }
 }

@@ -9,7 +9,7 @@ use super::tree::FrameStore;
 
 /// Copy of a frame.
 #[derive(Debug)]
-struct RecentFrameEntry {
+struct BufferedFrameCopy {
     number: FrameNumber,
     time: Timestamp,
     link: LinkType,
@@ -22,7 +22,7 @@ struct RecentFrameEntry {
 /// Ring buffer of frames with a limit in bytes: a new frame evicts the oldest ones.
 #[derive(Debug)]
 pub struct RecentFrameBuffer {
-    frames: VecDeque<RecentFrameEntry>,
+    frames: VecDeque<BufferedFrameCopy>,
     bytes: usize,
     limit_bytes: usize,
 }
@@ -40,11 +40,11 @@ impl RecentFrameBuffer {
 
     /// Appends a frame; frames must come in the order of their numbers. A frame larger than the ring is dropped.
     pub fn push(&mut self, frame: &Frame<'_>) {
-        let cost = frame.bytes.len() + size_of::<RecentFrameEntry>();
+        let cost = frame.bytes.len() + size_of::<BufferedFrameCopy>();
         let mut bytes = Vec::new();
         while self.bytes + cost > self.limit_bytes {
             let Some(oldest) = self.frames.pop_front() else { return };
-            self.bytes -= oldest.bytes.len() + size_of::<RecentFrameEntry>();
+            self.bytes -= oldest.bytes.len() + size_of::<BufferedFrameCopy>();
             bytes = oldest.bytes;
         }
         bytes.clear();
@@ -52,7 +52,7 @@ impl RecentFrameBuffer {
         bytes.shrink_to(frame.bytes.len() * 2);
         self.bytes += cost;
         let Frame { number, time, link, length, .. } = *frame;
-        self.frames.push_back(RecentFrameEntry { number, time, link, length, bytes, crc: None });
+        self.frames.push_back(BufferedFrameCopy { number, time, link, length, bytes, crc: None });
     }
 
     /// Stores the CRC results of the FPDUs that the last frame completes.
@@ -68,7 +68,7 @@ impl RecentFrameBuffer {
 impl FrameStore for RecentFrameBuffer {
     fn frame(&self, number: FrameNumber) -> Option<Frame<'_>> {
         let at = self.frames.binary_search_by_key(&number, |frame| frame.number).ok()?;
-        let RecentFrameEntry { number, time, link, length, bytes, .. } = self.frames.get(at)?;
+        let BufferedFrameCopy { number, time, link, length, bytes, .. } = self.frames.get(at)?;
         Some(Frame { number: *number, time: *time, link: *link, length: *length, bytes })
     }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_oldest_frames_make_room_for_new_ones() {
-        let mut kept = RecentFrameBuffer::new(3 * (100 + size_of::<RecentFrameEntry>()));
+        let mut kept = RecentFrameBuffer::new(3 * (100 + size_of::<BufferedFrameCopy>()));
         for number in [1, 2, 3, 5] {
             kept.push(&frame(number, &[number as u8; 100]));
         }

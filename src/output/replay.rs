@@ -17,7 +17,7 @@ use verdict::ReplayVerdict;
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
@@ -30,7 +30,7 @@ use nfsrdma_replay::seed::file_server_client::ObjectOwner;
 
 /// View of a replay report.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplayReportView<'a> {
+pub struct PrintableReplayReport<'a> {
     /// Path of the trace, as given.
     pub trace: &'a str,
     /// URL of the server.
@@ -123,10 +123,10 @@ fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
         .then(|| format!("and {} like it: {}{more}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
-fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
+fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<ReplayMismatchJson<'_>> {
     mismatches
         .iter()
-        .map(|mismatch| JsonMismatch {
+        .map(|mismatch| ReplayMismatchJson {
             step: mismatch.step.step,
             client: mismatch.copy,
             call_frame: mismatch.step.frames[0],
@@ -136,7 +136,7 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
             first_similar: mismatch
                 .first_similar
                 .iter()
-                .map(|similar| JsonSimilarStep {
+                .map(|similar| SimilarMismatchStepJson {
                     step: similar.step.step,
                     client: similar.copy,
                     call_frame: similar.step.frames[0],
@@ -159,7 +159,7 @@ fn json_mismatches(mismatches: &[StepMismatch]) -> Vec<JsonMismatch<'_>> {
         .collect()
 }
 
-impl ReplayReportView<'_> {
+impl PrintableReplayReport<'_> {
     /// Writes the report as text.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl ReplayReportView<'_> {
         let parts = steps.states.iter().filter(|(_, count)| *count > 0);
         let parts: Vec<_> = parts.map(|(state, count)| format!("{count} {}", state.name())).collect();
         writeln!(to, "  steps         {}: {}", steps.total, parts.join(", "))?;
-        let ComparisonCoverageCounts { fields, data_bytes, .. } = self.report.compared;
+        let ComparedFieldAndByteCounts { fields, data_bytes, .. } = self.report.compared;
         writeln!(
             to,
             "  compared      {}, {} of file data",
@@ -391,7 +391,7 @@ impl ReplayReportView<'_> {
                 frames: because.first.iter().map(|step| step.frames).collect(),
             })
             .collect();
-        let walk = report.tree_check.as_ref().map(|walked| JsonTreeCheck {
+        let walk = report.tree_check.as_ref().map(|walked| FinalTreeCheckJson {
             names: walked.names,
             objects: walked.objects,
             tolerated: walked.tolerated,
@@ -526,9 +526,9 @@ impl ReplayReportView<'_> {
 }
 
 /// Outcome of the replay of one capture or trace.
-pub enum ReplayOutcomeView<'a> {
+pub enum ReplayReportOrRefusal<'a> {
     /// The replay began.
-    Report(Box<ReplayReportView<'a>>),
+    Report(Box<PrintableReplayReport<'a>>),
     /// The replay could not begin.
     Refused {
         /// Path of the capture or trace.
@@ -538,7 +538,7 @@ pub enum ReplayOutcomeView<'a> {
     },
 }
 
-impl ReplayOutcomeView<'_> {
+impl ReplayReportOrRefusal<'_> {
     /// Writes several outcomes as one page of HTML.
     ///
     /// # Errors
@@ -642,14 +642,14 @@ struct JsonReplayReport<'a> {
     recorded_steps: Option<u64>,
     own_faults: &'a [String],
     reasons: Vec<JsonStepStateReason<'a>>,
-    mismatches: Vec<JsonMismatch<'a>>,
+    mismatches: Vec<ReplayMismatchJson<'a>>,
     unlisted_mismatches: u64,
-    walk: Option<JsonTreeCheck<'a>>,
+    walk: Option<FinalTreeCheckJson<'a>>,
     operations: serde_json::Map<String, serde_json::Value>,
 }
 
 #[derive(Serialize)]
-struct JsonTreeCheck<'a> {
+struct FinalTreeCheckJson<'a> {
     names: u64,
     objects: u64,
     tolerated: u64,
@@ -658,7 +658,7 @@ struct JsonTreeCheck<'a> {
     left_out: u64,
     differing: u64,
     failed: Option<&'a str>,
-    mismatches: Vec<JsonMismatch<'a>>,
+    mismatches: Vec<ReplayMismatchJson<'a>>,
 }
 
 #[derive(Serialize)]
@@ -671,7 +671,7 @@ struct JsonStepStateReason<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonMismatch<'a> {
+struct ReplayMismatchJson<'a> {
     step: u64,
     client: u32,
     call_frame: u64,
@@ -679,11 +679,11 @@ struct JsonMismatch<'a> {
     operation: &'a str,
     differences: Vec<JsonDifference<'a>>,
     similar_steps: u64,
-    first_similar: Vec<JsonSimilarStep>,
+    first_similar: Vec<SimilarMismatchStepJson>,
 }
 
 #[derive(Serialize)]
-struct JsonSimilarStep {
+struct SimilarMismatchStepJson {
     step: u64,
     client: u32,
     call_frame: u64,

@@ -8,7 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::Counters;
+use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_dissectors::flow::decode::ProcedureOrMainOperation;
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use nfsrdma_dissectors::frame::Timestamp;
@@ -41,7 +41,7 @@ pub struct CaptureSummary<'a> {
     /// Packets that the capturing program reports as lost, if it reports any number.
     pub dropped: Option<u64>,
     /// Counters of a live source.
-    pub counters: Option<Counters>,
+    pub counters: Option<CapturePacketCounters>,
     /// Number of evicted file names.
     pub names: u64,
     /// View whose lines precede the summary, if any: the summary does not repeat them.
@@ -174,7 +174,7 @@ struct SummaryJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dropped: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    capture: Option<Counters>,
+    capture: Option<CapturePacketCounters>,
 }
 
 #[derive(Serialize)]

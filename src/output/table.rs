@@ -36,7 +36,7 @@ pub const fn number(name: &'static str, width: usize, from: u16) -> TableColumn 
 
 /// Writer of a table, line by line.
 #[derive(Debug)]
-pub struct TableLines {
+pub struct TableLineWriter {
     screen: TerminalProfile,
     columns: &'static [TableColumn],
     /// Indexes of the columns that fit on the screen, from left to right.
@@ -47,7 +47,7 @@ pub struct TableLines {
     has_header: bool,
 }
 
-impl TableLines {
+impl TableLineWriter {
     /// Creates a table that has written nothing.
     pub fn new(screen: TerminalProfile, columns: &'static [TableColumn]) -> Self {
         let widths = columns.iter().map(|column| column.width).collect();
@@ -160,7 +160,7 @@ mod tests {
     const COLUMNS: &[TableColumn] = &[text("NAME", 10), number("COUNT", 6, 0), text_from("WORD", 4, 40)];
 
     fn written(screen: TerminalProfile, lines: &[[&str; 3]]) -> String {
-        let mut table = TableLines::new(screen, COLUMNS);
+        let mut table = TableLineWriter::new(screen, COLUMNS);
         let mut text = Vec::new();
         for line in lines {
             let cells = line.map(|cell| (cell.to_owned(), Style::new()));

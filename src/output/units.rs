@@ -131,9 +131,9 @@ impl fmt::Display for ShortNumber {
 
 /// Elapsed or remaining time in whole seconds, rounded up: `0:19`, `1:02:05`. The maximum is `99:59:59`.
 #[derive(Clone, Copy, Debug)]
-pub struct ElapsedTime(pub f64);
+pub struct WholeSecondsDuration(pub f64);
 
-impl fmt::Display for ElapsedTime {
+impl fmt::Display for WholeSecondsDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.ceil().min(359_999.0) as u64;
         let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn a_clock_counts_hours_where_there_are_any() {
-        let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| ElapsedTime(seconds).to_string());
+        let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| WholeSecondsDuration(seconds).to_string());
         assert_eq!(texts, ["0:00", "0:19", "1:02:05", "99:59:59"]);
     }
 

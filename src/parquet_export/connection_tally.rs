@@ -9,11 +9,11 @@ use nfsrdma_dissectors::frame::Timestamp;
 /// Maximum number of connections counted at a time: more than the flow follows.
 const MAX_CONNECTIONS: usize = 64 << 10;
 /// Approximate memory of a connection, in bytes: its entry in the map, and in the half that is written at a time.
-const TALLY_BYTES: usize = 2 * (size_of::<ParquetConnectionTally>() + size_of::<u64>());
+const TALLY_BYTES: usize = 2 * (size_of::<ExportedConnectionTraffic>() + size_of::<u64>());
 
 /// Traffic of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ParquetConnectionTally {
+pub(super) struct ExportedConnectionTraffic {
     pub(super) name: TransactionConnection,
     pub(super) transactions: u64,
     pub(super) incomplete: u64,
@@ -27,7 +27,7 @@ pub(super) struct ParquetConnectionTally {
 /// The connections that are counted.
 #[derive(Debug)]
 pub(super) struct ExportConnectionTallies {
-    connections: BTreeMap<u64, ParquetConnectionTally>,
+    connections: BTreeMap<u64, ExportedConnectionTraffic>,
     transactions: u64,
     /// Maximum number of connections counted at a time.
     max_connections: usize,
@@ -45,7 +45,7 @@ impl ExportConnectionTallies {
         &mut self,
         transaction: &Transaction,
         is_complete: bool,
-    ) -> Vec<ParquetConnectionTally> {
+    ) -> Vec<ExportedConnectionTraffic> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
@@ -54,7 +54,7 @@ impl ExportConnectionTallies {
         } else {
             Vec::new()
         };
-        let tally = self.connections.entry(name.number).or_insert(ParquetConnectionTally {
+        let tally = self.connections.entry(name.number).or_insert(ExportedConnectionTraffic {
             name,
             transactions: 0,
             incomplete: 0,
@@ -77,7 +77,7 @@ impl ExportConnectionTallies {
     }
 
     /// Takes the half that was idle longest.
-    fn evict_idle(&mut self) -> Vec<ParquetConnectionTally> {
+    fn evict_idle(&mut self) -> Vec<ExportedConnectionTraffic> {
         let mut touched: Vec<u64> = self.connections.values().map(|tally| tally.last_transaction).collect();
         let middle = touched.len() / 2;
         let (_, limit, _) = touched.select_nth_unstable(middle);
@@ -90,7 +90,7 @@ impl ExportConnectionTallies {
     }
 
     /// Takes all remaining connections.
-    pub(super) fn take(&mut self) -> Vec<ParquetConnectionTally> {
+    pub(super) fn take(&mut self) -> Vec<ExportedConnectionTraffic> {
         std::mem::take(&mut self.connections).into_values().collect()
     }
 }

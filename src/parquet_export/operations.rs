@@ -14,7 +14,7 @@ use nfsrdma_analysis::names::FileNames;
 
 use super::table_schema::table;
 
-type OperationText<'r> = Cow<'r, str>;
+type ParquetOperationText<'r> = Cow<'r, str>;
 
 table! {
     /// One row per operation: those of a COMPOUND in the order of the Call, and each other procedure.
@@ -24,16 +24,16 @@ table! {
         /// Index in the COMPOUND, from 0.
         position: u64,
         /// RFC name of the operation or procedure.
-        op: OperationText<'r>,
+        op: ParquetOperationText<'r>,
         /// Status of the operation; null if no result was captured.
-        status: Option<OperationText<'r>>,
+        status: Option<ParquetOperationText<'r>>,
         /// Filehandle that it applies to, in hexadecimal: the current filehandle in NFSv4, if known; that of the file
         /// in a callback or NLM.
-        filehandle: Option<OperationText<'r>>,
+        filehandle: Option<ParquetOperationText<'r>>,
         /// Filehandle in the result: GETFH; LOOKUP, CREATE, MKDIR, SYMLINK and MKNOD of NFSv2 and NFSv3; MNT.
-        result_filehandle: Option<OperationText<'r>>,
+        result_filehandle: Option<ParquetOperationText<'r>>,
         /// File name in the directory `filehandle`; for GETFH the name that led to the file.
-        name: Option<OperationText<'r>>,
+        name: Option<ParquetOperationText<'r>>,
         /// Offset in the file.
         offset: Option<u64>,
         /// READ and READ_PLUS: bytes requested; WRITE: bytes written; length of the range in COPY, CLONE, ALLOCATE,
@@ -44,9 +44,9 @@ table! {
         /// READ and READDIR: true if the end was reached.
         eof: Option<bool>,
         /// Path of its file, as in `transactions`.
-        path: Option<OperationText<'r>>,
+        path: Option<ParquetOperationText<'r>>,
         /// The operation as in JSON output; `arguments` and `results` of a procedure other than COMPOUND.
-        detail: OperationText<'r>,
+        detail: ParquetOperationText<'r>,
     }
 }
 
@@ -77,7 +77,7 @@ const CALLBACK_HANDLE_KEYS: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "c
 /// JSON keys of nested arguments: the source of RENAME and LINK, the lock of NLM.
 const NESTED_KEYS: [&str; 3] = ["from", "alock", "lock"];
 
-fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<OperationText<'r>> {
+fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<ParquetOperationText<'r>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
 }
 

@@ -18,7 +18,9 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 
 use super::table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
-use nfsrdma_output_file::{ClosedOutputFile, OutputFile, ProtectedInputFiles, remove_abandoned, remove_old};
+use nfsrdma_output_file::{
+    OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old,
+};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;
@@ -162,7 +164,7 @@ pub(super) struct ParquetTable<R> {
     open: Option<SerializedFileWriter<OutputFile>>,
     row_groups: usize,
     /// Complete parts without their final names.
-    closed_parts: Vec<ClosedOutputFile>,
+    closed_parts: Vec<UnpublishedOutputFile>,
     inputs: ProtectedInputFiles,
     row: PhantomData<R>,
     /// Dropped last: the files in them are removed before.

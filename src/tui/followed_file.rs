@@ -36,7 +36,7 @@ impl fmt::Display for FollowedFileEndReason {
 
 /// State that the reader of a file shares with the interface.
 #[derive(Debug, Default)]
-struct FollowedCaptureFileState {
+struct FollowedFileStopState {
     change: Option<FollowedFileEndReason>,
     is_stopped: bool,
 }
@@ -46,10 +46,10 @@ struct FollowedCaptureFileState {
 pub(super) struct FollowedFile {
     path: PathBuf,
     windows: ZstdWindowBudget,
-    state: Arc<Mutex<FollowedCaptureFileState>>,
+    state: Arc<Mutex<FollowedFileStopState>>,
 }
 
-fn lock(state: &Mutex<FollowedCaptureFileState>) -> MutexGuard<'_, FollowedCaptureFileState> {
+fn lock(state: &Mutex<FollowedFileStopState>) -> MutexGuard<'_, FollowedFileStopState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -59,7 +59,7 @@ impl FollowedFile {
     /// # Errors
     /// Returns an error if the file cannot be opened.
     pub(super) fn open(path: &Path, windows: &ZstdWindowBudget) -> io::Result<(Self, CaptureSource)> {
-        let state = Arc::<Mutex<FollowedCaptureFileState>>::default();
+        let state = Arc::<Mutex<FollowedFileStopState>>::default();
         let file = File::open(path)?;
         let reader = FollowedFileReader { path: path.to_owned(), file, offset: 0, state: Arc::clone(&state) };
         let source = CaptureSource::from_reader_within(&path.to_string_lossy(), reader, windows);
@@ -93,7 +93,7 @@ struct FollowedFileReader {
     file: File,
     /// Number of bytes read.
     offset: u64,
-    state: Arc<Mutex<FollowedCaptureFileState>>,
+    state: Arc<Mutex<FollowedFileStopState>>,
 }
 
 impl FollowedFileReader {

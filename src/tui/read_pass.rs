@@ -162,7 +162,7 @@ impl ReadPass {
             activity_at: Instant::now(),
             is_idle: true,
         };
-        thread::spawn(move || ReadPassThread { capture, state: Arc::new(Mutex::new(work)) }.run(first));
+        thread::spawn(move || ReadPassWorker { capture, state: Arc::new(Mutex::new(work)) }.run(first));
         pass
     }
 
@@ -190,7 +190,7 @@ impl Drop for ReadPass {
 }
 
 /// The reading thread. Its state is shared, so that results can also be delivered while it waits for frames.
-struct ReadPassThread {
+struct ReadPassWorker {
     capture: SharedCapture,
     state: Arc<Mutex<ReadPassState>>,
 }
@@ -199,7 +199,7 @@ fn lock(work: &Mutex<ReadPassState>) -> MutexGuard<'_, ReadPassState> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ReadPassThread {
+impl ReadPassWorker {
     fn run(self, first: Option<Result<OneTimeFrameSource, SourceError>>) {
         match first {
             Some(Ok(first)) => self.read_source(first),
@@ -352,7 +352,7 @@ impl ReadPassThread {
 }
 
 /// Source of a file name.
-enum TransactionFileNameSource<'n> {
+enum FileNameProvider<'n> {
     /// Names are inferred from the Transaction.
     Inferred(&'n mut FileNames),
     /// The name was inferred by the first pass.
@@ -430,19 +430,9 @@ impl ReadPassState {
         let mut full = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(
-                    key,
-                    &transaction,
-                    TransactionFileNameSource::Inferred(&mut names),
-                    &mut full,
-                );
+                self.transaction(key, &transaction, FileNameProvider::Inferred(&mut names), &mut full);
             } else if let Some(earlier) = self.capture.first_pass_result(&mut transaction) {
-                self.transaction(
-                    key,
-                    &transaction,
-                    TransactionFileNameSource::FirstPass(earlier.paths()),
-                    &mut full,
-                );
+                self.transaction(key, &transaction, FileNameProvider::FirstPass(earlier.paths()), &mut full);
             } else {
                 self.unnumbered_bytes += transaction.heap_bytes();
                 self.unnumbered.push_back((key, transaction));
@@ -473,7 +463,7 @@ impl ReadPassState {
                     self.transaction(
                         key,
                         &transaction,
-                        TransactionFileNameSource::FirstPass(earlier.paths()),
+                        FileNameProvider::FirstPass(earlier.paths()),
                         &mut full,
                     );
                 }
@@ -497,7 +487,7 @@ impl ReadPassState {
         &mut self,
         key: TransactionSlabKey,
         transaction: &Transaction,
-        naming: TransactionFileNameSource<'_>,
+        naming: FileNameProvider<'_>,
         full: &mut Vec<RowPage>,
     ) {
         let Self {
@@ -517,12 +507,12 @@ impl ReadPassState {
         transaction.with_messages(|reading| {
             let facts = reading.summary();
             let about = match naming {
-                TransactionFileNameSource::Inferred(names) => {
+                FileNameProvider::Inferred(names) => {
                     names.infer(transaction, reading, &facts);
                     capture.record_first_pass(transaction, names.paths());
                     names.paths()
                 }
-                TransactionFileNameSource::FirstPass(about) => about,
+                FileNameProvider::FirstPass(about) => about,
             };
             let findings = match conformance {
                 Some(conformance) => conformance.check(Some(key), transaction, reading, &facts),

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{CaptureInterfaceState, CaptureResumePoint, Counters, ReadProgress};
+use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureResumePoint, ReadProgress};
 use nfsrdma_dissectors::frame::Timestamp;
 
 use super::model::RowPage;
@@ -42,7 +42,7 @@ pub(super) struct ReadPassProgress {
     /// Number of packets that the capturing program dropped, if it reports that.
     pub(super) dropped: Option<u64>,
     /// Counters of an interface.
-    pub(super) counters: Option<Counters>,
+    pub(super) counters: Option<CapturePacketCounters>,
     /// State of a captured interface.
     pub(super) link: Option<CaptureInterfaceState>,
     /// `true` if the pass is over.

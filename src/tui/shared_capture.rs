@@ -38,9 +38,9 @@ pub(super) type OneTimeFrameSource = (CaptureSource, Option<Box<dyn LiveReadStop
 
 /// A capture, shared by its readers.
 #[derive(Clone)]
-pub struct SharedCapture(Arc<CaptureKind>);
+pub struct SharedCapture(Arc<CaptureRereadability>);
 
-enum CaptureKind {
+enum CaptureRereadability {
     Files(Vec<PathBuf>, ZstdWindowBudget),
     ReceivedOnce {
         name: String,
@@ -57,7 +57,7 @@ enum CaptureKind {
 impl SharedCapture {
     /// Returns a handle for files, which can be read again. `windows` is the memory budget of zstd windows.
     pub fn files(files: Vec<PathBuf>, windows: ZstdWindowBudget) -> Self {
-        Self(Arc::new(CaptureKind::Files(files, windows)))
+        Self(Arc::new(CaptureRereadability::Files(files, windows)))
     }
 
     /// Returns a handle for frames received once, as through a pipe. The latest are kept, in `memory_bytes`.
@@ -94,7 +94,7 @@ impl SharedCapture {
         room_bytes: usize,
         followed: Option<FollowedFile>,
     ) -> Self {
-        Self(Arc::new(CaptureKind::ReceivedOnce {
+        Self(Arc::new(CaptureRereadability::ReceivedOnce {
             name: name.to_owned(),
             is_live: first.1.is_some(),
             followed,
@@ -106,8 +106,8 @@ impl SharedCapture {
 
     fn followed_file(&self) -> Option<&FollowedFile> {
         match &*self.0 {
-            CaptureKind::ReceivedOnce { followed, .. } => followed.as_ref(),
-            CaptureKind::Files(..) => None,
+            CaptureRereadability::ReceivedOnce { followed, .. } => followed.as_ref(),
+            CaptureRereadability::Files(..) => None,
         }
     }
 
@@ -127,19 +127,19 @@ impl SharedCapture {
     /// Returns an error if a followed file cannot be opened again.
     pub(super) fn again(&self) -> io::Result<Option<Self>> {
         match &*self.0 {
-            CaptureKind::Files(..) => Ok(Some(self.clone())),
-            CaptureKind::ReceivedOnce { followed: Some(file), room_bytes, .. } => {
+            CaptureRereadability::Files(..) => Ok(Some(self.clone())),
+            CaptureRereadability::ReceivedOnce { followed: Some(file), room_bytes, .. } => {
                 Ok(Some(Self::of_followed(file.reopen()?, *room_bytes)))
             }
-            CaptureKind::ReceivedOnce { .. } => Ok(None),
+            CaptureRereadability::ReceivedOnce { .. } => Ok(None),
         }
     }
 
     /// Returns the display name.
     pub fn name(&self) -> String {
         match &*self.0 {
-            CaptureKind::ReceivedOnce { name, .. } => name.clone(),
-            CaptureKind::Files(files, _) => match files.as_slice() {
+            CaptureRereadability::ReceivedOnce { name, .. } => name.clone(),
+            CaptureRereadability::Files(files, _) => match files.as_slice() {
                 [] => String::new(),
                 [only] => file_name(only),
                 [first, rest @ ..] => format!("{} and {} more", file_name(first), rest.len()),
@@ -150,28 +150,28 @@ impl SharedCapture {
     /// Returns the paths of the files; `None` if frames are received once.
     pub fn paths(&self) -> Option<&[PathBuf]> {
         match &*self.0 {
-            CaptureKind::Files(files, _) => Some(files),
-            CaptureKind::ReceivedOnce { .. } => None,
+            CaptureRereadability::Files(files, _) => Some(files),
+            CaptureRereadability::ReceivedOnce { .. } => None,
         }
     }
 
     /// Returns `true` if frames are received once.
     pub fn is_received_once(&self) -> bool {
-        matches!(*self.0, CaptureKind::ReceivedOnce { .. })
+        matches!(*self.0, CaptureRereadability::ReceivedOnce { .. })
     }
 
     /// Returns `true` if frames come from an interface.
     pub fn is_live(&self) -> bool {
-        matches!(&*self.0, CaptureKind::ReceivedOnce { is_live: true, .. })
+        matches!(&*self.0, CaptureRereadability::ReceivedOnce { is_live: true, .. })
     }
 
     /// Returns the source for reading from the start; `None` if frames are received once and the source was taken.
     pub(super) fn source(&self) -> Option<Result<OneTimeFrameSource, SourceError>> {
         match &*self.0 {
-            CaptureKind::Files(files, windows) => {
+            CaptureRereadability::Files(files, windows) => {
                 Some(CaptureSource::open_within(files, windows).map(|source| (source, None)))
             }
-            CaptureKind::ReceivedOnce { first, .. } => {
+            CaptureRereadability::ReceivedOnce { first, .. } => {
                 first.lock().unwrap_or_else(PoisonError::into_inner).take().map(Ok)
             }
         }
@@ -179,8 +179,8 @@ impl SharedCapture {
 
     fn lock_live_frames(&self) -> Option<MutexGuard<'_, LiveFrames>> {
         match &*self.0 {
-            CaptureKind::Files(..) => None,
-            CaptureKind::ReceivedOnce { live_frames: once, .. } => {
+            CaptureRereadability::Files(..) => None,
+            CaptureRereadability::ReceivedOnce { live_frames: once, .. } => {
                 Some(once.lock().unwrap_or_else(PoisonError::into_inner))
             }
         }
@@ -230,15 +230,15 @@ impl SharedCapture {
     }
 
     /// Returns the frames again: from `place`, or from the first one available.
-    pub(super) fn reread(&self, place: Option<CaptureResumePoint>) -> Result<RereadFrames, SourceError> {
+    pub(super) fn reread(&self, place: Option<CaptureResumePoint>) -> Result<RereadFrameSource, SourceError> {
         Ok(match &*self.0 {
-            CaptureKind::Files(files, windows) => {
-                RereadFrames::File(Box::new(match (files.as_slice(), place) {
+            CaptureRereadability::Files(files, windows) => {
+                RereadFrameSource::File(Box::new(match (files.as_slice(), place) {
                     ([only], Some(place)) => CaptureSource::open_at(only, place)?,
                     _ => CaptureSource::open_within(files, windows)?,
                 }))
             }
-            CaptureKind::ReceivedOnce { .. } => RereadFrames::Buffered(RecentFrameReader {
+            CaptureRereadability::ReceivedOnce { .. } => RereadFrameSource::Buffered(RecentFrameReader {
                 capture: self.clone(),
                 next: FrameNumber(1),
                 until: FrameNumber(u64::MAX),
@@ -298,14 +298,14 @@ impl OwnedFrame {
 }
 
 /// The frames of a capture that was read before.
-pub(super) enum RereadFrames {
+pub(super) enum RereadFrameSource {
     /// Frames from the files.
     File(Box<CaptureSource>),
     /// Frames from the buffer of kept frames.
     Buffered(RecentFrameReader),
 }
 
-impl RereadFrames {
+impl RereadFrameSource {
     /// Returns the next frame. Errors of a file were reported by the first pass.
     pub(super) fn next(&mut self) -> Option<Frame<'_>> {
         match self {

@@ -33,22 +33,22 @@ pub(super) fn is_lost() -> bool {
 
 /// The terminal, controlled by the program until this is dropped.
 pub(super) struct TuiTerminal {
-    terminal: Terminal<CrosstermBackend<PendingOutput>>,
+    terminal: Terminal<CrosstermBackend<UnwrittenTerminalOutput>>,
     screens: ChangedScreenWriter,
     has_mouse: bool,
 }
 
 /// Output for the terminal that is not written yet.
 #[derive(Clone, Debug, Default)]
-struct PendingOutput(Rc<RefCell<Vec<u8>>>);
+struct UnwrittenTerminalOutput(Rc<RefCell<Vec<u8>>>);
 
-impl PendingOutput {
+impl UnwrittenTerminalOutput {
     fn take(&self) -> Vec<u8> {
         self.0.take()
     }
 }
 
-impl Write for PendingOutput {
+impl Write for UnwrittenTerminalOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().write(bytes)
     }
@@ -61,7 +61,7 @@ impl Write for PendingOutput {
 /// Draws screens, and writes those that differ from the one before.
 #[derive(Debug, Default)]
 struct ChangedScreenWriter {
-    output: PendingOutput,
+    output: UnwrittenTerminalOutput,
     /// The screen written last, and the cursor on it.
     last: Option<(Buffer, Option<Position>)>,
 }
@@ -70,7 +70,7 @@ impl ChangedScreenWriter {
     /// Draws a screen as a synchronized update, which supporting terminals show at once.
     fn draw(
         &mut self,
-        terminal: &mut Terminal<CrosstermBackend<PendingOutput>>,
+        terminal: &mut Terminal<CrosstermBackend<UnwrittenTerminalOutput>>,
         app: &mut App,
         to: &mut impl Write,
     ) -> io::Result<()> {

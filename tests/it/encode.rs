@@ -7,10 +7,10 @@ use std::ops::{AddAssign, Range};
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::decode::{ReencodedMessage, TransactionMessages};
+use nfsrdma_dissectors::flow::decode::{DecodeRoundTrip, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
+use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
 
 use crate::captures;
 
@@ -48,7 +48,7 @@ impl<'a> FieldObserver<'a> for NothingUnread<'_> {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
-        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapItem<'_>>::VALUES.name];
+        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapKeyedValue<'_>>::VALUES.name];
         assert!(!unread.contains(&field.name), "{} at {bytes:?} of {:?}", field.name, self.0);
     }
 }
@@ -57,7 +57,7 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
     let Some(record) = transaction.message(which) else { return Counts::default() };
     let mut counts = Counts { messages: 1, ..Counts::default() };
     let Some(again) = reading.reencode(which) else { return counts };
-    let ReencodedMessage { header, message, splices } =
+    let DecodeRoundTrip { header, message, splices } =
         again.unwrap_or_else(|e| panic!("{e}: {transaction:?}"));
     assert_eq!(header.encoded, header.sent, "the header of the {which:?} of {transaction:?}");
     assert_eq!(message.encoded, message.sent, "the {which:?} of {transaction:?}");

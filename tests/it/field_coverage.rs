@@ -14,7 +14,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::NetworkLayerPayload;
-use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapItem};
+use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use crate::captures;
@@ -176,7 +176,7 @@ impl<'a> FieldObserver<'a> for Covered {
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, _: FieldValue<'a>) {
         // Fields that represent undecoded data.
-        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapItem<'_>>::VALUES.name];
+        let unread = ["nfs.undecoded", <Attribute<'_> as BitmapKeyedValue<'_>>::VALUES.name];
         if unread.contains(&field.name) {
             self.unread.insert(field.name);
         } else {

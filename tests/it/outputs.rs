@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_analysis::baseline::BaselineFile;
+use nfsrdma_analysis::baseline::OpenBaselineFile;
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -55,7 +55,7 @@ const PCAPNG: fn(&[u8]) -> bool = |bytes| {
 };
 const TRACE: fn(&[u8]) -> bool = |bytes| {
     let file = captures::Temporary::new(&format!("whole-{}.trace", unique()), bytes);
-    TraceReader::open(File::open(file.path()).unwrap()).is_ok()
+    ReplayTraceReader::open(File::open(file.path()).unwrap()).is_ok()
 };
 const XML: fn(&[u8]) -> bool = |bytes| {
     let text = String::from_utf8_lossy(bytes);
@@ -65,7 +65,7 @@ const HTML: fn(&[u8]) -> bool = |bytes| bytes.trim_ascii_end().ends_with(b"</htm
 const RULES: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"#") && bytes.ends_with(b"\n");
 const BASELINE: fn(&[u8]) -> bool = |bytes| {
     let file = captures::Temporary::new(&format!("whole-{}.baseline", unique()), bytes);
-    BaselineFile::new(File::open(file.path()).unwrap()).read(64 << 20).is_ok()
+    OpenBaselineFile::new(File::open(file.path()).unwrap()).read(64 << 20).is_ok()
 };
 #[cfg(feature = "parquet")]
 const PARQUET: fn(&[u8]) -> bool = |bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1");

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::TraceCompiler;
-use nfsrdma_replay::run_plan::ReplayPlan;
+use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::run_plan::reason::PlanReason;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
-use nfsrdma_replay::trace::{TraceReader, TraceSlotValueKind};
+use nfsrdma_replay::trace::{ReplayTraceReader, TraceSlotValueKind};
 
 use crate::captures;
 use crate::traces::{compiled, open};
@@ -22,7 +22,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
     let validator = crate::schema::validator("plan.schema.json");
     for name in captures::ALL {
         let (trace, counts, _) = compiled(name, TraceFileDataRetention::KEPT);
-        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+        let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.total(), counts.end.steps, "{name}");
         let [run, others @ ..] = plan.steps;
         let because: u64 = plan.reasons.values().map(|because| because.steps).sum();
@@ -49,7 +49,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
 fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
     for name in ["rxe-v42-mid", "siw-v42-mid"] {
         let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
-        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+        let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.steps[3], 0, "{name}: {:?}", plan.reasons);
         let kinds: Vec<_> = plan.undefined.keys().copied().collect();
         assert_eq!(
@@ -72,7 +72,7 @@ fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
             assert!(open(&trace).extent(extent, &mut content).unwrap(), "{name}");
             known += content.len();
         }
-        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+        let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
         assert_eq!(known as u64, plan.tree.known_bytes, "{name}");
         assert!(known > 0, "{name}");
         let mut sizes = HashMap::new();
@@ -106,7 +106,7 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
             transactions += 1;
         }
         let (trace, _) = compiler.finish(&[]).unwrap();
-        let plan = ReplayPlan::new(&mut TraceReader::open(trace).unwrap()).unwrap();
+        let plan = ReplayPlanSummary::new(&mut ReplayTraceReader::open(trace).unwrap()).unwrap();
         assert_eq!(plan.total(), transactions);
         let lost: u64 = plan.reasons.values().map(|because| because.steps).sum();
         assert_eq!(plan.steps[0] + lost, transactions);
@@ -136,7 +136,7 @@ fn the_schema_has_all_reasons() {
 fn a_call_with_an_error_of_the_transport_is_not_replayed() {
     for name in ["rxe-v40-errors", "siw-v40-errors"] {
         let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
-        let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+        let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
         assert_eq!(plan.reasons[&PlanReason::TransportError].steps, 1, "{name}");
         assert!(!plan.reasons.contains_key(&PlanReason::NeedsOther), "{name}");
     }
@@ -144,7 +144,7 @@ fn a_call_with_an_error_of_the_transport_is_not_replayed() {
 
 fn shown(name: &str) -> String {
     let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
-    let plan = ReplayPlan::new(&mut open(&trace)).unwrap();
+    let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
     let mut text = Vec::new();
     PlanReportView { name, plan: &plan, count: 12, screen: TerminalProfile::pipe() }.text(&mut text).unwrap();
     String::from_utf8(text).unwrap()
@@ -213,7 +213,9 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
     let capture = captures::path("rxe-v42");
     let output = replay(&["compile", "-q", "-Y", "nfs.opcode == READ", "-o", &trace], &[&capture]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{output:?}");
-    let plan = ReplayPlan::new(&mut TraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap()).unwrap();
+    let plan =
+        ReplayPlanSummary::new(&mut ReplayTraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap())
+            .unwrap();
     assert_eq!(plan.total(), 9);
     assert_eq!((plan.steps[1], plan.steps[3]), (9, 0), "{:?}", plan.reasons);
     // The files that they read have names, and the content that is read.

@@ -8,11 +8,11 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
-    Baseline, BaselineComparator, BaselineFile, BaselineReadError, BaselineRecorder, BaselineSettings,
-    CaptureBaseline,
+    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, CaptureBaseline,
+    OpenBaselineFile,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
+use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparisonRecord;
@@ -141,7 +141,7 @@ fn baseline(before: &[Kept]) -> Baseline {
     let recorded = recorded_baseline(&mut ComparableTransactionRecorder::default(), &transactions, trace);
     let mut file = tempfile::tempfile().unwrap();
     recorded.write(&mut file).unwrap();
-    BaselineFile::new(file).read(MEMORY.baseline_bytes).unwrap_or_else(|e| panic!("{e}"))
+    OpenBaselineFile::new(file).read(MEMORY.baseline_bytes).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn checked(before: &Before, after: &[Transaction], trace: ComparedCaptureSummary) -> Vec<Difference> {
@@ -276,7 +276,10 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 
 /// Returns `true` if a change of a field must be reported.
 fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
-    !matches!(class_of_field(field.name, above, is_call), CompareClass::Varies(_) | CompareClass::Racing(_))
+    !matches!(
+        class_of_field(field.name, above, is_call),
+        FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Racing(_)
+    )
 }
 
 /// Changes every field of every operation, one at a time: the lowest bit of its last byte.
@@ -304,8 +307,10 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                 if *count > 1 || changes.len() >= most {
                     continue;
                 }
-                let is_identity =
-                    matches!(class_of_field(spot.field.name, spot.above, is_call), CompareClass::Identity(_));
+                let is_identity = matches!(
+                    class_of_field(spot.field.name, spot.above, is_call),
+                    FieldEqualityRequirement::Identity(_)
+                );
                 let more = match (spot.is_structure, is_identity) {
                     (true, _) => More::Structure,
                     (false, true) => More::Nothing,

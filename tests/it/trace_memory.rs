@@ -7,8 +7,8 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_replay::compile::TraceCompiler;
-use nfsrdma_replay::run_plan::ReplayPlan;
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::run_plan::ReplayPlanSummary;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 const MIB: u64 = 1 << 20;
@@ -186,9 +186,9 @@ fn a_long_trace_is_planned_in_little_memory() {
     let (trace, counts) = compiler.finish(&[]).unwrap();
     assert_eq!(counts.end.steps, 29_999);
     let trace = trace.into_inner();
-    let mut trace = TraceReader::open(Cursor::new(&trace[..])).unwrap();
+    let mut trace = ReplayTraceReader::open(Cursor::new(&trace[..])).unwrap();
     let mut plan = None;
-    let planning = measure(|| plan = Some(ReplayPlan::new(&mut trace).unwrap()));
+    let planning = measure(|| plan = Some(ReplayPlanSummary::new(&mut trace).unwrap()));
     let plan = plan.unwrap();
     assert_eq!(plan.total(), 29_999);
     assert_eq!(plan.tree.objects.values().sum::<u64>(), 12_000, "the directory and the files in it");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::ops::Range;
 
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
+use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
@@ -14,16 +14,16 @@ use nfsrdma_dissectors::xdr;
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
-use nfsrdma_replay::run_plan::ReplayPlan;
+use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    MessageSlotValueSource, NoValueSubstitution, ReplayedRpcHeader, TracePayloadInMessage, captured_value,
+    MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage, UnchangedSlotValues, captured_value,
     emit,
 };
 use nfsrdma_replay::trace::{
-    GssProtection, PayloadContentState, SubstitutableMessageSlot, TraceError, TraceMessage, TraceProcedure,
-    TraceReader, TraceSlotValueKind, VariableUseKind,
+    GssProtection, PayloadContentState, ReplayTraceReader, SubstitutableMessageSlot, TraceError,
+    TraceMessage, TraceProcedure, TraceSlotValueKind, VariableUseKind,
 };
 
 use super::captures;
@@ -56,8 +56,8 @@ pub(crate) fn compiled(
     (trace.into_inner(), counts, sent)
 }
 
-pub(crate) fn open(trace: &[u8]) -> TraceReader<Cursor<&[u8]>> {
-    TraceReader::open(Cursor::new(trace)).unwrap()
+pub(crate) fn open(trace: &[u8]) -> ReplayTraceReader<Cursor<&[u8]>> {
+    ReplayTraceReader::open(Cursor::new(trace)).unwrap()
 }
 
 fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
@@ -118,7 +118,7 @@ impl MessageSlotValueSource for Longer {
 fn put_together(
     head: &[u8],
     placed: &[TracePayloadInMessage],
-    trace: &mut TraceReader<Cursor<&[u8]>>,
+    trace: &mut ReplayTraceReader<Cursor<&[u8]>>,
 ) -> Option<Vec<u8>> {
     let (mut whole, mut content) = (Vec::new(), Vec::new());
     let mut from = 0;
@@ -178,7 +178,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(&step.call, ReplayedRpcHeader::Captured, &mut NoValueSubstitution, &mut out, &mut placed)
+            emit(&step.call, ReplayedRpcHeader::Captured, &mut UnchangedSlotValues, &mut out, &mut placed)
                 .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted = step
@@ -210,7 +210,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
 fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
     let (trace, ..) = compiled("rxe-v3", TraceFileDataRetention::HASHED);
     let read = |bytes: &[u8]| {
-        let mut trace = TraceReader::open(Cursor::new(bytes))?;
+        let mut trace = ReplayTraceReader::open(Cursor::new(bytes))?;
         trace.for_each_step(|_| {})?;
         trace.for_each_extent(|_| {})?;
         trace.for_each_undefined(|_| {})?;
@@ -295,7 +295,7 @@ impl<'a> FieldObserver<'a> for Others {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        if !matches!(class_of_field(field.name, "", true), CompareClass::Identity(_)) {
+        if !matches!(class_of_field(field.name, "", true), FieldEqualityRequirement::Identity(_)) {
             self.0.push(format!("{} {value:?}", field.name));
         }
     }
@@ -324,7 +324,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut NoValueSubstitution;
+                let captured = &mut UnchangedSlotValues;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -356,7 +356,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut NoValueSubstitution,
+                    &mut UnchangedSlotValues,
                     &mut out,
                     &mut placed,
                 )
@@ -395,19 +395,19 @@ fn mend(trace: &mut [u8]) {
 
 /// Reads a complete trace, and uses it like a replay.
 fn use_all(trace: &[u8]) -> Result<(), TraceError> {
-    let mut trace = TraceReader::open(Cursor::new(trace))?;
+    let mut trace = ReplayTraceReader::open(Cursor::new(trace))?;
     let (mut out, mut placed) = (Vec::new(), Vec::new());
     trace.for_each_step(|step| {
         for message in [&step.call, &step.reply] {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut NoValueSubstitution,
+                &mut UnchangedSlotValues,
                 &mut out,
                 &mut placed,
             );
             let _ =
-                emit(message, ReplayedRpcHeader::Captured, &mut NoValueSubstitution, &mut out, &mut placed);
+                emit(message, ReplayedRpcHeader::Captured, &mut UnchangedSlotValues, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();
@@ -415,7 +415,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
     for extent in &extents {
         let _ = trace.extent(extent, &mut out);
     }
-    let plan = ReplayPlan::new(&mut trace)?;
+    let plan = ReplayPlanSummary::new(&mut trace)?;
     let screen = TerminalProfile::pipe();
     PlanReportView { name: "trace", plan: &plan, count: 50, screen }.text(&mut std::io::sink()).unwrap();
     Ok(())

@@ -6,7 +6,7 @@
 //!
 //! - [`baseline_recorder`](CaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while the capture
 //!   is read;
-//! - [`writer`] and [`reader`](BaselineFile): the text format; [`lines`]: the lines of a file;
+//! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],
 //!   [`settings`]: parts of the text;
@@ -38,8 +38,8 @@ use super::comparison::record::ComparisonRecord;
 
 pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, CaptureBaseline};
 pub use check::BaselineComparator;
-pub use field_path_filter_names::BaselineFields;
-pub use reader::{Baseline, BaselineFile, BaselineReadError};
+pub use field_path_filter_names::BaselineFieldNameTable;
+pub use reader::{Baseline, BaselineReadError, OpenBaselineFile};
 pub use settings::BaselineSettings;
 
 /// The version of the baseline format.

@@ -120,12 +120,12 @@ impl ConnectionStatesAndCredits {
 
 /// Connections until their end, as many as the flow has.
 #[derive(Debug)]
-pub struct OpenConnections {
+pub struct OpenConnectionTallies {
     tallies: BTreeMap<u64, ConnectionTally>,
     lifetimes: ConnectionStatesAndCredits,
 }
 
-impl OpenConnections {
+impl OpenConnectionTallies {
     /// Creates an empty table whose credits over time use up to `room_bytes` bytes.
     pub fn new(room_bytes: usize) -> Self {
         Self { tallies: BTreeMap::new(), lifetimes: ConnectionStatesAndCredits::new(room_bytes) }
@@ -186,10 +186,10 @@ mod tests {
             message_credits: Default::default(),
             is_ending: true,
         };
-        let mut open = OpenConnections::new(1 << 20);
+        let mut open = OpenConnectionTallies::new(1 << 20);
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
-        let count = |open: &mut OpenConnections, transaction: &Transaction| {
+        let count = |open: &mut OpenConnectionTallies, transaction: &Transaction| {
             transaction.with_messages(|reading| open.transaction(transaction, reading, &reading.summary()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();

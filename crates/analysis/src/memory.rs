@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use nfsrdma_capture_file::{ZstdWindowBudget, ZstdWindowShare, is_zstd_frame};
+use nfsrdma_capture_file::{ZstdMemoryBudgetShare, ZstdWindowBudget, is_zstd_frame};
 use nfsrdma_dissectors::flow::FlowLimits;
 
 /// Default budget in bytes.
@@ -90,8 +90,11 @@ impl Default for MemoryBudget {
 
 impl MemoryBudget {
     fn new(budget_bytes: u64, flows: u64, shares: MemoryBudgetShares) -> Self {
-        let share =
-            ZstdWindowShare { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
+        let share = ZstdMemoryBudgetShare {
+            budget_bytes,
+            parts: shares.windows,
+            min_recommended_bytes: DEFAULT_BYTES,
+        };
         Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(share) }
     }
 

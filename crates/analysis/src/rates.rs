@@ -113,7 +113,7 @@ impl RecentRateWindows {
 
 /// Rates of all Transactions, and of each active operation, connection and file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct RateTable {
+pub struct SlidingWindowRates {
     /// Rates of all Transactions.
     pub all: RatesByWindow,
     /// Rates by operation.
@@ -124,7 +124,7 @@ pub struct RateTable {
     pub files: FxHashMap<Box<[u8]>, RatesByWindow>,
 }
 
-impl RateTable {
+impl SlidingWindowRates {
     /// Returns `true` if nothing happened within the longest window.
     pub fn is_idle(&self) -> bool {
         self.all.iter().all(|rate| rate.transactions == 0.0)
@@ -240,13 +240,13 @@ impl RecentRates {
     }
 
     /// Returns the rates at a time not before the last Transaction.
-    pub fn table(&self, now: Timestamp) -> RateTable {
+    pub fn table(&self, now: Timestamp) -> SlidingWindowRates {
         fn busy<K: Clone + Eq + Hash>(of: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, RatesByWindow> {
             let rates = of.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
         let now_ns = ns(now);
-        RateTable {
+        SlidingWindowRates {
             all: self.all.rates(now_ns),
             operations: busy(&self.operations, now_ns),
             connections: busy(&self.connections, now_ns),
@@ -319,7 +319,7 @@ impl RatesAround {
     }
 
     /// Returns the rates; those of incomplete windows are zero.
-    pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> RateTable {
+    pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> SlidingWindowRates {
         let lengths_ns = self.lengths_ns;
         let rates = |counts: CenteredRateCounts| -> RatesByWindow {
             std::array::from_fn(|at| match is_complete[at] {
@@ -328,7 +328,7 @@ impl RatesAround {
             })
         };
         let CenteredRateCountsTable { all, operations, connections, files } = self.counts;
-        RateTable {
+        SlidingWindowRates {
             all: rates(all),
             operations: operations.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),
             connections: connections.into_iter().map(|(key, counts)| (key, rates(counts))).collect(),

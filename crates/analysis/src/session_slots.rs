@@ -11,7 +11,7 @@ pub type SessionId = [u8; 16];
 
 /// The session slot of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionSlot {
+pub struct CallSessionSlot {
     /// The session.
     pub session: SessionId,
     /// `sa_slotid`, or `csa_slotid` of a callback.
@@ -55,14 +55,14 @@ fn has_sessions(facts: &RpcSummary) -> bool {
 }
 
 /// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
-pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<SessionSlot> {
+pub fn slot(reading: &TransactionMessages<'_>, facts: &RpcSummary) -> Option<CallSessionSlot> {
     if !has_sessions(facts) {
         return None;
     }
     let mut fields = SequenceFields::default();
     // Fields before an error are valid.
     let _ = reading.observe_rpc(RpcMessageKind::Call, &mut fields);
-    Some(SessionSlot { session: fields.session?, slot: fields.slot? })
+    Some(CallSessionSlot { session: fields.session?, slot: fields.slot? })
 }
 
 /// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.

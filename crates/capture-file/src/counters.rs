@@ -7,7 +7,7 @@ use serde::Serialize;
 /// At any time `received` is `dropped_by_kernel` plus `captured` plus the packets pending in the kernel, and `captured`
 /// is `decoded` plus `dropped_by_program` plus the packets pending in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counters {
+pub struct CapturePacketCounters {
     /// Number of packets that passed the capture filter, including those that the kernel then dropped. This is the
     /// meaning on Linux; other systems may count packets before the filter.
     pub received: u64,
@@ -23,7 +23,7 @@ pub struct Counters {
     pub decoded: u64,
 }
 
-impl Counters {
+impl CapturePacketCounters {
     /// Returns the number of packets dropped at any stage.
     pub fn dropped(&self) -> u64 {
         self.dropped_by_kernel
@@ -37,14 +37,14 @@ impl Counters {
     }
 
     /// Returns the counters without the packets that are still pending.
-    pub fn without_pending(&self) -> Counters {
+    pub fn without_pending(&self) -> CapturePacketCounters {
         let captured = self.decoded.saturating_add(self.dropped_by_program);
-        Counters { received: captured.saturating_add(self.dropped_by_kernel), captured, ..*self }
+        CapturePacketCounters { received: captured.saturating_add(self.dropped_by_kernel), captured, ..*self }
     }
 
     /// Returns the difference to the earlier counters `before`.
-    pub fn since(&self, before: &Counters) -> Counters {
-        Counters {
+    pub fn since(&self, before: &CapturePacketCounters) -> CapturePacketCounters {
+        CapturePacketCounters {
             received: self.received.saturating_sub(before.received),
             dropped_by_kernel: self.dropped_by_kernel.saturating_sub(before.dropped_by_kernel),
             dropped_by_interface: self.dropped_by_interface.saturating_sub(before.dropped_by_interface),

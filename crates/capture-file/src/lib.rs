@@ -59,7 +59,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
-pub use counters::Counters;
+pub use counters::CapturePacketCounters;
 pub use error::{SourceError, SourceErrorKind, os_error_text};
 pub use interface_link_state::CaptureInterfaceState;
 use merge::CaptureMergeOrder;
@@ -68,7 +68,7 @@ pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 use reader::CaptureFileReader;
 pub use resume_point::CaptureResumePoint;
 pub use zstd::is_zstd_frame;
-pub use zstd_window_memory::{ZstdWindowBudget, ZstdWindowShare};
+pub use zstd_window_memory::{ZstdMemoryBudgetShare, ZstdWindowBudget};
 
 /// Buffer size of a file that is read alone, in bytes: larger reads are not faster, and it fits in the cache.
 const READ_BUFFER_BYTES: usize = 256 << 10;
@@ -380,7 +380,7 @@ impl CaptureSource {
     }
 
     /// Returns the counters of a live source; `None` for files.
-    pub fn counters(&self) -> Option<Counters> {
+    pub fn counters(&self) -> Option<CapturePacketCounters> {
         #[cfg(feature = "live")]
         return Some(self.live.as_ref()?.live().counters());
         #[cfg(not(feature = "live"))]

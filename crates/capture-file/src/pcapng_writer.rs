@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::counters::Counters;
+use super::counters::CapturePacketCounters;
 use super::pcapng::CaptureInterface;
 use nfsrdma_dissectors::frame::{Frame, LinkType, Timestamp};
 
@@ -77,7 +77,7 @@ pub struct InterfaceStatistics {
     /// Time when capturing ended.
     pub end: Timestamp,
     /// Counters between the two.
-    pub counters: Counters,
+    pub counters: CapturePacketCounters,
 }
 
 impl<W: Write> PcapngWriter<W> {
@@ -385,7 +385,7 @@ mod tests {
         let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap().with_filter(Some("udp port 4791"));
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
-        let counters = Counters {
+        let counters = CapturePacketCounters {
             received: 100,
             dropped_by_kernel: 7,
             dropped_by_interface: 5,

@@ -1,14 +1,15 @@
 //! The memory that windows of zstd data may use.
 //!
-//! A program with a memory budget gives a share of it to the windows of all files that it reads ([`ZstdWindowShare`]).
-//! All sources that were opened with clones of the same [`ZstdWindowBudget`] use this share together.
+//! A program with a memory budget gives a share of it to the windows of all files that it reads
+//! ([`ZstdMemoryBudgetShare`]). All sources that were opened with clones of the same [`ZstdWindowBudget`] use this
+//! share together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The share of a program's memory budget that windows of zstd data may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ZstdWindowShare {
+pub struct ZstdMemoryBudgetShare {
     /// Memory budget of the program, in bytes.
     pub budget_bytes: u64,
     /// The share, in 32nds of the budget.
@@ -17,7 +18,7 @@ pub struct ZstdWindowShare {
     pub min_recommended_bytes: u64,
 }
 
-impl Default for ZstdWindowShare {
+impl Default for ZstdMemoryBudgetShare {
     /// Half of a budget of 256 MiB.
     fn default() -> Self {
         Self { budget_bytes: 256 << 20, parts: 16, min_recommended_bytes: 256 << 20 }
@@ -37,16 +38,16 @@ struct ZstdWindowPool {
 }
 
 impl Default for ZstdWindowBudget {
-    /// The memory of [`ZstdWindowShare::default`].
+    /// The memory of [`ZstdMemoryBudgetShare::default`].
     fn default() -> Self {
-        Self::new(ZstdWindowShare::default())
+        Self::new(ZstdMemoryBudgetShare::default())
     }
 }
 
 impl ZstdWindowBudget {
     /// Returns the memory of a share, of which nothing is used yet.
-    pub fn new(share: ZstdWindowShare) -> Self {
-        let ZstdWindowShare { budget_bytes, parts, min_recommended_bytes } = share;
+    pub fn new(share: ZstdMemoryBudgetShare) -> Self {
+        let ZstdMemoryBudgetShare { budget_bytes, parts, min_recommended_bytes } = share;
         let limit_bytes = budget_bytes / 32 * parts;
         let used_bytes = AtomicU64::new(0);
         Self(Arc::new(ZstdWindowPool { parts, min_recommended_bytes, limit_bytes, used_bytes }))

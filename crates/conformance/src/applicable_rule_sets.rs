@@ -6,8 +6,8 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::{ConnectionJudgementCounts, tally_index};
-use crate::rule::{JudgementEvidenceSet, Rule, RuleVerdict};
-use crate::rule_preconditions::RuleSubjectSet;
+use crate::rule::{Rule, RuleEvidenceKindSet, RuleVerdict};
+use crate::rule_preconditions::RulePreconditionSet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
@@ -19,26 +19,28 @@ pub(crate) struct PreparedConformanceRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
-    pub(crate) subjects: RuleSubjectSet,
-    pub(crate) needs: JudgementEvidenceSet,
+    pub(crate) subjects: RulePreconditionSet,
+    pub(crate) needs: RuleEvidenceKindSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     tally_index: Option<usize>,
     /// Subjects without which messages or Transactions keep the rule; `None` if all must be judged.
-    suspects: Option<RuleSubjectSet>,
+    suspects: Option<RulePreconditionSet>,
     pub(crate) check: F,
 }
 
 impl<F> PreparedConformanceRule<F> {
     /// Returns the rules for which `check` returns a function, with the subjects without which a rule is kept.
-    pub(crate) fn select(check: impl Fn(&'static Rule) -> Option<(F, Option<RuleSubjectSet>)>) -> Vec<Self> {
+    pub(crate) fn select(
+        check: impl Fn(&'static Rule) -> Option<(F, Option<RulePreconditionSet>)>,
+    ) -> Vec<Self> {
         let prepared = |(at, rule): (usize, &'static Rule)| {
             let (check, suspects) = check(rule)?;
             let tally_index = tally_index(rule);
             Some(Self {
                 at,
                 rule,
-                subjects: RuleSubjectSet::of(rule.subjects),
-                needs: JudgementEvidenceSet::of(rule.needs),
+                subjects: RulePreconditionSet::of(rule.subjects),
+                needs: RuleEvidenceKindSet::of(rule.needs),
                 tally_index,
                 // Judgements on a connection are counted one by one.
                 suspects: suspects.filter(|_| tally_index.is_none()),
@@ -49,7 +51,7 @@ impl<F> PreparedConformanceRule<F> {
     }
 
     /// Returns `true` if a message or Transaction with these subjects keeps the rule.
-    fn is_kept_by(&self, subjects: RuleSubjectSet) -> bool {
+    fn is_kept_by(&self, subjects: RulePreconditionSet) -> bool {
         self.suspects.is_some_and(|suspects| !subjects.contains(suspects))
     }
 
@@ -75,7 +77,7 @@ pub(crate) enum PrejudgedRuleVerdict {
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RuleRelevantMessageProperties = (RuleSubjectSet, JudgementEvidenceSet);
+pub(crate) type RuleRelevantMessageProperties = (RulePreconditionSet, RuleEvidenceKindSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
@@ -163,7 +165,7 @@ impl<F: Copy> RulePlans<F> {
     ) {
         if cfg!(debug_assertions) {
             let is_judged = |rule: &&PreparedConformanceRule<F>| {
-                evidence.provides(rule.needs) && rule.suspects != Some(RuleSubjectSet::IMPOSSIBLE)
+                evidence.provides(rule.needs) && rule.suspects != Some(RulePreconditionSet::IMPOSSIBLE)
             };
             for rule in self.rules.iter().filter(is_judged) {
                 let id = rule.rule.id;

@@ -1,7 +1,7 @@
 //! Copies of findings about connections, for the Transactions in which the violations occurred.
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transport_event::TransportEvent;
+use nfsrdma_dissectors::flow::transport_event::CapturedTransportEvent;
 use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::FrameNumber;
 use rustc_hash::FxHashMap;
@@ -22,7 +22,7 @@ pub(crate) struct FindingsAwaitingTransaction {
 
 impl FindingsAwaitingTransaction {
     /// Adds a copy for the Transaction of an event, or else of its frame.
-    pub(crate) fn add(&mut self, event: &TransportEvent, finding: Finding) {
+    pub(crate) fn add(&mut self, event: &CapturedTransportEvent, finding: Finding) {
         match event.transaction {
             Some(key) => {
                 if self.by_transaction.len() >= MAX_WAITING {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use nfsrdma_dissectors::flow::decode::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
-use nfsrdma_dissectors::flow::transport_event::{ExaminedPacketCounts, TransportEvent};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::Procedure;
@@ -21,10 +21,10 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::rule::{
-    FindingAggregation, JudgementEvidenceSet, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict,
+    FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleEvidenceKindSet, RuleVerdict,
     Violation,
 };
-use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
+use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
 use crate::rules::{ACCESS_RULES, ENDS_CONNECTION, RULES};
 use crate::session_table::SessionTable;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
@@ -35,8 +35,8 @@ const MAX_PENDING: usize = 1 << 14;
 
 type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
 type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
-type EventCheck = fn(&TransportEvent) -> Option<RuleVerdict>;
-type AbsenceCheck = fn(&ConformanceTransaction<'_>) -> bool;
+type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
+type AbsenceRuleApplicability = fn(&ConformanceTransaction<'_>) -> bool;
 
 /// Returns the rules for messages of this kind.
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
@@ -50,9 +50,9 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageChe
             RuleCheck::Message(check) | RuleCheck::MessageOrEvent(check, _) => (check, None),
             RuleCheck::SuspectMessage(suspects, check)
             | RuleCheck::SuspectMessageOrEvent(suspects, check, _) => {
-                (check, Some(RuleSubjectSet::of(suspects)))
+                (check, Some(RulePreconditionSet::of(suspects)))
             }
-            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RuleSubjectSet::IMPOSSIBLE)),
+            RuleCheck::MessageUnlessEvent(_) => (is_kept, Some(RulePreconditionSet::IMPOSSIBLE)),
             RuleCheck::Transaction(_)
             | RuleCheck::SuspectTransaction(..)
             | RuleCheck::Event(_)
@@ -74,7 +74,9 @@ fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCh
     PreparedConformanceRule::select(|rule| {
         let check = match rule.check {
             RuleCheck::Transaction(check) => (check, None),
-            RuleCheck::SuspectTransaction(suspects, check) => (check, Some(RuleSubjectSet::of(suspects))),
+            RuleCheck::SuspectTransaction(suspects, check) => {
+                (check, Some(RulePreconditionSet::of(suspects)))
+            }
             _ => return None,
         };
         (is_rdma || !is_rdma_rule(rule)).then_some(check)
@@ -105,12 +107,13 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<AbsenceCheck>>> = LazyLock::new(|| {
-    PreparedConformanceRule::select(|rule| match rule.check {
-        RuleCheck::Absence(_, applies) => Some((applies, None)),
-        _ => None,
-    })
-});
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<AbsenceRuleApplicability>>> =
+    LazyLock::new(|| {
+        PreparedConformanceRule::select(|rule| match rule.check {
+            RuleCheck::Absence(_, applies) => Some((applies, None)),
+            _ => None,
+        })
+    });
 
 /// Judgements of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -249,7 +252,7 @@ impl ConformanceChecker {
     }
 
     #[cold]
-    fn judge_event(&mut self, event: &TransportEvent) {
+    fn judge_event(&mut self, event: &CapturedTransportEvent) {
         for &PreparedConformanceRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
             let lacks_set_up = rule.needs.contains(&RequiredJudgementEvidence::SetUp) && !event.has_set_up;
@@ -376,7 +379,7 @@ impl ConformanceChecker {
                 found.findings.extend(finding.map(|finding| (prepared.at, finding)));
             }
         }
-        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RulePrecondition::Chunks])) {
+        if is_rdma && subjects.contains(RulePreconditionSet::of(&[RulePrecondition::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&found.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, judgements } = found;
@@ -399,7 +402,7 @@ impl ConformanceChecker {
     fn judge_message(
         &mut self,
         message: &ConformanceMessage<'_>,
-        evidence: JudgementEvidenceSet,
+        evidence: RuleEvidenceKindSet,
         found: &mut TransactionFindings,
     ) {
         let (subjects, evidence) = (message.subjects(), message.evidence(evidence));
@@ -429,7 +432,7 @@ impl ConformanceChecker {
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
-        (subjects, evidence): (RuleSubjectSet, JudgementEvidenceSet),
+        (subjects, evidence): (RulePreconditionSet, RuleEvidenceKindSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {

@@ -15,14 +15,14 @@ use crate::sequence_operations::{SequenceArguments, SequenceResult, SessionChann
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationNumber {
+pub enum CompoundOrCallbackOperation {
     /// nfs_opnum4.
     Fore(Operation),
     /// nfs_cb_opnum4.
     Back(CbOperation),
 }
 
-impl OperationNumber {
+impl CompoundOrCallbackOperation {
     /// Returns the name, if the operation is known.
     pub(crate) fn name(self) -> Option<&'static str> {
         match self {
@@ -37,7 +37,7 @@ impl OperationNumber {
     }
 }
 
-impl fmt::Display for OperationNumber {
+impl fmt::Display for CompoundOrCallbackOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fore(number) => number.fmt(f),
@@ -92,7 +92,7 @@ pub struct CompoundOperations<'t> {
     /// `true` if all operations of the Call were decoded.
     pub has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
-    pub arguments_digest: Option<OperationsDigest>,
+    pub arguments_digest: Option<CompoundRetryDigest>,
     /// Status of the COMPOUND.
     pub status: Option<Nfsstat4>,
     /// Tag of the Reply.
@@ -106,11 +106,11 @@ pub struct CompoundOperations<'t> {
     /// Results of SEQUENCE or CB_SEQUENCE, if it is the first operation and succeeded.
     pub sequence_result: Option<SequenceResult>,
     /// Operation of the result that cannot be decoded.
-    pub undecoded_result: Option<OperationNumber>,
+    pub undecoded_result: Option<CompoundOrCallbackOperation>,
     /// `true` if all results of the Reply were decoded.
     pub has_all_results: bool,
     /// Digest of the results after the first, if the Reply was captured to its end.
-    pub results_digest: Option<OperationsDigest>,
+    pub results_digest: Option<CompoundRetryDigest>,
     /// Failure of the RPC, if the Reply has no results.
     pub failure: Option<ResultlessRpcFailure>,
     /// `true` if an operation of COMPOUND is not of its minor version.
@@ -154,14 +154,14 @@ impl ResultlessRpcFailure {
 
 /// Digest of operations without the first, which is SEQUENCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OperationsDigest {
+pub struct CompoundRetryDigest {
     /// Hash of the inline bytes.
     pub hash: u64,
     /// `true` if a data item is in a chunk. Digests are comparable only if both or none have such items.
     pub is_reduced: bool,
 }
 
-impl OperationsDigest {
+impl CompoundRetryDigest {
     /// Returns `true` if the operations are the same; `None` if the digests are not comparable.
     pub fn is_same(self, other: Self) -> Option<bool> {
         (self.is_reduced == other.is_reduced).then_some(self.hash == other.hash)
@@ -169,10 +169,10 @@ impl OperationsDigest {
 }
 
 /// Returns the digest of operations behind the first.
-fn digest(bytes: &[u8]) -> OperationsDigest {
+fn digest(bytes: &[u8]) -> CompoundRetryDigest {
     let mut hasher = FxHasher::default();
     hasher.write(bytes);
-    OperationsDigest { hash: hasher.finish(), is_reduced: false }
+    CompoundRetryDigest { hash: hasher.finish(), is_reduced: false }
 }
 
 impl<'t> CompoundOperations<'t> {
@@ -201,7 +201,8 @@ impl<'t> CompoundOperations<'t> {
             all.reply_tag = Some(reply.head.tag);
             all.result_count = reply.count;
             let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
-            all.undecoded_result = undecoded.and_then(|stop| stop.operation).map(OperationNumber::Fore);
+            all.undecoded_result =
+                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOperation::Fore);
             all.has_all_results = reply.operations.len() == reply.count as usize;
             all.results = &reply.operations;
             let first = reply.operations.first();
@@ -262,7 +263,8 @@ impl<'t> CompoundOperations<'t> {
             self.reply_tag = Some(reply.head.tag);
             self.result_count = reply.count;
             let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
-            self.undecoded_result = undecoded.and_then(|stop| stop.operation).map(OperationNumber::Back);
+            self.undecoded_result =
+                undecoded.and_then(|stop| stop.operation).map(CompoundOrCallbackOperation::Back);
             self.has_all_results = reply.operations.len() == reply.count as usize;
             self.callback_results = &reply.operations;
             let first = reply.operations.first();
@@ -285,18 +287,21 @@ impl<'t> CompoundOperations<'t> {
     }
 
     /// Iterates over the numbers of the operations that were decoded.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = OperationNumber> + use<'t> {
-        let fore = self.arguments.iter().map(|operation| OperationNumber::Fore(operation.number()));
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = CompoundOrCallbackOperation> + use<'t> {
+        let fore =
+            self.arguments.iter().map(|operation| CompoundOrCallbackOperation::Fore(operation.number()));
         let back = self.callback_arguments.iter();
-        fore.chain(back.map(|operation| OperationNumber::Back(operation.number())))
+        fore.chain(back.map(|operation| CompoundOrCallbackOperation::Back(operation.number())))
     }
 
     /// Iterates over the numbers and statuses of the results that were decoded.
-    pub(crate) fn outcomes(&self) -> impl DoubleEndedIterator<Item = (OperationNumber, Nfsstat4)> + use<'t> {
+    pub(crate) fn outcomes(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (CompoundOrCallbackOperation, Nfsstat4)> + use<'t> {
         let fore = self.results.iter();
         let back = self.callback_results.iter();
-        fore.map(|result| (OperationNumber::Fore(result.number()), result.status()))
-            .chain(back.map(|result| (OperationNumber::Back(result.number()), result.status())))
+        fore.map(|result| (CompoundOrCallbackOperation::Fore(result.number()), result.status()))
+            .chain(back.map(|result| (CompoundOrCallbackOperation::Back(result.number()), result.status())))
     }
 
     /// Returns the number of results that were decoded.

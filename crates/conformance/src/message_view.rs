@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
+use crate::rule::{RequiredJudgementEvidence, RuleEvidenceKindSet};
+use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -72,11 +72,11 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the subjects of the message.
-    pub(crate) fn subjects(&self) -> RuleSubjectSet {
+    pub(crate) fn subjects(&self) -> RulePreconditionSet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
-        RuleSubjectSet::default()
+        RulePreconditionSet::default()
             .with(RulePrecondition::Call, self.is_call())
             .with(RulePrecondition::Reply, !self.is_call())
             .with(RulePrecondition::Version1, self.version1().is_some())
@@ -95,10 +95,10 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: JudgementEvidenceSet) -> JudgementEvidenceSet {
+    pub(crate) fn evidence(&self, transaction: RuleEvidenceKindSet) -> RuleEvidenceKindSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(JudgementEvidenceSet::of(&[RequiredJudgementEvidence::MessageKind]));
+            && transaction.provides(RuleEvidenceKindSet::of(&[RequiredJudgementEvidence::MessageKind]));
         transaction
             .without(RequiredJudgementEvidence::ChunkLists)
             .without(RequiredJudgementEvidence::WholeMessage)

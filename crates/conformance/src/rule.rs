@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::SetUpFrame;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
-use nfsrdma_dissectors::flow::transport_event::{ExaminedPacketCounts, TransportEvent};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 
 use crate::message_view::ConformanceMessage;
@@ -56,9 +56,9 @@ pub enum RequiredJudgementEvidence {
 
 /// Evidence that a message or Transaction provides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct JudgementEvidenceSet(u8);
+pub(crate) struct RuleEvidenceKindSet(u8);
 
-impl JudgementEvidenceSet {
+impl RuleEvidenceKindSet {
     /// Adds evidence if it is provided.
     #[must_use]
     pub(crate) fn with(self, evidence: RequiredJudgementEvidence, is_provided: bool) -> Self {
@@ -110,26 +110,26 @@ pub enum RuleCheck {
     /// Judges each Transaction with these subjects, on any transport. Transactions without one of them keep the rule.
     SuspectTransaction(&'static [RulePrecondition], fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>),
     /// Judges each transport event.
-    Event(fn(&TransportEvent) -> Option<RuleVerdict>),
+    Event(fn(&CapturedTransportEvent) -> Option<RuleVerdict>),
     /// Judges each transport event, of which there is one only for a violation. The second function says if a
     /// Transaction had what the rule is about, so that the absence of events counts as a judgement.
-    Absence(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
+    Absence(fn(&CapturedTransportEvent) -> Option<RuleVerdict>, fn(&ConformanceTransaction<'_>) -> bool),
     /// Judges each transport event. The second function returns the number of packets, of all that were examined, to
     /// which the rule applied: without an event, they kept it.
-    Counted(fn(&TransportEvent) -> Option<RuleVerdict>, fn(&ExaminedPacketCounts) -> u64),
+    Counted(fn(&CapturedTransportEvent) -> Option<RuleVerdict>, fn(&ExaminedPacketCounts) -> u64),
     /// Judges each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(
         fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
-        fn(&TransportEvent) -> Option<RuleVerdict>,
+        fn(&CapturedTransportEvent) -> Option<RuleVerdict>,
     ),
     /// Judges each message with these subjects, as in [`RuleCheck::SuspectMessage`], and each transport event.
     SuspectMessageOrEvent(
         &'static [RulePrecondition],
         fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>,
-        fn(&TransportEvent) -> Option<RuleVerdict>,
+        fn(&CapturedTransportEvent) -> Option<RuleVerdict>,
     ),
     /// Judges each transport event. Each message with an RPC-over-RDMA header keeps the rule.
-    MessageUnlessEvent(fn(&TransportEvent) -> Option<RuleVerdict>),
+    MessageUnlessEvent(fn(&CapturedTransportEvent) -> Option<RuleVerdict>),
 }
 
 /// Number of findings that a rule makes.

@@ -80,9 +80,9 @@ pub enum RulePrecondition {
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleSubjectSet(u64);
+pub(crate) struct RulePreconditionSet(u64);
 
-impl RuleSubjectSet {
+impl RulePreconditionSet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 

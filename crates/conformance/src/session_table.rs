@@ -8,7 +8,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
-use crate::compound_operations_view::{CompoundOperations, OperationSet, OperationsDigest};
+use crate::compound_operations_view::{CompoundOperations, CompoundRetryDigest, OperationSet};
 use crate::sequence_operations::SessionChannelKind;
 use crate::unjudged_calls::CallsAwaitingReply;
 
@@ -96,9 +96,9 @@ pub struct LastSessionSlotUse {
     /// the slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
-    pub arguments: Option<OperationsDigest>,
+    pub arguments: Option<CompoundRetryDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
-    pub results: Option<OperationsDigest>,
+    pub results: Option<CompoundRetryDigest>,
     certain: ChannelCaptureGapSnapshot,
     /// Number of the Call on its connection.
     call_number: u64,

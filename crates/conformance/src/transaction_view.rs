@@ -21,8 +21,8 @@ use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule::{JudgementEvidenceSet, RequiredJudgementEvidence};
-use crate::rule_preconditions::{RulePrecondition, RuleSubjectSet};
+use crate::rule::{RequiredJudgementEvidence, RuleEvidenceKindSet};
+use crate::rule_preconditions::{RulePrecondition, RulePreconditionSet};
 use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotHistory};
 use crate::unanswered_call_chunks::AdvertisedResultSegments;
 
@@ -297,7 +297,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the subjects of the Transaction.
-    pub(crate) fn subjects(&self) -> RuleSubjectSet {
+    pub(crate) fn subjects(&self) -> RulePreconditionSet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks =
@@ -306,7 +306,7 @@ impl<'t> ConformanceTransaction<'t> {
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
-        RuleSubjectSet::default()
+        RulePreconditionSet::default()
             .with(RulePrecondition::Call, call.is_some())
             .with(RulePrecondition::Reply, reply.is_some())
             .with(RulePrecondition::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
@@ -364,7 +364,7 @@ impl<'t> ConformanceTransaction<'t> {
     }
 
     /// Returns the evidence that the Transaction provides.
-    pub(crate) fn evidence(&self) -> JudgementEvidenceSet {
+    pub(crate) fn evidence(&self) -> RuleEvidenceKindSet {
         let both = [RpcMessageKind::Call, RpcMessageKind::Reply];
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { both.into_iter().filter_map(|kind| self.message(kind)) }
@@ -373,7 +373,7 @@ impl<'t> ConformanceTransaction<'t> {
             .all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        JudgementEvidenceSet::default()
+        RuleEvidenceKindSet::default()
             .with(
                 RequiredJudgementEvidence::SetUp,
                 self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),

@@ -12,7 +12,7 @@ const MAX_WAITING: u64 = 4096;
 
 /// Calls of one connection in one direction.
 #[derive(Debug, Default)]
-struct ConnectionCallsAwaitingReply {
+struct UnjudgedConnectionCalls {
     /// Highest number of a Call that was judged.
     highest: u64,
     /// Numbers below it of Calls that wait, in ascending order.
@@ -21,7 +21,7 @@ struct ConnectionCallsAwaitingReply {
     uncertain_until: u64,
 }
 
-impl ConnectionCallsAwaitingReply {
+impl UnjudgedConnectionCalls {
     fn record(&mut self, number: u64) {
         if number > self.highest {
             let skipped = self.highest + 1..number;
@@ -50,7 +50,7 @@ impl ConnectionCallsAwaitingReply {
 
 /// Calls in each direction of each connection.
 #[derive(Debug, Default)]
-pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), ConnectionCallsAwaitingReply>);
+pub(crate) struct CallsAwaitingReply(FxHashMap<(u64, CallDirection), UnjudgedConnectionCalls>);
 
 impl CallsAwaitingReply {
     /// Records that the Call of a Transaction is judged.
@@ -63,11 +63,8 @@ impl CallsAwaitingReply {
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
             self.0.clear();
         }
-        let unknown = || ConnectionCallsAwaitingReply {
-            highest: number,
-            waiting: Vec::new(),
-            uncertain_until: number - 1,
-        };
+        let unknown =
+            || UnjudgedConnectionCalls { highest: number, waiting: Vec::new(), uncertain_until: number - 1 };
         self.0.entry(connection).or_insert_with(unknown).record(number);
     }
 
@@ -85,8 +82,8 @@ impl CallsAwaitingReply {
 mod tests {
     use super::*;
 
-    fn calls(judged: &[u64]) -> ConnectionCallsAwaitingReply {
-        let mut calls = ConnectionCallsAwaitingReply::default();
+    fn calls(judged: &[u64]) -> UnjudgedConnectionCalls {
+        let mut calls = UnjudgedConnectionCalls::default();
         for number in judged {
             calls.record(*number);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, TransportEvent};
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, CapturedTransportEventKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType, Timestamp};
 
@@ -26,7 +26,7 @@ fn captures() -> Vec<PathBuf> {
     captures
 }
 
-fn name(event: &TransportEvent) -> Option<&'static str> {
+fn name(event: &CapturedTransportEvent) -> Option<&'static str> {
     Some(match event.kind {
         CapturedTransportEventKind::Nak(code) => {
             ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::rdma_operation::Handle;
 
-use nfsrdma_rpc::SharedMemoryId;
+use nfsrdma_rpc::TransportSharedMemoryId;
 use nfsrdma_rpc::rpcrdma_framing::ChunkRegion;
 
 /// Maximum registered memory in bytes.
@@ -47,21 +47,26 @@ struct MockRegisteredMemory {
 #[derive(Debug)]
 enum MockMemoryBacking {
     Own(Box<[u8]>),
-    Stored(SharedMemoryId, usize),
+    Stored(TransportSharedMemoryId, usize),
 }
 
 impl MockRdmaDevice {
-    pub(super) fn share(&mut self, memory: &Arc<[u8]>) -> SharedMemoryId {
+    pub(super) fn share(&mut self, memory: &Arc<[u8]>) -> TransportSharedMemoryId {
         let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
         let index = known.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
-        SharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
+        TransportSharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
     /// Returns a range of shared memory.
-    pub(super) fn shared_bytes(&self, store: SharedMemoryId, at: usize, length: u32) -> Option<&[u8]> {
+    pub(super) fn shared_bytes(
+        &self,
+        store: TransportSharedMemoryId,
+        at: usize,
+        length: u32,
+    ) -> Option<&[u8]> {
         self.stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
     }
 
@@ -85,7 +90,7 @@ impl MockRdmaDevice {
     /// Exposes shared memory for reading.
     pub(super) fn register_stored(
         &mut self,
-        store: SharedMemoryId,
+        store: TransportSharedMemoryId,
         at: usize,
         length: u32,
     ) -> Option<ChunkRegion> {

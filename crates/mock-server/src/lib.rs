@@ -22,14 +22,14 @@ use rustc_hash::FxHashMap;
 
 use device::{MockMemoryAccess, MockRdmaDevice};
 use nfsrdma_rpc::rpcrdma_framing::{
-    self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OfferedChunks,
+    self, CallChunkPlan, ChunkRegion, ChunkRegions, InFlightCalls, IncomingMessage, OutgoingCallChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedRpcRdmaParameters,
+    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedRpcRdmaParameters,
     NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
-    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport,
-    RpcTransportError, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCredits,
-    TransportEvent, TransportKind, TransportReply,
+    ReceivedMessageDiscardReason, ReplyWriteChunkContents, ReverseCall, RpcClientConnectionCounters,
+    RpcTransport, RpcTransportError, RpcTransportEvent, SubmitBusyReason, SubmitError, SubmittedCallSizes,
+    TransportConnectionId, TransportCredits, TransportKind, TransportReply, TransportSharedMemoryId,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::MockServer;
@@ -114,7 +114,7 @@ struct MockConnection {
 /// The chunks and memory of a Call in flight.
 #[derive(Debug, Default)]
 struct MockInFlightCall {
-    offered: OfferedChunks,
+    offered: OutgoingCallChunks,
     reads: Vec<ChunkRegion>,
     writes: Vec<ChunkRegion>,
     call: Option<ChunkRegion>,
@@ -155,7 +155,7 @@ impl MockTransport {
     }
 
     /// Makes the server send this Call, which begins with its XID.
-    pub fn call_back(&mut self, connection: ConnectionId, message: &[u8]) {
+    pub fn call_back(&mut self, connection: TransportConnectionId, message: &[u8]) {
         let rdma_xid = Xid(Cursor::new(message).word().unwrap_or_default());
         let lists =
             ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
@@ -168,14 +168,14 @@ impl MockTransport {
     }
 
     /// Makes the server send these bytes: a transport header and a message.
-    pub fn send_from_server(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
+    pub fn send_from_server(&mut self, connection: TransportConnectionId, bytes: Vec<u8>) {
         if let Some(link) = self.links.get_mut(connection.0 as usize) {
             link.from_server.push_back(bytes);
         }
     }
 
     /// Removes and returns the answers that the server received, with their headers.
-    pub fn answers(&mut self, connection: ConnectionId) -> Vec<Vec<u8>> {
+    pub fn answers(&mut self, connection: TransportConnectionId) -> Vec<Vec<u8>> {
         self.links
             .get_mut(connection.0 as usize)
             .map(|link| std::mem::take(&mut link.answers))
@@ -183,7 +183,7 @@ impl MockTransport {
     }
 
     /// Breaks a connection from the server's side.
-    pub fn break_connection(&mut self, connection: ConnectionId, reason: DisconnectReason) {
+    pub fn break_connection(&mut self, connection: TransportConnectionId, reason: DisconnectReason) {
         if let Some(link) = self.links.get_mut(connection.0 as usize) {
             link.disconnect_reason = Some(reason);
         }
@@ -399,8 +399,8 @@ fn put_message(
 
 impl MockTransport {
     /// Returns the event of a connection: its end, or the stored Send.
-    fn take_event(&mut self, index: usize) -> Option<TransportEvent<'_>> {
-        let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
+    fn take_event(&mut self, index: usize) -> Option<RpcTransportEvent<'_>> {
+        let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;
         let Some(send) = self.event_buffers.send.as_deref() else {
             let reason = link.disconnect_reason.take()?;
@@ -408,7 +408,7 @@ impl MockTransport {
             for kept in link.flight.drain_lost(&mut self.lost) {
                 recycle(&mut self.device, &mut self.free_calls, kept);
             }
-            return Some(TransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
+            return Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
         };
         let incoming = rpcrdma_framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
@@ -444,7 +444,7 @@ impl MockTransport {
         let event = match incoming {
             Err((xid, why)) => {
                 link.counts.discarded += 1;
-                TransportEvent::Discarded { connection, xid, reason: why }
+                RpcTransportEvent::Discarded { connection, xid, reason: why }
             }
             Ok((IncomingMessage::Reply(header, inline), returned)) => {
                 let granted = header.rdma_credit;
@@ -452,7 +452,7 @@ impl MockTransport {
                     link.credits.granted = Some(granted);
                     link.counts.zero_grants += u64::from(granted == 0);
                     self.event_buffers.is_send_pending = true;
-                    return Some(TransportEvent::Credits { connection, granted });
+                    return Some(RpcTransportEvent::Credits { connection, granted });
                 }
                 let xid = header.rdma_xid;
                 let (tag, kept) = link.flight.take(xid)?;
@@ -471,12 +471,12 @@ impl MockTransport {
                 link.counts.replies += 1;
                 let payloads =
                     kept.writes.iter().zip(returned.writes).map(|(region, length)| of(region, length));
-                TransportEvent::Reply(TransportReply {
+                RpcTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
                     message,
-                    payloads: ReplyPayloads::from_iter(payloads),
+                    payloads: ReplyWriteChunkContents::from_iter(payloads),
                     form,
                     header: Some(header),
                     invalidated: None,
@@ -487,13 +487,13 @@ impl MockTransport {
                 self.event_buffers.call = Some(kept);
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.rdma_errors += 1;
-                TransportEvent::RdmaError { connection, xid, tag, error }
+                RpcTransportEvent::RdmaError { connection, xid, tag, error }
             }
             Ok((IncomingMessage::CallWithChunks(_), _)) => return None,
             Ok((IncomingMessage::Call(header, message), _)) => {
                 link.counts.reverse_calls += 1;
                 link.pending_reverse_calls.push(header.rdma_xid);
-                TransportEvent::Call(ReverseCall { connection, xid: header.rdma_xid, message })
+                RpcTransportEvent::Call(ReverseCall { connection, xid: header.rdma_xid, message })
             }
         };
         Some(event)
@@ -501,8 +501,8 @@ impl MockTransport {
 }
 
 impl RpcTransport for MockTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
-        let connection = ConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+        let connection = TransportConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let wish = &target.options;
         let sent =
             wish.private_data.then(|| PrivateData { remote_invalidation: false, ..wish.private_data() });
@@ -540,27 +540,27 @@ impl RpcTransport for MockTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.links.get(connection.0 as usize).map(|link| &link.terms)
     }
 
-    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
         self.links.get(connection.0 as usize).filter(|link| !link.is_closed).map(|link| link.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
         Ok(self.device.share(memory))
     }
 
     fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         let refused = SubmitError::Refused;
         let link = self.links.get_mut(connection.0 as usize);
         let link = link
@@ -602,7 +602,12 @@ impl RpcTransport for MockTransport {
         Ok(plan.submitted)
     }
 
-    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+    fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
             return refused(PermanentSubmitRefusal::Closed);
@@ -625,7 +630,7 @@ impl RpcTransport for MockTransport {
 
     fn flush(&mut self) {}
 
-    fn poll(&mut self, _: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+    fn poll(&mut self, _: Option<Instant>) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
         let index = if std::mem::take(&mut self.event_buffers.is_send_pending) {
             Some(self.event_buffers.link)
         } else {
@@ -635,7 +640,7 @@ impl RpcTransport for MockTransport {
         Ok(index.and_then(|index| self.take_event(index)))
     }
 
-    fn disconnect(&mut self, connection: ConnectionId) {
+    fn disconnect(&mut self, connection: TransportConnectionId) {
         if let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) {
             link.disconnect_reason = Some(DisconnectReason::LocalClose);
         }

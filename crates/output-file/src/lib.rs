@@ -380,12 +380,12 @@ impl ScratchFile {
 /// Temporary file without a name, in the directory for temporary files (`TMPDIR`). It vanishes when it is closed, even
 /// by SIGKILL.
 #[derive(Debug)]
-pub struct UnnamedFile {
+pub struct UnnamedTemporaryFile {
     directory: PathBuf,
     to: BufWriter<File>,
 }
 
-impl UnnamedFile {
+impl UnnamedTemporaryFile {
     /// Creates a file.
     ///
     /// # Errors
@@ -471,7 +471,7 @@ impl Seek for OutputSink {
 
 /// Location of an output.
 #[derive(Debug)]
-enum OutputLocation {
+enum OutputPublicationState {
     /// Temporary file, renamed when it is complete.
     Temporary(UnfinishedFile),
     /// File under its final name.
@@ -485,7 +485,7 @@ enum OutputLocation {
 pub struct OutputFile {
     path: PathBuf,
     to: BufWriter<OutputSink>,
-    place: OutputLocation,
+    place: OutputPublicationState,
     /// `true` if it may replace another file.
     replaces: bool,
 }
@@ -522,7 +522,7 @@ impl OutputFile {
             return refused("a FIFO, while the beginning of this file is written last");
         }
         let mut this = Self::create(path, inputs)?;
-        if matches!(this.place, OutputLocation::Stream) && this.to.stream_position().is_err() {
+        if matches!(this.place, OutputPublicationState::Stream) && this.to.stream_position().is_err() {
             return refused("a device that cannot seek, while the beginning of this file is written last");
         }
         Ok(this)
@@ -541,7 +541,7 @@ impl OutputFile {
         if is_standard_output(path) {
             let file = duplicate(io::stdout()).map_err(unmade)?;
             inputs.check(path, &file.metadata().map_err(unmade)?)?;
-            return Ok(new(file, OutputLocation::Stream));
+            return Ok(new(file, OutputPublicationState::Stream));
         }
         if path.as_os_str().as_bytes().ends_with(b"/") {
             return Err(failed(OutputErrorKind::Directory));
@@ -570,7 +570,7 @@ impl OutputFile {
                     return Err(failed(OutputErrorKind::Special("a device or a FIFO")));
                 }
                 () if kind.is_char_device() || kind.is_fifo() => {
-                    return Ok(new(open_stream(path).map_err(unmade)?, OutputLocation::Stream));
+                    return Ok(new(open_stream(path).map_err(unmade)?, OutputPublicationState::Stream));
                 }
                 () if kind.is_block_device() => {
                     return Err(failed(OutputErrorKind::Special("a block device")));
@@ -588,7 +588,7 @@ impl OutputFile {
         let prefix = prefix(name);
         builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
         let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(unmade)?;
-        Ok(new(file, OutputLocation::Temporary(unfinished)))
+        Ok(new(file, OutputPublicationState::Temporary(unfinished)))
     }
 
     /// Returns the output, whose content is binary, unless it is a terminal.
@@ -619,19 +619,19 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Write`] if writing fails.
-    pub fn close(self) -> Result<ClosedOutputFile, OutputError> {
+    pub fn close(self) -> Result<UnpublishedOutputFile, OutputError> {
         let Self { path, to, place, replaces } = self;
         let unwritten = |error| OutputError::write_error(&path, error);
         let sink = to.into_inner().map_err(|error| unwritten(error.into_error()))?;
-        if let OutputLocation::Temporary(_) = &place {
+        if let OutputPublicationState::Temporary(_) = &place {
             copy_access(&sink.file, &path).map_err(unwritten)?;
         }
         sink.release_reserve();
         let OutputSink { file, .. } = sink;
-        if !matches!(place, OutputLocation::Stream) {
+        if !matches!(place, OutputPublicationState::Stream) {
             file.sync_all().map_err(unwritten)?;
         }
-        Ok(ClosedOutputFile { path, place, replaces })
+        Ok(UnpublishedOutputFile { path, place, replaces })
     }
 
     /// Flushes the file, renames it, and continues to write to it, for a capture that is read while it grows. The
@@ -643,9 +643,9 @@ impl OutputFile {
     pub fn publish(&mut self) -> Result<(), OutputError> {
         let unwritten = |path: &Path, error| OutputError::write_error(path, error);
         self.to.flush().map_err(|error| unwritten(&self.path, error))?;
-        let OutputLocation::Temporary(_) = &self.place else { return Ok(()) };
-        let OutputLocation::Temporary(unfinished) =
-            std::mem::replace(&mut self.place, OutputLocation::Published)
+        let OutputPublicationState::Temporary(_) = &self.place else { return Ok(()) };
+        let OutputPublicationState::Temporary(unfinished) =
+            std::mem::replace(&mut self.place, OutputPublicationState::Published)
         else {
             return Ok(());
         };
@@ -708,20 +708,20 @@ impl Seek for OutputFile {
 
 /// Complete file that is not renamed yet. Removed when it is dropped.
 #[derive(Debug)]
-pub struct ClosedOutputFile {
+pub struct UnpublishedOutputFile {
     path: PathBuf,
-    place: OutputLocation,
+    place: OutputPublicationState,
     replaces: bool,
 }
 
-impl ClosedOutputFile {
+impl UnpublishedOutputFile {
     /// Renames the file.
     ///
     /// # Errors
     /// Returns [`OutputErrorKind::Rename`] if the file cannot be renamed.
     pub fn publish(self) -> Result<(), OutputError> {
         let Self { path, place, replaces } = self;
-        if let OutputLocation::Temporary(unfinished) = place {
+        if let OutputPublicationState::Temporary(unfinished) = place {
             unfinished.rename(&path, replaces).map_err(|kind| OutputError::new(&path, kind))?;
             sync_directory(&path);
         }

@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
-    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportEvent,
-    TransportReply,
+    ConnectTarget, RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent,
+    TransportConnectionId, TransportReply,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -35,14 +35,14 @@ const MAX_CONNECTIONS: usize = 1024;
 
 /// Ports of the auxiliary programs, as configured by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AuxiliaryPorts {
+pub struct ConfiguredAuxiliaryPorts {
     /// Port of the port mapper; `None` for [`PORT_MAPPER`].
     pub port_mapper: Option<u16>,
     /// Port of MOUNT; `None` to ask the port mapper.
     pub mount: Option<u16>,
 }
 
-impl AuxiliaryPorts {
+impl ConfiguredAuxiliaryPorts {
     /// Returns the port of the port mapper.
     pub fn port_mapper(self) -> u16 {
         self.port_mapper.unwrap_or(PORT_MAPPER)
@@ -96,7 +96,7 @@ pub fn is_limited_to_files(program: Program, version: u32, procedure: u32) -> bo
 /// Returns an error if the port mapper does not answer, or if the program is not registered.
 pub fn query_port_mapper(
     target: &ConnectTarget,
-    ports: AuxiliaryPorts,
+    ports: ConfiguredAuxiliaryPorts,
     program: Program,
     version: u32,
 ) -> Result<u16, AuxiliaryProgramError> {
@@ -136,7 +136,7 @@ pub fn query_port_mapper(
 pub struct AuxiliaryRpcConnections {
     tcp: TcpTransport,
     target: ConnectTarget,
-    configured_ports: AuxiliaryPorts,
+    configured_ports: ConfiguredAuxiliaryPorts,
     ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryProgramError>>,
     lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
     /// Programs whose connection went away. They may have restarted, with another port.
@@ -151,7 +151,7 @@ pub struct AuxiliaryRpcConnections {
 pub struct AuxiliaryRpcConnection {
     /// Number of the connection within its run, from 0.
     pub number: u64,
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     /// The local address and port; `None` if the system does not report them.
     pub local: Option<SocketAddr>,
     /// The address and port of the program.
@@ -160,7 +160,7 @@ pub struct AuxiliaryRpcConnection {
 
 impl AuxiliaryRpcConnections {
     /// Creates an empty set of connections to programs on the host of `target`. XIDs begin after `xid`.
-    pub fn new(target: &ConnectTarget, ports: AuxiliaryPorts, xid: Xid) -> Self {
+    pub fn new(target: &ConnectTarget, ports: ConfiguredAuxiliaryPorts, xid: Xid) -> Self {
         Self {
             tcp: TcpTransport::new(),
             target: target.clone(),
@@ -195,10 +195,12 @@ impl AuxiliaryRpcConnections {
         let deadline = Instant::now() + self.target.options.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
-                Some(TransportEvent::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
+                Some(RpcTransportEvent::Reply(reply))
+                    if reply.connection == connection && reply.xid == xid =>
+                {
                     return Ok(accept(&reply));
                 }
-                Some(TransportEvent::Disconnected { connection: gone, reason, .. }) => {
+                Some(RpcTransportEvent::Disconnected { connection: gone, reason, .. }) => {
                     self.lanes.retain(|(_, program, version), lane| {
                         let is_other = lane.connection != gone;
                         if !is_other {

@@ -7,20 +7,20 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
-use super::{CallTag, ConnectionId, MessageForm};
+use super::{CallTag, MessageForm, TransportConnectionId};
 
 /// An event of a connection. Data that it borrows is released by the next poll.
 #[derive(Debug)]
 // A box would allocate for each Reply.
 #[allow(clippy::large_enum_variant)]
-pub enum TransportEvent<'a> {
+pub enum RpcTransportEvent<'a> {
     /// A Reply to a Call.
     Reply(TransportReply<'a>),
     /// The server could not decode the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is
     /// complete.
     RdmaError {
         /// The connection.
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         /// The XID of the Call.
         xid: Xid,
         /// The tag of the Call.
@@ -33,14 +33,14 @@ pub enum TransportEvent<'a> {
     /// The server grants another number of credits. Precedes the Reply with the grant.
     Credits {
         /// The connection.
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         /// The number of credits, as in the message.
         granted: u32,
     },
     /// A malformed or unexpected message was discarded. A Call that it may have answered stays in flight.
     Discarded {
         /// The connection.
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         /// The XID, if the message has one.
         xid: Option<Xid>,
         /// The reason.
@@ -49,7 +49,7 @@ pub enum TransportEvent<'a> {
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
         /// The connection.
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         /// The reason.
         reason: DisconnectReason,
         /// The Calls that will get no Reply, in the order of submission.
@@ -57,9 +57,9 @@ pub enum TransportEvent<'a> {
     },
 }
 
-impl TransportEvent<'_> {
+impl RpcTransportEvent<'_> {
     /// Returns the connection of the event.
-    pub fn connection(&self) -> ConnectionId {
+    pub fn connection(&self) -> TransportConnectionId {
         match self {
             Self::Reply(reply) => reply.connection,
             Self::Call(call) => call.connection,
@@ -75,7 +75,7 @@ impl TransportEvent<'_> {
 #[derive(Clone, Debug)]
 pub struct TransportReply<'a> {
     /// The connection.
-    pub connection: ConnectionId,
+    pub connection: TransportConnectionId,
     /// The XID.
     pub xid: Xid,
     /// The tag of the Call.
@@ -83,7 +83,7 @@ pub struct TransportReply<'a> {
     /// The RPC message without the contents of Write chunks, from the Send, the Reply chunk, or the record.
     pub message: &'a [u8],
     /// The contents of Write chunks.
-    pub payloads: ReplyPayloads<'a>,
+    pub payloads: ReplyWriteChunkContents<'a>,
     /// The form of the message.
     pub form: MessageForm,
     /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
@@ -102,7 +102,7 @@ impl TransportReply<'_> {
 
 /// The contents of Write chunks, in order; an unused or empty chunk has length 0.
 #[derive(Clone, Debug, Default)]
-pub enum ReplyPayloads<'a> {
+pub enum ReplyWriteChunkContents<'a> {
     /// The Call offered no Write chunk.
     #[default]
     None,
@@ -112,7 +112,7 @@ pub enum ReplyPayloads<'a> {
     Many(Vec<ChunkedDataItem<'a>>),
 }
 
-impl<'a> ReplyPayloads<'a> {
+impl<'a> ReplyWriteChunkContents<'a> {
     /// Returns the contents in the form that the decoder takes.
     pub fn items(&self) -> &[ChunkedDataItem<'a>] {
         match self {
@@ -124,7 +124,7 @@ impl<'a> ReplyPayloads<'a> {
 }
 
 /// Collects the contents of Write chunks, in order.
-impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
+impl<'a> FromIterator<&'a [u8]> for ReplyWriteChunkContents<'a> {
     fn from_iter<T: IntoIterator<Item = &'a [u8]>>(contents: T) -> Self {
         let mut items = contents.into_iter().map(|bytes| ChunkedDataItem {
             position: None,
@@ -143,7 +143,7 @@ impl<'a> FromIterator<&'a [u8]> for ReplyPayloads<'a> {
 #[derive(Debug)]
 pub struct ReverseCall<'a> {
     /// The connection.
-    pub connection: ConnectionId,
+    pub connection: TransportConnectionId,
     /// The XID; a Call in flight in the forward direction may have the same one.
     pub xid: Xid,
     /// The RPC message.
@@ -303,10 +303,10 @@ mod tests {
 
     #[test]
     fn payloads_are_found_in_the_order_of_the_write_chunks() {
-        assert!(ReplyPayloads::from_iter([]).items().is_empty());
-        let one = ReplyPayloads::from_iter([&b"abc"[..]]);
+        assert!(ReplyWriteChunkContents::from_iter([]).items().is_empty());
+        let one = ReplyWriteChunkContents::from_iter([&b"abc"[..]]);
         assert_eq!(one.items(), [ChunkedDataItem { position: None, length: 3, bytes: Some(b"abc") }]);
-        let many = ReplyPayloads::from_iter([&b"abc"[..], b"", b"de"]);
+        let many = ReplyWriteChunkContents::from_iter([&b"abc"[..], b"", b"de"]);
         assert_eq!(many.items().iter().map(|item| item.length).collect::<Vec<_>>(), [3, 0, 2]);
     }
 }

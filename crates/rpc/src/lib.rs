@@ -10,8 +10,8 @@
 //! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
 //! [`OutgoingRpcCall`] contains the message without the DDP-eligible arguments, those arguments with their positions,
 //! and the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read,
-//! Write and Reply chunks, or a Long Call. A [`TransportEvent`] borrows received data in place until the next call of
-//! [`RpcTransport::poll`].
+//! Write and Reply chunks, or a Long Call. A [`RpcTransportEvent`] borrows received data in place until the next call
+//! of [`RpcTransport::poll`].
 //!
 //! One value drives any number of connections from one thread: with RDMA they share completion queue, memory and event
 //! channel, with TCP one `poll`. [`RpcTransport::submit`] never waits; it returns the resource that is exhausted. Only
@@ -19,7 +19,7 @@
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_rpc::{ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, TransportEvent};
+//! use nfsrdma_rpc::{ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, RpcTransportEvent};
 //!
 //! fn one_call(
 //!     transport: &mut dyn RpcTransport,
@@ -30,7 +30,7 @@
 //!     transport.submit(connection, call)?;
 //!     let deadline = Instant::now() + Duration::from_secs(5);
 //!     while let Some(event) = transport.poll(Some(deadline))? {
-//!         if let TransportEvent::Reply(reply) = event {
+//!         if let RpcTransportEvent::Reply(reply) = event {
 //!             return Ok(reply.message.len());
 //!         }
 //!     }
@@ -70,8 +70,8 @@ use nfsrdma_dissectors::rpc::Xid;
 use url::UrlTransport;
 
 pub use connection_event::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    TransportEvent, TransportReply,
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkContents,
+    ReverseCall, RpcTransportEvent, TransportReply,
 };
 pub use error::{
     PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
@@ -79,7 +79,7 @@ pub use error::{
 };
 pub use outgoing_call::{
     CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadMemory,
-    OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, SubmittedCallForm,
+    OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, SubmittedCallSizes,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RdmaFabric,
@@ -90,11 +90,11 @@ pub use reconnection::ReconnectionAttempts;
 /// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
 /// matches another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u32);
+pub struct TransportConnectionId(pub u32);
 
 /// The number of memory that a transport shares, so that payloads are sent from it in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SharedMemoryId(pub u32);
+pub struct TransportSharedMemoryId(pub u32);
 
 /// Creates the transport for a URL's scheme.
 ///
@@ -119,24 +119,24 @@ pub trait RpcTransport {
     ///
     /// # Errors
     /// Returns an error with the server, the reason and the remedy.
-    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError>;
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>;
 
     /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
-    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams>;
+    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams>;
 
     /// Returns the credits of the forward direction. `None` if nothing limits them, as on TCP, or the connection is
     /// closed.
-    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits>;
+    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits>;
 
     /// Returns the counters of the connection since it was opened.
-    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters>;
+    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.
     ///
     /// # Errors
     /// Returns an error if memory cannot be registered, for example because the limit of locked memory is too low.
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError>;
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError>;
 
     /// Queues a Call. It is sent by the next [`poll`](Self::poll) or [`flush`](Self::flush) at the latest; until then a
     /// transport may batch. Data that the Call borrows may be reused on return.
@@ -146,15 +146,20 @@ pub trait RpcTransport {
     /// [`SubmitError::Refused`] if this Call can never be sent on this connection.
     fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError>;
+    ) -> Result<SubmittedCallSizes, SubmitError>;
 
     /// Answers a Call of the reverse direction with a complete RPC message, without chunks (RFC 8167 section 5.2).
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`submit`](Self::submit), or if no such Call is pending.
-    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError>;
+    fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError>;
 
     /// Sends queued data, as far as possible without waiting.
     fn flush(&mut self);
@@ -165,9 +170,10 @@ pub trait RpcTransport {
     /// # Errors
     /// Returns an error if the whole transport is unusable, for example because its device is gone. The end of a single
     /// connection is an event.
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError>;
+    fn poll(&mut self, deadline: Option<Instant>)
+    -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError>;
 
-    /// Closes a connection. Its only further event is one [`TransportEvent::Disconnected`], which lists the Calls in
+    /// Closes a connection. Its only further event is one [`RpcTransportEvent::Disconnected`], which lists the Calls in
     /// flight.
-    fn disconnect(&mut self, connection: ConnectionId);
+    fn disconnect(&mut self, connection: TransportConnectionId);
 }

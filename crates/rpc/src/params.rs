@@ -201,7 +201,8 @@ pub struct RpcClientConnectionCounters {
     pub rdma_errors: u64,
     /// Number of Calls of the reverse direction reported.
     pub reverse_calls: u64,
-    /// Number of messages discarded, each reported as [`TransportEvent::Discarded`](super::TransportEvent::Discarded).
+    /// Number of messages discarded, each reported as
+    /// [`RpcTransportEvent::Discarded`](super::RpcTransportEvent::Discarded).
     pub discarded: u64,
     /// Number of submissions rejected because no credit was left.
     pub credit_waits: u64,

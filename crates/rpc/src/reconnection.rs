@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    ConnectOptions, ConnectTarget, ConnectionId, RpcTransportError, RpcTransportErrorKind,
+    ConnectOptions, ConnectTarget, RpcTransportError, RpcTransportErrorKind, TransportConnectionId,
     TransportErrorResponsibility,
 };
 
@@ -46,8 +46,8 @@ impl ReconnectionAttempts {
     pub fn connect_blocking(
         &mut self,
         target: &ConnectTarget,
-        mut connect: impl FnMut(&ConnectTarget) -> Result<ConnectionId, RpcTransportError>,
-    ) -> Result<ConnectionId, RpcTransportError> {
+        mut connect: impl FnMut(&ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>,
+    ) -> Result<TransportConnectionId, RpcTransportError> {
         loop {
             if let Some(connection) = self.connect(target, &mut connect)? {
                 return Ok(connection);
@@ -64,8 +64,8 @@ impl ReconnectionAttempts {
     pub fn connect(
         &mut self,
         target: &ConnectTarget,
-        connect: impl FnOnce(&ConnectTarget) -> Result<ConnectionId, RpcTransportError>,
-    ) -> Result<Option<ConnectionId>, RpcTransportError> {
+        connect: impl FnOnce(&ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>,
+    ) -> Result<Option<TransportConnectionId>, RpcTransportError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let left = self.timeout.saturating_sub(since.elapsed());
         let options = ConnectOptions { timeout: self.attempt_timeout.min(left), ..target.options.clone() };

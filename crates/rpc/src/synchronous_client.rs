@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls, UndecodedAuthBody};
+use nfsrdma_dissectors::rpc::auth::{
+    AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor, UndecodedAuthBody,
+};
 use nfsrdma_dissectors::rpc::{
     self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
     RpcReplyStatus, Verifier, Xid,
@@ -19,10 +21,10 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::GssControlCall;
 use crate::{
-    CallTag, ConnectTarget, ConnectionId, DdpEligibleArgument, DisconnectReason, OutgoingPayloadMemory,
-    OutgoingRpcCall, PermanentSubmitRefusal, ReconnectionAttempts, ReplySizeLimits, RequestedCallForm,
-    RpcTransport, RpcTransportError, SubmitBusyReason, SubmitError, TransportErrorResponsibility,
-    TransportEvent,
+    CallTag, ConnectTarget, DdpEligibleArgument, DisconnectReason, OutgoingPayloadMemory, OutgoingRpcCall,
+    PermanentSubmitRefusal, ReconnectionAttempts, ReplySizeLimits, RequestedCallForm, RpcTransport,
+    RpcTransportError, RpcTransportEvent, SubmitBusyReason, SubmitError, TransportConnectionId,
+    TransportErrorResponsibility,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
@@ -55,7 +57,7 @@ impl Default for AuthSysCredential {
 pub struct RpcClient<'t, F = AllowAllCallCheck> {
     transport: &'t mut dyn RpcTransport,
     /// The current connection.
-    pub connection: ConnectionId,
+    pub connection: TransportConnectionId,
     auth_sys: AuthSysCredential,
     next: u32,
     timeout: Duration,
@@ -214,7 +216,7 @@ impl<'t> RpcClient<'t> {
     /// duplicate request cache may be keyed by XID.
     pub fn new(
         transport: &'t mut dyn RpcTransport,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         caller: AuthSysCredential,
         xid: Xid,
         timeout: Duration,
@@ -410,7 +412,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(error) => return Err(RpcCallError::Submit(error)),
             }
             match self.transport.poll(Some(deadline))? {
-                Some(TransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     return Err(RpcCallError::Disconnected(reason));
@@ -438,7 +440,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             }
             match self.transport.poll(Some(deadline))? {
                 None => return Err(RpcCallError::Timeout(self.timeout)),
-                Some(TransportEvent::Reply(reply))
+                Some(RpcTransportEvent::Reply(reply))
                     if reply.connection == self.connection && reply.xid == xid =>
                 {
                     self.last_latency = start.elapsed();
@@ -450,18 +452,18 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                     self.undecodable_replies += u64::from(matches!(found, Err(RpcCallError::Unreadable(_))));
                     return found;
                 }
-                Some(TransportEvent::RdmaError { connection, xid: failed, error, .. })
+                Some(RpcTransportEvent::RdmaError { connection, xid: failed, error, .. })
                     if connection == self.connection && failed == xid =>
                 {
                     return Err(RpcCallError::RdmaError(error));
                 }
-                Some(TransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     return Err(RpcCallError::Disconnected(reason));
                 }
                 Some(_) if Instant::now() >= deadline => return Err(RpcCallError::Timeout(self.timeout)),
-                Some(TransportEvent::Call(call)) => called = Some((call.connection, call.xid)),
+                Some(RpcTransportEvent::Call(call)) => called = Some((call.connection, call.xid)),
                 Some(_) => {}
             }
         }
@@ -506,7 +508,7 @@ fn encode_call_header(xid: Xid, cred: Credential<'_>, procedure: &SynchronousPro
 }
 
 pub(crate) fn no_verifier<'a>() -> Verifier<'a> {
-    Verifier::None(AuthNoneVerifier { body: StartTls::default() })
+    Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() })
 }
 
 /// Encodes the answer to a Call for a program that is not available here. RFC 5531 section 9.

@@ -93,12 +93,12 @@ const MAX_RETRIES: u64 = 7;
 /// 30.06 s. Packets still missing then were not captured, and no acknowledgements are.
 pub(super) const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_EXPONENT) * MAX_RETRIES;
 
-/// Maximum number of ranges in [`LossRecoveryState::skipped`].
+/// Maximum number of ranges in [`PsnLossRecoveryState::skipped`].
 const MAX_SKIPPED: usize = 8;
 
 /// Losses and retransmissions of one direction.
 #[derive(Debug, Default)]
-struct LossRecoveryState {
+struct PsnLossRecoveryState {
     gap: Option<PsnGap>,
     timeout: Option<AckTimeoutRetransmission>,
     /// Time of the last refusal by the receiver.
@@ -121,7 +121,7 @@ pub(super) struct ReceiverPsnState {
     /// Time of the last packet.
     last_packet_time: Timestamp,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
-    losses: Option<Box<LossRecoveryState>>,
+    losses: Option<Box<PsnLossRecoveryState>>,
 }
 
 impl ReceiverPsnState {
@@ -164,7 +164,7 @@ impl ReceiverPsnState {
         }
     }
 
-    fn losses(&mut self) -> &mut LossRecoveryState {
+    fn losses(&mut self) -> &mut PsnLossRecoveryState {
         self.losses.get_or_insert_default()
     }
 
@@ -310,7 +310,7 @@ impl ReceiverPsnState {
     /// captured before, and the receiver did not ask for it again.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
         let is_skipped =
-            |losses: &LossRecoveryState| losses.skipped.iter().any(|range| range.contains(&sequence));
+            |losses: &PsnLossRecoveryState| losses.skipped.iter().any(|range| range.contains(&sequence));
         (self.is_missing(sequence) && !self.has_proven_gap())
             || self.losses.as_deref().is_some_and(is_skipped)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, Handle};
+use crate::rdma_operation::{CapturedPacketPayload, Handle};
 
 use super::byte_range_set::ByteRangeSet;
 
@@ -121,13 +121,13 @@ impl ChunkSegment {
 
     /// Returns `true` if recording these bytes would add a range to `moved`.
     #[cold]
-    pub(super) fn adds_range(&self, offset: u64, data: &CapturedRdmaPayloadBytes<'_>) -> bool {
+    pub(super) fn adds_range(&self, offset: u64, data: &CapturedPacketPayload<'_>) -> bool {
         let Some(at) = offset.checked_sub(self.offset) else { return false };
         !self.moved_coverage.touches(&(at..at + u64::from(data.length)))
     }
 
     /// Returns the most memory that retaining this data may take, in bytes; `None` if payload bytes are not retained.
-    pub(super) fn max_growth_bytes(&self, data: &CapturedRdmaPayloadBytes<'_>) -> Option<u64> {
+    pub(super) fn max_growth_bytes(&self, data: &CapturedPacketPayload<'_>) -> Option<u64> {
         self.payload.as_ref().map(|_| OUT_OF_ORDER_OVERHEAD_BYTES + data.bytes.len() as u64)
     }
 
@@ -143,7 +143,7 @@ impl ChunkSegment {
 
     /// Records moved bytes, and retains them if requested. Returns the number of bytes inside the range.
     #[inline]
-    pub fn add(&mut self, offset: u64, data: &CapturedRdmaPayloadBytes<'_>, frames: &[FrameNumber]) -> u64 {
+    pub fn add(&mut self, offset: u64, data: &CapturedPacketPayload<'_>, frames: &[FrameNumber]) -> u64 {
         let Some(at) = offset.checked_sub(self.offset).filter(|at| *at < u64::from(self.length)) else {
             return 0;
         };
@@ -258,8 +258,8 @@ mod tests {
         ChunkSegment { offset, length, ..ChunkSegment::default() }
     }
 
-    fn data(bytes: &[u8]) -> CapturedRdmaPayloadBytes<'_> {
-        CapturedRdmaPayloadBytes { bytes, length: bytes.len() as u32 }
+    fn data(bytes: &[u8]) -> CapturedPacketPayload<'_> {
+        CapturedPacketPayload { bytes, length: bytes.len() as u32 }
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
     fn what_a_snap_length_cut_still_counts_as_moved() {
         let mut segment = segment(0, 1024);
         segment.payload = Some(Box::default());
-        segment.add(0, &CapturedRdmaPayloadBytes { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
+        segment.add(0, &CapturedPacketPayload { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
         assert_eq!(segment.moved_coverage.total_bytes(), 1024);
         assert_eq!(segment.payload.unwrap().prefix(), b"abc");
     }

@@ -15,7 +15,7 @@ const MAX_CHECKED: usize = 4;
 
 /// Connections that are closed or ending.
 #[derive(Debug, Default)]
-pub(super) struct ClosingConnections {
+pub(super) struct ClosedConnectionReportQueue {
     /// Connections whose end was seen.
     ending_connections: VecDeque<ConnectionSlabKey>,
     /// Closed connections, in the order of closing.

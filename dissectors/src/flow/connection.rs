@@ -24,7 +24,7 @@ use super::bounded_slab_growth;
 use super::connection_setup::{ConnectionSetUp, ConnectionSetUpEndpoint, NegotiatedParameters};
 use super::conversation::{RpcConversation, Version2SendCredits};
 use super::duplicate_frames::VaryingIpIdDetector;
-use super::early_packet_buffer::EarlyPacketBuffer;
+use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::transaction::{
@@ -164,7 +164,7 @@ pub(super) struct FlowConnection {
     pub(super) number: Option<u64>,
     pub(super) conversation: RpcConversation,
     /// Packets that wait for the context that they need.
-    pub(super) reorder_buffer: EarlyPacketBuffer,
+    pub(super) reorder_buffer: PacketsAwaitingMemoryOwner,
     pub(super) last_frame: FrameNumber,
     /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ, or `is_replaced` is set.
     pub(super) is_ending: bool,
@@ -341,7 +341,7 @@ impl ConnectionLookupCache {
 
 /// Connections between two hosts.
 #[derive(Clone, Copy, Debug, Default)]
-struct OpenConnections {
+struct HostPairConnectionCount {
     /// Number of those that did not end.
     count: usize,
     /// Last frame of those that ended while another one was open.
@@ -360,7 +360,7 @@ pub(super) struct ConnectionTable {
     /// Connections with one unknown queue pair, by their addresses.
     unpaired: FxHashMap<(Address, Address), Vec<usize>>,
     /// Connections that did not end, by their addresses.
-    open: FxHashMap<(Address, Address), OpenConnections>,
+    open: FxHashMap<(Address, Address), HostPairConnectionCount>,
     lookups: ConnectionLookupCache,
     max_connections: usize,
     /// Memory of all connections, in bytes.
@@ -560,7 +560,7 @@ impl ConnectionTable {
             opened_by: None,
             number: None,
             conversation: RpcConversation::default(),
-            reorder_buffer: EarlyPacketBuffer::default(),
+            reorder_buffer: PacketsAwaitingMemoryOwner::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
             is_replaced: false,
@@ -651,7 +651,7 @@ impl ConnectionTable {
         let Some(connection) = self.slots.get(at) else { return SiblingConnections::None };
         match self.open.get(&connection.addresses()) {
             Some(open) if open.count > usize::from(!connection.is_ending) => SiblingConnections::Open,
-            Some(OpenConnections { last_end: Some(frame), .. }) => SiblingConnections::Ended(*frame),
+            Some(HostPairConnectionCount { last_end: Some(frame), .. }) => SiblingConnections::Ended(*frame),
             _ => SiblingConnections::None,
         }
     }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port, VirtualNetwork};
 use crate::field::NullFieldObserver;
-use crate::fixed_header::PartialHeader;
+use crate::fixed_header::TruncatedFixedHeader;
 use crate::frame::CapturedSlice;
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::cm::{
@@ -210,7 +210,7 @@ impl PendingConnectionSetUps {
         let ends = CmMessageEndpoints { tenant, source, destination };
         match message {
             CmMessage::Request(request, ip, private) => {
-                let request = PartialHeader::new(*request, *request);
+                let request = TruncatedFixedHeader::new(*request, *request);
                 self.process_request(ends, &request, *ip, *private, frame, gave_up);
                 None
             }
@@ -221,7 +221,7 @@ impl PendingConnectionSetUps {
                 None
             }
             CmMessage::Reply(reply, private) => {
-                self.process_reply(ends, &PartialHeader::new(*reply, *reply), *private, frame)
+                self.process_reply(ends, &TruncatedFixedHeader::new(*reply, *reply), *private, frame)
             }
             CmMessage::Cut(Attribute::REP, part) => {
                 let private = part.skip_bytes(cm::Reply::LENGTH);
@@ -240,7 +240,7 @@ impl PendingConnectionSetUps {
     fn process_request(
         &mut self,
         CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
-        request: &PartialHeader<cm::Request>,
+        request: &TruncatedFixedHeader<cm::Request>,
         ip: Option<CmRequestIpEndpoints>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
@@ -296,7 +296,7 @@ impl PendingConnectionSetUps {
     fn process_reply(
         &mut self,
         CmMessageEndpoints { tenant, source, destination }: CmMessageEndpoints,
-        reply: &PartialHeader<cm::Reply>,
+        reply: &TruncatedFixedHeader<cm::Reply>,
         private: CapturedSlice<'_>,
         frame: SetUpFrame,
     ) -> Option<ConnectionSetUp> {

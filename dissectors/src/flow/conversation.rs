@@ -22,7 +22,7 @@ pub(super) use rpcrdma_messages::{advertises_handle, may_start_call, reply_xid};
 
 use crate::field::NullFieldObserver;
 use crate::frame::{FrameNumber, Timestamp};
-use crate::nfs::{self, LinkTextChunks, Procedure};
+use crate::nfs::{self, Procedure, SymlinkTextChunkFlags};
 use crate::rdma_operation::{ConnectionSide, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::Dialect;
@@ -33,7 +33,7 @@ use super::accepted_packet_inference::RetransmissionStall;
 use super::advertised_handles::HandleSegments;
 use super::chunk::ChunkSegment;
 use super::connection_setup::NegotiatedParameters;
-use super::reliable_connection::RcPacketWithoutOperation;
+use super::reliable_connection::MissingRdmaOperationReason;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::{EvictedState, UndecodedReason};
 use super::transaction::{
@@ -344,16 +344,16 @@ impl RpcConversation {
     pub(super) fn handle_no_operation(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        reason: RcPacketWithoutOperation,
+        reason: MissingRdmaOperationReason,
     ) -> FrameContentKind {
         let undecoded = match reason {
-            RcPacketWithoutOperation::Control => return FrameContentKind::Control,
-            RcPacketWithoutOperation::Part => return FrameContentKind::PartialMessage,
-            RcPacketWithoutOperation::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
-            RcPacketWithoutOperation::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
-            RcPacketWithoutOperation::Cut => UndecodedReason::CutFrame,
-            RcPacketWithoutOperation::WriteOfCutFirst => UndecodedReason::CutWrite,
-            RcPacketWithoutOperation::ResponseToCutRequest => UndecodedReason::CutRead,
+            MissingRdmaOperationReason::Control => return FrameContentKind::Control,
+            MissingRdmaOperationReason::Part => return FrameContentKind::PartialMessage,
+            MissingRdmaOperationReason::WriteWithoutFirst => UndecodedReason::WriteWithoutFirst,
+            MissingRdmaOperationReason::ResponseWithoutRequest => UndecodedReason::ReadWithoutRequest,
+            MissingRdmaOperationReason::Cut => UndecodedReason::CutFrame,
+            MissingRdmaOperationReason::WriteOfCutFirst => UndecodedReason::CutWrite,
+            MissingRdmaOperationReason::ResponseToCutRequest => UndecodedReason::CutRead,
         };
         // It may have been a message, or data that a rule would miss.
         self.record_loss(context.packet_meta.time);
@@ -753,7 +753,7 @@ fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
 }
 
 /// Returns the chunks of a Call, at the cursor, that hold text.
-fn link_text_chunks(mut cursor: Cursor<'_>) -> Option<LinkTextChunks> {
+fn link_text_chunks(mut cursor: Cursor<'_>) -> Option<SymlinkTextChunkFlags> {
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = message.call()?;
     let procedure = Procedure::from_numbers(call.prog, call.vers, call.proc)?;
@@ -768,7 +768,8 @@ fn store_call_chunks(
     keep_data: bool,
 ) {
     let has_items = !envelope.write_chunks.is_empty() || !envelope.read_chunks.is_empty();
-    let text = if has_items { link_text_chunks(rpc).unwrap_or_default() } else { LinkTextChunks::default() };
+    let text =
+        if has_items { link_text_chunks(rpc).unwrap_or_default() } else { SymlinkTextChunkFlags::default() };
     transaction.read_chunks = envelope.read_chunks;
     transaction.write_chunks = envelope.write_chunks;
     transaction.reply_chunk = envelope.reply_chunk;

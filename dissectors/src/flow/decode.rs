@@ -22,7 +22,7 @@ use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transacti
 
 pub use call_operation::{MainOperation, ProcedureOrMainOperation};
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
-pub use reencoding::{ReencodedBytes, ReencodedMessage};
+pub use reencoding::{DecodeRoundTrip, ReencodedBytes};
 
 /// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]

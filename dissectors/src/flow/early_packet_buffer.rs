@@ -79,7 +79,7 @@ struct EarlyPacket {
 
 /// Reason for which packets of RDMA Writes of one side may still wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ReorderedWriteWaitReason {
+pub(super) struct EarlyRdmaWriteHoldReason {
     /// Time of the oldest Call in flight that offers memory to write to.
     pub(super) oldest_call: Option<Timestamp>,
     /// Highest sequence number of the side.
@@ -109,7 +109,7 @@ impl EarlyPacket {
     }
 
     /// Returns `true` if a packet of an RDMA Write belongs to a Call in flight.
-    fn may_be_placed(&self, expected: ReorderedWriteWaitReason) -> bool {
+    fn may_be_placed(&self, expected: EarlyRdmaWriteHoldReason) -> bool {
         expected.oldest_call.is_some_and(|call| call <= self.time)
             && expected.newest.saturating_sub(self.sequence) < MAX_WRITE_DISTANCE
     }
@@ -137,7 +137,7 @@ impl EarlyPacketRetry {
 
 /// Buffered packets of one connection in capture order.
 #[derive(Debug, Default)]
-pub(super) struct EarlyPacketBuffer {
+pub(super) struct PacketsAwaitingMemoryOwner {
     /// Packets that wait for the memory they access.
     early_packets: VecDeque<EarlyPacket>,
     /// Packets of RDMA Writes without their First packet.
@@ -146,7 +146,7 @@ pub(super) struct EarlyPacketBuffer {
     last_check: Timestamp,
 }
 
-impl EarlyPacketBuffer {
+impl PacketsAwaitingMemoryOwner {
     pub(super) fn is_empty(&self) -> bool {
         self.early_packets.is_empty() && self.orphans.is_empty()
     }
@@ -257,7 +257,7 @@ impl EarlyPacketBuffer {
         &mut self,
         now: Timestamp,
         account: &mut FlowDecodingStatistics,
-        expected: impl Fn(ConnectionSide) -> ReorderedWriteWaitReason,
+        expected: impl Fn(ConnectionSide) -> EarlyRdmaWriteHoldReason,
     ) {
         let is_old = |held: &EarlyPacket| now.abs_diff_ns(held.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, Handle, RdmaSendMessage};
+use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::RetransmissionStall;
@@ -75,7 +75,7 @@ impl MessageReassembly {
         sequence: ExtendedPsn,
         (place, data, invalidated_handle): (
             PacketPositionInMessage,
-            CapturedRdmaPayloadBytes<'_>,
+            CapturedPacketPayload<'_>,
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'_>,

@@ -16,9 +16,9 @@ use super::accepted_packet_inference::ReceiverPacketOutcome;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::conversation::{self, BorrowedFlowState};
 use super::duplicate_frames::{self, FrameFingerprint};
-use super::early_packet_buffer::ReorderedWriteWaitReason;
+use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::finality;
-use super::packet_opcode_sequence::PacketOrderFault;
+use super::packet_opcode_sequence::PacketSequenceViolation;
 use super::reliable_connection::{ExtendedPsn, HeadlessRdmaWriteRange, UncapturedRdmaWriteRange};
 use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
 use super::transaction_table::{TransactionSlabKey, TransactionTable};
@@ -535,7 +535,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         packet: &InfinibandPacket<'_>,
-        order: Option<PacketOrderFault>,
+        order: Option<PacketSequenceViolation>,
     ) {
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
             Some(Syndrome::Nak(code)) => Some(CapturedTransportEventKind::Nak(code)),
@@ -657,7 +657,7 @@ impl Flow {
         let FlowConnection { a, b, conversation, reorder_buffer, .. } = connection;
         reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
             let own = if writer == ConnectionSide::A { &a.requests } else { &b.requests };
-            ReorderedWriteWaitReason {
+            EarlyRdmaWriteHoldReason {
                 oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
                 newest: own.highest_sequence().unwrap_or_default(),
             }

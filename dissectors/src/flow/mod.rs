@@ -78,7 +78,7 @@ pub use conversation::Version2SendCredits;
 pub use frame_kind::FrameContentKind;
 pub use iwarp::{MpaCounts, observe_segment};
 pub use non_message_frame_role::{FrameRole, TransactionFrame};
-pub use packet_opcode_sequence::PacketOrderFault;
+pub use packet_opcode_sequence::PacketSequenceViolation;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 pub use transaction::Transaction;
@@ -96,7 +96,7 @@ use crate::rpcrdma::Dialect;
 
 pub use accepted_packet_inference::RetransmissionStall;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallCopy};
-use closed_connection_reports::ClosingConnections;
+use closed_connection_reports::ClosedConnectionReportQueue;
 use connection::{ConnectionSlabKey, ConnectionTable, FlowConnection, QueuePairFlowKey};
 use connection_setup::PendingConnectionSetUps;
 use conversation::BorrowedFlowState;
@@ -304,7 +304,7 @@ pub struct Flow {
     /// Frames since the last check of memory limits and due Transactions.
     frames_since_check: u32,
     ready: VecDeque<(TransactionSlabKey, Box<Transaction>)>,
-    closing_connections: ClosingConnections,
+    closing_connections: ClosedConnectionReportQueue,
     emitted_transactions: u64,
     numbered_connections: u64,
 }
@@ -330,7 +330,7 @@ impl Flow {
             now: Timestamp::default(),
             frames_since_check: 0,
             ready: VecDeque::new(),
-            closing_connections: ClosingConnections::default(),
+            closing_connections: ClosedConnectionReportQueue::default(),
             emitted_transactions: 0,
             numbered_connections: 0,
             limits,

@@ -11,9 +11,7 @@ use std::collections::VecDeque;
 use crate::frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
 use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
-use crate::rdma_operation::{
-    CapturedRdmaPayloadBytes, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage,
-};
+use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaAttribution, RdmaOperation, RdmaSendMessage};
 
 use super::PacketMeta;
 use super::accepted_packet_inference::{ReceiverPacketOutcome, ReceiverPsnState};
@@ -22,7 +20,7 @@ use super::infiniband_message_reassembly::{MessageReassembly, PacketRun};
 
 /// Reason why a packet of a reliable connection yields no operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RcPacketWithoutOperation {
+pub(super) enum MissingRdmaOperationReason {
     /// It carries none: an acknowledgement.
     Control,
     /// It is part of a message whose other parts are still to come.
@@ -187,7 +185,7 @@ impl ObservedPathMtu {
         self,
         packets: u64,
         place: PacketPositionInMessage,
-        data: &CapturedRdmaPayloadBytes<'_>,
+        data: &CapturedPacketPayload<'_>,
         message: u32,
     ) -> Option<u64> {
         let offset = match (packets, place, self.0) {
@@ -580,9 +578,9 @@ impl RequesterPacketState {
 
     /// Records that a snap length truncated the header with the memory of an RDMA Read or Write.
     #[cold]
-    fn record_cut_request(&mut self) -> RcPacketWithoutOperation {
+    fn record_cut_request(&mut self) -> MissingRdmaOperationReason {
         self.has_cut_request = true;
-        RcPacketWithoutOperation::Cut
+        MissingRdmaOperationReason::Cut
     }
 
     /// Processes a request packet of this side with the number `sequence`.
@@ -593,13 +591,13 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
+    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
         let data =
-            CapturedRdmaPayloadBytes { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+            CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         let without_first = match self.has_cut_request {
-            true => RcPacketWithoutOperation::WriteOfCutFirst,
-            false => RcPacketWithoutOperation::WriteWithoutFirst,
+            true => MissingRdmaOperationReason::WriteOfCutFirst,
+            false => MissingRdmaOperationReason::WriteWithoutFirst,
         };
         self.highest_sequence = self.highest_sequence.max(Some(sequence));
         match packet.properties.operation {
@@ -652,7 +650,7 @@ impl RequesterPacketState {
                 path_mtu.record_packet_length(place, data.length);
                 self.process_send(sequence, (place, data, packet.invalidate), packet_meta)
             }
-            _ => Err(RcPacketWithoutOperation::Control),
+            _ => Err(MissingRdmaOperationReason::Control),
         }
     }
 
@@ -663,22 +661,22 @@ impl RequesterPacketState {
         packet: &InfinibandPacket<'a>,
         sequence: ExtendedPsn,
         path_mtu: &mut ObservedPathMtu,
-    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
+    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
         if packet.properties.operation != infiniband::PacketOperation::ReadResponse {
             if self.has_partial_messages()
                 && let Some(Aeth { syndrome: Syndrome::Ack { .. }, .. }) = packet.aeth
             {
                 self.record_acknowledgment(sequence);
             }
-            return Err(RcPacketWithoutOperation::Control);
+            return Err(MissingRdmaOperationReason::Control);
         }
         let data =
-            CapturedRdmaPayloadBytes { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+            CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let place = packet.properties.position;
         path_mtu.record_packet_length(place, data.length);
         let without_request = match self.has_cut_request {
-            true => RcPacketWithoutOperation::ResponseToCutRequest,
-            false => RcPacketWithoutOperation::ResponseWithoutRequest,
+            true => MissingRdmaOperationReason::ResponseToCutRequest,
+            false => MissingRdmaOperationReason::ResponseWithoutRequest,
         };
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let at = path_mtu.offset(sequence - span.first, place, &data, span.length).ok_or(without_request)?;
@@ -695,11 +693,11 @@ impl RequesterPacketState {
         sequence: ExtendedPsn,
         (place, data, invalidated_handle): (
             PacketPositionInMessage,
-            CapturedRdmaPayloadBytes<'a>,
+            CapturedPacketPayload<'a>,
             Option<Handle>,
         ),
         packet_meta: PacketMeta<'a>,
-    ) -> Result<RdmaOperation<'a>, RcPacketWithoutOperation> {
+    ) -> Result<RdmaOperation<'a>, MissingRdmaOperationReason> {
         let ends = place.ends();
         let after = match self.sent_messages.back() {
             Some(sent) if sent.first <= sequence => self.sent_messages.len(),
@@ -730,11 +728,11 @@ impl RequesterPacketState {
         let assembly = self.assembly.get_or_insert_default();
         assembly.add(sequence, (place, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
-            Some(run) if run.is_complete => self.deliver(run).ok_or(RcPacketWithoutOperation::Part),
+            Some(run) if run.is_complete => self.deliver(run).ok_or(MissingRdmaOperationReason::Part),
             _ if assembly.is_full() => {
-                self.take_incomplete_message(|_| true).ok_or(RcPacketWithoutOperation::Part)
+                self.take_incomplete_message(|_| true).ok_or(MissingRdmaOperationReason::Part)
             }
-            _ => Err(RcPacketWithoutOperation::Part),
+            _ => Err(MissingRdmaOperationReason::Part),
         }
     }
 

@@ -24,7 +24,7 @@ use super::{FrameContentKind, PacketMeta, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProtocolSwitch {
+pub(super) enum StreamProtocolUpgrade {
     /// MPA, which begins with a Request or a Reply frame. RFC 5044 section 7.1.
     Mpa,
     /// TLS. RFC 9289 section 4.1.
@@ -102,7 +102,7 @@ impl CapturedRpcRecordParser {
         &mut self,
         mut piece: StreamBytes<'p>,
         stream_context: &mut StreamContext<'_>,
-    ) -> Option<(ProtocolSwitch, StreamBytes<'p>)> {
+    ) -> Option<(StreamProtocolUpgrade, StreamBytes<'p>)> {
         let first = stream_context.frame_kinds.len();
         while piece.data.length > 0 {
             if let Some(next) = self.next_protocol(&piece) {
@@ -120,16 +120,17 @@ impl CapturedRpcRecordParser {
     }
 
     /// Returns the protocol that begins here instead of a record.
-    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<ProtocolSwitch> {
+    fn next_protocol(&self, piece: &StreamBytes<'_>) -> Option<StreamProtocolUpgrade> {
         if self.partial_record.is_some() {
             return None;
         }
         let bytes = piece.data.bytes;
         if begins_mpa(bytes) {
-            return Some(ProtocolSwitch::Mpa);
+            return Some(StreamProtocolUpgrade::Mpa);
         }
         // The signature of TLS is too short to be searched for anywhere.
-        (self.state == RpcRecordParserState::Mark && tls::begins_record(bytes)).then_some(ProtocolSwitch::Tls)
+        (self.state == RpcRecordParserState::Mark && tls::begins_record(bytes))
+            .then_some(StreamProtocolUpgrade::Tls)
     }
 
     fn process_mark<'p>(

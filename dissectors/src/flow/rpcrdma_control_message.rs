@@ -37,12 +37,12 @@ impl RpcRdmaControlMessage {
 
 /// The header-only messages of the last frame that had any.
 #[derive(Debug, Default)]
-pub(super) struct RpcRdmaControlMessages {
+pub(super) struct FrameHeaderOnlyMessages {
     frame: FrameNumber,
     headers: Vec<RpcRdmaControlMessage>,
 }
 
-impl RpcRdmaControlMessages {
+impl FrameHeaderOnlyMessages {
     /// Maximum number of messages kept of one frame.
     const MAX_HEADERS_PER_FRAME: usize = 16;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{InnermostNetworkPacket, TcpSegment};
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide};
 use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
@@ -14,7 +14,7 @@ use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceId
 use super::duplicate_frames;
 use super::finality;
 use super::iwarp::IwarpConnection;
-use super::rpc_records::{CapturedRpcRecordParser, ProtocolSwitch};
+use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::{EvictedState, FlowDecodingStatistics, IgnoredTraffic, UndecodedReason};
 use super::stream::context::StreamContext;
 use super::stream::direction::{self, TcpStreamDirection};
@@ -104,16 +104,16 @@ impl StreamDispatcher<'_> {
     /// Switches the stream to another protocol and ends its connection. MPA is the second phase of the same
     /// connection (draft-talpey-nfsv4-rdma-sess-01 section 2.3.2) and keeps its number; any other protocol is a
     /// new connection.
-    fn switch_protocol(&mut self, next: ProtocolSwitch) {
+    fn switch_protocol(&mut self, next: StreamProtocolUpgrade) {
         self.finish();
         let before = self.connection.take();
         self.ended_connections.extend(before);
         *self.protocol = match next {
-            ProtocolSwitch::Mpa => StreamProtocol::Mpa(Box::default()),
-            ProtocolSwitch::Tls => StreamProtocol::Tls,
+            StreamProtocolUpgrade::Mpa => StreamProtocol::Mpa(Box::default()),
+            StreamProtocolUpgrade::Tls => StreamProtocol::Tls,
         };
         let before = before.and_then(|key| self.connections.get_mut_by_key(key));
-        if let (ProtocolSwitch::Mpa, Some(before)) = (next, before)
+        if let (StreamProtocolUpgrade::Mpa, Some(before)) = (next, before)
             && let Some(number) = before.number
         {
             before.continues_as_mpa = true;
@@ -324,7 +324,7 @@ impl Flow {
             stream.is_cut |= segment.payload.is_cut();
         }
         let data =
-            CapturedRdmaPayloadBytes { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+            CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
@@ -475,7 +475,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: CapturedRdmaPayloadBytes<'_>,
+        data: CapturedPacketPayload<'_>,
     ) {
         let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -569,7 +569,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: CapturedRdmaPayloadBytes<'_>,
+        data: CapturedPacketPayload<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
@@ -601,7 +601,7 @@ impl Flow {
         sender: ConnectionSide,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-        data: CapturedRdmaPayloadBytes<'_>,
+        data: CapturedPacketPayload<'_>,
     ) {
         let flags = segment.flags;
         let Some(stream) = self.streams.get_mut(at) else { return };

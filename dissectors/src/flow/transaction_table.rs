@@ -10,7 +10,7 @@ use crate::rdma_operation::{ConnectionSide, RdmaAttribution};
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::finality;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
-use super::rpcrdma_control_message::RpcRdmaControlMessages;
+use super::rpcrdma_control_message::FrameHeaderOnlyMessages;
 use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{
     CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
@@ -277,7 +277,7 @@ pub(super) struct TransactionTable {
     /// Transactions closed since the last frame, if transport events are recorded.
     pub(super) newly_closed: Vec<TransactionSlabKey>,
     /// Header-only messages.
-    pub(super) header_only_messages: RpcRdmaControlMessages,
+    pub(super) header_only_messages: FrameHeaderOnlyMessages,
 }
 
 /// Minimum number of stale elements in a queue before it is compacted.
@@ -307,7 +307,7 @@ impl TransactionTable {
             expires_open_entries: limits.call_age_ns.is_some(),
             nothing_due_until: i64::MIN,
             transaction_frames: Vec::new(),
-            header_only_messages: RpcRdmaControlMessages::default(),
+            header_only_messages: FrameHeaderOnlyMessages::default(),
             transport_events: UnemittedTransportEvents::new(limits.record_transport_events),
             newly_closed: Vec::new(),
         }

@@ -17,11 +17,11 @@ use super::frame_kind::FrameContentKind;
 use super::statistics::UndecodedReason;
 use super::transaction::{EndpointRole, TransactionConnection};
 use super::transaction_table::TransactionSlabKey;
-use super::{Flow, PacketMeta, PacketOrderFault};
+use super::{Flow, PacketMeta, PacketSequenceViolation};
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransportEvent {
+pub struct CapturedTransportEvent {
     /// Last frame of the packet.
     pub frame: FrameNumber,
     /// Time of the packet.
@@ -61,7 +61,7 @@ pub enum CapturedTransportEventKind {
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
-    PacketOrderFault(PacketOrderFault),
+    PacketOrderFault(PacketSequenceViolation),
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -350,10 +350,10 @@ struct UnnamedConnectionTransportEvent {
 
 impl UnnamedConnectionTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
-    fn named(&self, connection: &FlowConnection) -> Option<TransportEvent> {
+    fn named(&self, connection: &FlowConnection) -> Option<CapturedTransportEvent> {
         connection.number?;
         let client = connection.client()?;
-        Some(TransportEvent {
+        Some(CapturedTransportEvent {
             frame: self.frame,
             time: self.time,
             connection: connection.name(client),
@@ -464,7 +464,7 @@ pub(super) struct UnemittedTransportEvents {
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     early_connections: u64,
     /// Events of connections that ended before they carried RPC.
-    released: Vec<TransportEvent>,
+    released: Vec<CapturedTransportEvent>,
     /// `true` if a switch marked the last frame with Congestion Experienced.
     pub(super) has_congestion_mark: bool,
     /// `true` if the ICRC of the last frame is wrong.
@@ -656,7 +656,7 @@ impl Flow {
     /// frames are among them if the last frame confirmed them, or is the first with RPC, and after [`Flow::finish`]
     /// those of connections that were set up for RPC-over-RDMA and never carried RPC. Empty unless
     /// [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
-    pub fn transport_events(&self) -> impl Iterator<Item = TransportEvent> + '_ {
+    pub fn transport_events(&self) -> impl Iterator<Item = CapturedTransportEvent> + '_ {
         let UnemittedTransportEvents { events, early, early_connections, released, .. } =
             &self.transaction_table.transport_events;
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };

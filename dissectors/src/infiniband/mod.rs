@@ -16,8 +16,8 @@ pub use headers::{
     LrhLinkNextHeader, Msn, NakCode, Rdeth, Reth, Syndrome, XrcEth,
 };
 pub use opcode::{
-    BthOpcode, ExtensionHeaders, ExtensionTransportHeader, OpcodeProperties, OpcodeService, PacketOperation,
-    PacketPositionInMessage,
+    BthOpcode, ExtensionHeaderSet, ExtensionTransportHeader, OpcodeProperties, OpcodeService,
+    PacketOperation, PacketPositionInMessage,
 };
 pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
 

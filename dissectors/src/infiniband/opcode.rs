@@ -82,7 +82,7 @@ impl PacketPositionInMessage {
     }
 }
 
-/// An extension transport header; the value is its bit in [`ExtensionHeaders`]. Packets carry them in this order.
+/// An extension transport header; the value is its bit in [`ExtensionHeaderSet`]. Packets carry them in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum ExtensionTransportHeader {
@@ -134,9 +134,9 @@ impl ExtensionTransportHeader {
 
 /// Set of extension headers after the Base Transport Header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ExtensionHeaders(u16);
+pub struct ExtensionHeaderSet(u16);
 
-impl ExtensionHeaders {
+impl ExtensionHeaderSet {
     const fn new(headers: &[ExtensionTransportHeader]) -> Self {
         let mut bits = 0;
         let mut next = 0;
@@ -183,7 +183,7 @@ pub struct OpcodeProperties {
     /// Position in the message.
     pub position: PacketPositionInMessage,
     /// Extension headers after the Base Transport Header.
-    pub headers: ExtensionHeaders,
+    pub headers: ExtensionHeaderSet,
     /// Length of the extension headers in bytes.
     pub headers_length: u8,
 }
@@ -222,7 +222,7 @@ macro_rules! opcodes {
         static FORMS: [Option<OpcodeProperties>; 256] = {
             let mut forms = [None; 256];
             $({
-                let headers = ExtensionHeaders::new(&[$(ExtensionTransportHeader::$header),*]);
+                let headers = ExtensionHeaderSet::new(&[$(ExtensionTransportHeader::$header),*]);
                 forms[$code] = Some(OpcodeProperties {
                     service: OpcodeService::$service,
                     operation: PacketOperation::$operation,

@@ -1,7 +1,7 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
 use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner, incomplete_header};
-use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
 
@@ -76,10 +76,10 @@ pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     match Erspan2::decode(part.bytes, part.at, observer) {
-        None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, HeaderDefect::ErspanHeader)),
+        None => way.into_unread(incomplete_header(part, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader)),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
             way.into_unread(UndecodableFrameReason::Malformed {
-                what: HeaderDefect::ErspanVersion,
+                what: NetworkHeaderDefect::ErspanVersion,
                 at: part.at,
             })
         }
@@ -94,11 +94,11 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let Some((header, _)) = Erspan3::decode(part.bytes, part.at, observer) else {
-        return way.into_unread(incomplete_header(part, Erspan3::LENGTH, HeaderDefect::ErspanHeader));
+        return way.into_unread(incomplete_header(part, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader));
     };
     if header.version != TYPE_3_VERSION {
         return way.into_unread(UndecodableFrameReason::Malformed {
-            what: HeaderDefect::ErspanVersion,
+            what: NetworkHeaderDefect::ErspanVersion,
             at: part.at,
         });
     }
@@ -108,7 +108,7 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
             return way.into_unread(incomplete_header(
                 rest,
                 ErspanPlatform::LENGTH,
-                HeaderDefect::ErspanHeader,
+                NetworkHeaderDefect::ErspanHeader,
             ));
         }
         rest = rest.skip_bytes(ErspanPlatform::LENGTH);
@@ -117,7 +117,7 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
         ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, way, observer),
         ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, way, observer),
         _ => way.into_unread(UndecodableFrameReason::Malformed {
-            what: HeaderDefect::ErspanFrameType,
+            what: NetworkHeaderDefect::ErspanFrameType,
             at: part.at + 10,
         }),
     }

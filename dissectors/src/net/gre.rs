@@ -4,7 +4,7 @@ use super::link::EtherType;
 use super::tunnel::{
     InnermostNetworkContext, TunnelPayloadType, decode_inner, decode_inner_network, incomplete_header,
 };
-use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason, erspan};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason, erspan};
 use crate::address::VirtualNetwork;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{Field, FieldObserver};
@@ -74,7 +74,7 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
 ) -> InnermostNetworkPacket<'a> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if part.bytes.is_empty() {
-        return way.into_unread(incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader));
+        return way.into_unread(incomplete_header(part, Flags::LENGTH, NetworkHeaderDefect::GreHeader));
     }
     observer.enter(&GRE, part.at);
     let decoded = decode_header(part, observer);
@@ -107,14 +107,14 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     part: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(Flags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let lacks = |part| incomplete_header(part, Flags::LENGTH, HeaderDefect::GreHeader);
+    let lacks = |part| incomplete_header(part, Flags::LENGTH, NetworkHeaderDefect::GreHeader);
     let (flags, _) = Flags::decode(part.bytes, part.at, observer).ok_or_else(|| lacks(part))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
         _ => {
             return Err(UndecodableFrameReason::Malformed {
-                what: HeaderDefect::GreVersion,
+                what: NetworkHeaderDefect::GreVersion,
                 at: part.at + 1,
             });
         }
@@ -138,7 +138,7 @@ fn decode_header<'a, O: FieldObserver<'a>>(
         let (route, _) = Route::decode(rest.bytes, rest.at, observer).ok_or_else(|| lacks(rest))?;
         let length = Route::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
-            return Err(incomplete_header(rest, length, HeaderDefect::GreHeader));
+            return Err(incomplete_header(rest, length, NetworkHeaderDefect::GreHeader));
         }
         rest = rest.skip_bytes(length);
         more = route.address_family != 0 || route.src_length != 0;

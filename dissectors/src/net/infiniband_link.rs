@@ -3,7 +3,7 @@
 
 use super::link::{self, EtherType};
 use super::tunnel::TunnelNesting;
-use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, ip};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue};
@@ -43,11 +43,11 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::cut(part.at);
     };
     if lrh.lver != 0 {
-        return InnermostNetworkPacket::malformed(HeaderDefect::LrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhVersion, part.at);
     }
     let length = usize::from(lrh.pktlen) * 4;
     if length < Lrh::LENGTH {
-        return InnermostNetworkPacket::malformed(HeaderDefect::LrhLength, part.at + 4);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::LrhLength, part.at + 4);
     }
     let rest = part.with_length(length).skip_bytes(Lrh::LENGTH);
     let mut datagram = match lrh.lnh {
@@ -102,13 +102,13 @@ fn decode_routed<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::cut(part.at);
     };
     if grh.ipver != 6 {
-        return InnermostNetworkPacket::malformed(HeaderDefect::GrhVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, part.at);
     }
     let rest = part.skip_bytes(Grh::LENGTH).with_length(usize::from(grh.paylen));
     let carried = if grh.nxthdr == Grh::NEXT_BTH {
         decode_packet(rest, wire, observer)
     } else {
-        NetworkLayerPayload::malformed(HeaderDefect::GrhNextHeader, part.at + 6)
+        NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, part.at + 6)
     };
     InnermostNetworkPacket {
         source: Address::from_gid(grh.sgid),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
 
 use super::tunnel::{InnermostNetworkContext, TunnelNesting};
-use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, transport};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, transport};
 use crate::address::Address;
 use crate::field::{FieldKind, FieldObserver, FieldValue};
 use crate::fixed_header::{FixedHeaderFieldValue, bits, put_bits};
@@ -140,7 +140,7 @@ pub(super) fn decode_ip<'a, O: FieldObserver<'a>>(
     match part.bytes.first().map(|first| first >> 4) {
         Some(4) => decode_ipv4(part, depth, observer),
         Some(6) => decode_ipv6(part, depth, observer),
-        Some(_) => InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at),
+        Some(_) => InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at),
         None => InnermostNetworkPacket::cut(part.at),
     }
 }
@@ -155,7 +155,7 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::cut(part.at);
     };
     if header.version != 4 {
-        return InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at);
     }
     let header_length = header.hdr_len.bytes() as usize;
     let length = if header.len == 0 { part.length } else { usize::from(header.len) };
@@ -167,7 +167,8 @@ pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
         nesting: depth,
     };
     if header_length < Ipv4::LENGTH || header_length > length {
-        return way.into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpHeaderLength, part.at));
+        return way
+            .into_datagram(NetworkLayerPayload::malformed(NetworkHeaderDefect::IpHeaderLength, part.at));
     }
     let payload = part.with_length(length).skip_bytes(header_length);
     if header.mf || header.frag_offset.0 != 0 {
@@ -196,7 +197,7 @@ pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
         return InnermostNetworkPacket::cut(part.at);
     };
     if header.version != 6 {
-        return InnermostNetworkPacket::malformed(HeaderDefect::IpVersion, part.at);
+        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, part.at);
     }
     let rest = part.skip_bytes(Ipv6::LENGTH);
     let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
@@ -228,7 +229,7 @@ fn decode_extensions<'a, O: FieldObserver<'a>>(
                     Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                     Err(_) => {
                         return way.into_datagram(NetworkLayerPayload::malformed(
-                            HeaderDefect::IpExtension,
+                            NetworkHeaderDefect::IpExtension,
                             part.at,
                         ));
                     }
@@ -238,8 +239,10 @@ fn decode_extensions<'a, O: FieldObserver<'a>>(
                 Ok(header) => (IpProtocol(header.next_header().0), header.slice().len()),
                 Err(_) if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                 Err(_) => {
-                    return way
-                        .into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpExtension, part.at));
+                    return way.into_datagram(NetworkLayerPayload::malformed(
+                        NetworkHeaderDefect::IpExtension,
+                        part.at,
+                    ));
                 }
             },
             IpProtocol::FRAGMENT => match Ipv6Fragment::decode(part.bytes, part.at, observer) {
@@ -255,8 +258,10 @@ fn decode_extensions<'a, O: FieldObserver<'a>>(
                 Some((header, _)) => (header.nxt, Ipv6Fragment::LENGTH),
                 None if part.is_cut() => return way.into_datagram(NetworkLayerPayload::cut(part.at)),
                 None => {
-                    return way
-                        .into_datagram(NetworkLayerPayload::malformed(HeaderDefect::IpExtension, part.at));
+                    return way.into_datagram(NetworkLayerPayload::malformed(
+                        NetworkHeaderDefect::IpExtension,
+                        part.at,
+                    ));
                 }
             },
             _ => return transport::decode(protocol, part, way, observer),

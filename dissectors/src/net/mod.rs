@@ -99,7 +99,7 @@ pub enum UndecodableFrameReason {
     /// A malformed header.
     Malformed {
         /// Kind of the defect.
-        what: HeaderDefect,
+        what: NetworkHeaderDefect,
         /// Position in the frame.
         at: usize,
     },
@@ -109,7 +109,7 @@ pub enum UndecodableFrameReason {
 
 /// Kind of a header defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderDefect {
+pub enum NetworkHeaderDefect {
     /// Neither version 4 nor 6, or not the version announced by the layer below.
     IpVersion,
     /// A header length below 20 bytes or beyond the datagram.
@@ -144,7 +144,7 @@ pub enum HeaderDefect {
     TunnelDepth,
 }
 
-impl fmt::Display for HeaderDefect {
+impl fmt::Display for NetworkHeaderDefect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::IpVersion => "IP version",
@@ -198,7 +198,7 @@ impl<'a> InnermostNetworkPacket<'a> {
         Self::from_unread_reason(UndecodableFrameReason::Cut { at })
     }
 
-    fn malformed(what: HeaderDefect, at: usize) -> Self {
+    fn malformed(what: NetworkHeaderDefect, at: usize) -> Self {
         Self::from_unread_reason(UndecodableFrameReason::Malformed { what, at })
     }
 
@@ -240,7 +240,7 @@ impl NetworkLayerPayload<'_> {
         Self::Other(UndecodableFrameReason::Cut { at })
     }
 
-    fn malformed(what: HeaderDefect, at: usize) -> Self {
+    fn malformed(what: NetworkHeaderDefect, at: usize) -> Self {
         Self::Other(UndecodableFrameReason::Malformed { what, at })
     }
 }

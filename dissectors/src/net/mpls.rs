@@ -9,7 +9,7 @@ use super::link::{EtherType, Ethernet};
 use super::tunnel::{
     InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner, incomplete_header,
 };
-use super::{HeaderDefect, InnermostNetworkPacket, UndecodableFrameReason};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
 use crate::field::{FieldObserver, NullFieldObserver};
 use crate::frame::CapturedSlice;
 
@@ -51,7 +51,7 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
     let way = InnermostNetworkContext::without_network(depth);
     let last = loop {
         let Some((entry, _)) = Mpls::decode(part.bytes, part.at, observer) else {
-            return way.into_unread(incomplete_header(part, Mpls::LENGTH, HeaderDefect::MplsStack));
+            return way.into_unread(incomplete_header(part, Mpls::LENGTH, NetworkHeaderDefect::MplsStack));
         };
         part = part.skip_bytes(Mpls::LENGTH);
         if entry.bottom {

@@ -261,7 +261,7 @@ fn what_is_not_read_tells_why() {
     version[14] = 0x55;
     assert_eq!(
         reason(LinkType::ETHERNET, &version),
-        UndecodableFrameReason::Malformed { what: HeaderDefect::IpVersion, at: 14 }
+        UndecodableFrameReason::Malformed { what: NetworkHeaderDefect::IpVersion, at: 14 }
     );
     let mut length = ACK.to_vec();
     length[39] = 0x1d;

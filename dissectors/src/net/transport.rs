@@ -4,8 +4,8 @@ use super::ip::{IpProtocol, LengthInWords};
 use super::link::EtherType;
 use super::tunnel::{self, InnermostNetworkContext, TunnelPayloadType};
 use super::{
-    HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, gre, infiniband_link,
-    vxlan,
+    InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, gre,
+    infiniband_link, vxlan,
 };
 use crate::address::Port;
 use crate::field::{Field, FieldKind, FieldObserver, FieldValue, FlagName};
@@ -205,14 +205,14 @@ fn decode_udp<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
     if part.length < Udp::LENGTH {
-        return NetworkLayerPayload::malformed(HeaderDefect::UdpLength, part.at);
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, part.at);
     }
     let Some((header, _)) = Udp::decode(part.bytes, part.at, observer) else {
         return NetworkLayerPayload::cut(part.at);
     };
     let length = if header.length == 0 { part.length } else { usize::from(header.length) };
     if length < Udp::LENGTH || length > part.length {
-        return NetworkLayerPayload::malformed(HeaderDefect::UdpLength, part.at + 4);
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::UdpLength, part.at + 4);
     }
     let payload = part.with_length(length).skip_bytes(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
@@ -231,7 +231,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
     if part.length < Tcp::LENGTH {
-        return NetworkLayerPayload::malformed(HeaderDefect::TcpHeaderLength, part.at);
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at);
     }
     let Some((header, _)) = Tcp::decode(part.bytes, part.at, observer) else {
         return NetworkLayerPayload::cut(part.at);
@@ -241,7 +241,7 @@ fn decode_tcp<'a, O: FieldObserver<'a>>(
     }
     let header_length = header.hdr_len.bytes() as usize;
     if header_length < Tcp::LENGTH || header_length > part.length {
-        return NetworkLayerPayload::malformed(HeaderDefect::TcpHeaderLength, part.at + 12);
+        return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, part.at + 12);
     }
     let options = part.bytes.get(Tcp::LENGTH..header_length.min(part.bytes.len())).unwrap_or_default();
     if O::ENABLED && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {

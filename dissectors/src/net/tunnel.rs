@@ -4,7 +4,7 @@
 //! The addresses of a [`InnermostNetworkPacket`] are those of the innermost one.
 
 use super::link::{self, EtherType};
-use super::{HeaderDefect, InnermostNetworkPacket, NetworkLayerPayload, UndecodableFrameReason, ip};
+use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
 use crate::address::{Address, VirtualNetwork};
 use crate::field::FieldObserver;
 use crate::frame::CapturedSlice;
@@ -85,7 +85,7 @@ impl InnermostNetworkContext {
 pub(super) fn incomplete_header(
     part: CapturedSlice<'_>,
     length: usize,
-    what: HeaderDefect,
+    what: NetworkHeaderDefect,
 ) -> UndecodableFrameReason {
     if part.length < length {
         UndecodableFrameReason::Malformed { what, at: part.at }
@@ -125,8 +125,10 @@ pub(super) fn decode_inner_network<'a, O: FieldObserver<'a>>(
     observer: &mut O,
 ) -> InnermostNetworkPacket<'a> {
     let Some(depth) = way.nesting.nested(tenant) else {
-        return way
-            .into_unread(UndecodableFrameReason::Malformed { what: HeaderDefect::TunnelDepth, at: part.at });
+        return way.into_unread(UndecodableFrameReason::Malformed {
+            what: NetworkHeaderDefect::TunnelDepth,
+            at: part.at,
+        });
     };
     let datagram = match inside {
         TunnelPayloadType::Ethernet => link::decode_ethernet(part, depth, observer),

@@ -23,7 +23,7 @@ pub mod v2;
 pub mod v3;
 pub mod v4;
 
-pub use procedure::{LinkTextChunks, Procedure, link_text_chunks, procedure_name};
+pub use procedure::{Procedure, SymlinkTextChunkFlags, link_text_chunks, procedure_name};
 pub use status_union::{ProcedureStatus, StatusUnion, StatusUnionDiscriminant};
 
 /// Adds the fields of this module to a registry.

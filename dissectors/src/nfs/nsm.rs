@@ -6,14 +6,14 @@ use crate::rpc::Program;
 use crate::xdr::{Cursor, Text, Void, XdrError};
 
 /// Name of a host, at most SM_MAXSTRLEN bytes. XNFS section 11.
-pub type Hostname<'a> = Text<'a, 1024>;
+pub type NsmHostname<'a> = Text<'a, 1024>;
 
 crate::xdr! { "stat";
     /// res: the result of a request to monitor a host. XNFS section 11, SM_STAT.
     enum SmRes { STAT_SUCC = 0, STAT_FAIL = 1 }
 
     /// sm_name. XNFS section 11, SM_STAT.
-    struct SmName<'a> { mon_name: Hostname<'a> => "stat.name" }
+    struct SmName<'a> { mon_name: NsmHostname<'a> => "stat.name" }
 
     /// sm_stat_res: the state number is odd while the host is up, and increases when it starts and stops. XNFS section
     /// 11, SM_STAT.
@@ -24,14 +24,14 @@ crate::xdr! { "stat";
 
     /// my_id: the requester, and the procedure to call back. XNFS section 11, SM_MON.
     struct MyId<'a> {
-        my_name: Hostname<'a> => "stat.my_id.hostname",
+        my_name: NsmHostname<'a> => "stat.my_id.hostname",
         my_prog: Program => "stat.my_id.prog",
         my_vers: i32 => "stat.my_id.vers",
         my_proc: i32 => "stat.my_id.proc",
     }
 
     /// mon_id: the monitored host, and the requester. XNFS section 11, SM_MON.
-    struct MonId<'a> { mon_name: Hostname<'a> => "stat.mon_id.name", my_id: MyId<'a> }
+    struct MonId<'a> { mon_name: NsmHostname<'a> => "stat.mon_id.name", my_id: MyId<'a> }
 
     /// mon. XNFS section 11, SM_MON.
     struct Mon<'a> {
@@ -41,12 +41,12 @@ crate::xdr! { "stat";
     }
 
     /// stat_chge: the restarted host, and its new state number. XNFS section 11, SM_NOTIFY.
-    struct StatChge<'a> { mon_name: Hostname<'a> => "stat.mon_id.name", state: i32 }
+    struct StatChge<'a> { mon_name: NsmHostname<'a> => "stat.mon_id.name", state: i32 }
 }
 
 crate::xdr! { "statnotify";
     /// status: the notification to a requester, in a Call of the procedure named in SM_MON. XNFS section 11, SM_NOTIFY.
-    struct SmStatus<'a> { mon_name: Hostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
+    struct SmStatus<'a> { mon_name: NsmHostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
 }
 
 impl nfs::StatusUnionDiscriminant for SmRes {

@@ -5,7 +5,7 @@ use crate::field::{FieldObserver, NullFieldObserver, ObserverRef};
 use crate::rpc::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
-pub use super::v4::LinkTextChunks;
+pub use super::v4::SymlinkTextChunkFlags;
 use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
 /// Maps programs and versions to the modules with their procedure tables.
@@ -348,18 +348,20 @@ pub fn procedure_name(program: Program, version: u32, number: u32) -> Option<&'s
 }
 
 /// Returns which chunks of a Call contain text for display, which should be retained. The cursor is at the arguments.
-pub fn link_text_chunks(procedure: Procedure, mut cursor: Cursor<'_>) -> LinkTextChunks {
+pub fn link_text_chunks(procedure: Procedure, mut cursor: Cursor<'_>) -> SymlinkTextChunkFlags {
     match procedure {
-        Procedure::V2(procedure) => {
-            LinkTextChunks { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
-        }
-        Procedure::V3(procedure) => {
-            LinkTextChunks { call: procedure.has_text_in_arguments(), reply: procedure.has_text_in_results() }
-        }
+        Procedure::V2(procedure) => SymlinkTextChunkFlags {
+            call: procedure.has_text_in_arguments(),
+            reply: procedure.has_text_in_results(),
+        },
+        Procedure::V3(procedure) => SymlinkTextChunkFlags {
+            call: procedure.has_text_in_arguments(),
+            reply: procedure.has_text_in_results(),
+        },
         Procedure::Compound => v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map(|call| call.link_text_chunks())
             .unwrap_or_default(),
         // RFC 8267 sections 5 and 6.5: these have no DDP-eligible items.
-        _ => LinkTextChunks::default(),
+        _ => SymlinkTextChunkFlags::default(),
     }
 }

@@ -62,7 +62,7 @@ crate::xdr! { "rpc.auth";
     struct GssVerifier<'a> { checksum: GssVerifierBody<'a> => "rpc.authgss.token" }
 
     /// The verifier of AUTH_NONE: empty, or the reply to AUTH_TLS of a server that supports TLS. RFC 9289 section 4.1.
-    struct AuthNoneVerifier<'a> { body: StartTls<'a> }
+    struct AuthNoneVerifier<'a> { body: AuthNoneVerifierBody<'a> }
 }
 
 impl<'a> Credential<'a> {
@@ -90,9 +90,9 @@ impl<'a> Credential<'a> {
 
 /// The body of a verifier of flavor AUTH_NONE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StartTls<'a>(pub Opaque<'a, MAX_BODY_BYTES>);
+pub struct AuthNoneVerifierBody<'a>(pub Opaque<'a, MAX_BODY_BYTES>);
 
-impl StartTls<'_> {
+impl AuthNoneVerifierBody<'_> {
     /// Token of a server that supports TLS on this connection. RFC 9289 section 4.1.
     pub const TOKEN: &'static [u8] = b"STARTTLS";
 
@@ -102,7 +102,7 @@ impl StartTls<'_> {
     }
 }
 
-impl<'a> Xdr<'a> for StartTls<'a> {
+impl<'a> Xdr<'a> for AuthNoneVerifierBody<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     #[inline]

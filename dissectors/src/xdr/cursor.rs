@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::field::DataItemPlacement;
 
-use super::{RdmaMsgpPadding, WriteChunkPairing, roundup};
+use super::{RdmaMsgpPadding, ResultWriteChunkAssignment, roundup};
 
 /// A decoding error; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +200,7 @@ pub struct Cursor<'a> {
     base_position: usize,
     /// Remaining Read chunks, or all Write chunks.
     chunks: &'a [ChunkedDataItem<'a>],
-    pairing: WriteChunkPairing,
+    pairing: ResultWriteChunkAssignment,
     /// Total size of chunks before `at` in the unreduced message in bytes, roundup included.
     spliced_bytes: usize,
     padding: RdmaMsgpPadding,
@@ -216,7 +216,7 @@ const _: () = assert!(size_of::<Cursor<'_>>() <= 112);
 impl<'a> Cursor<'a> {
     /// Returns a cursor at the start of a completely captured message without chunks.
     pub fn new(bytes: &'a [u8]) -> Self {
-        let pairing = WriteChunkPairing::default();
+        let pairing = ResultWriteChunkAssignment::default();
         let (length, padding) = (bytes.len(), RdmaMsgpPadding::default());
         Self {
             bytes,

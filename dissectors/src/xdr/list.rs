@@ -67,8 +67,8 @@ macro_rules! list {
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> $name<'a, T, BOUND> {
             /// Returns the items in order.
-            pub fn iter(&self) -> ListItems<'a, T> {
-                ListItems { remaining: self.count, place: self.place, form: ListEncoding::$form }
+            pub fn iter(&self) -> XdrListItems<'a, T> {
+                XdrListItems { remaining: self.count, place: self.place, form: ListEncoding::$form }
             }
         }
 
@@ -106,9 +106,9 @@ macro_rules! list {
 
         impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> IntoIterator for $name<'a, T, BOUND> {
             type Item = T;
-            type IntoIter = ListItems<'a, T>;
+            type IntoIter = XdrListItems<'a, T>;
 
-            fn into_iter(self) -> ListItems<'a, T> {
+            fn into_iter(self) -> XdrListItems<'a, T> {
                 self.iter()
             }
         }
@@ -208,19 +208,19 @@ impl<'a, T: Xdr<'a> + Clone, const BOUND: u32> Xdr<'a> for Chain<'a, T, BOUND> {
 }
 
 /// Iterator over the items of a list.
-pub struct ListItems<'a, T> {
+pub struct XdrListItems<'a, T> {
     remaining: u32,
     place: ListStorage<'a, T>,
     form: ListEncoding,
 }
 
-impl<T> Clone for ListItems<'_, T> {
+impl<T> Clone for XdrListItems<'_, T> {
     fn clone(&self) -> Self {
         Self { ..*self }
     }
 }
 
-impl<'a, T: Xdr<'a> + Clone> Iterator for ListItems<'a, T> {
+impl<'a, T: Xdr<'a> + Clone> Iterator for XdrListItems<'a, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {

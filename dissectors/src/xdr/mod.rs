@@ -16,10 +16,10 @@ mod write_chunk_pairing;
 pub use cursor::{ChunkedDataItem, Cursor, XdrError};
 pub use enclosed_structure::StructuredOpaque;
 pub use encoder::{Encoder, ReducedDataItem};
-pub use list::{Chain, List, ListItems};
+pub use list::{Chain, List, XdrListItems};
 pub use msgp_padding::RdmaMsgpPadding;
-pub use types::{Ddp, DdpText, Opaque, Rfc8267DraftDdpItem, Text, UndecodedMessageRest, Void};
-pub use write_chunk_pairing::WriteChunkPairing;
+pub use types::{Ddp, DdpText, DraftDdpEligibleData, Opaque, Text, UndecodedMessageRest, Void};
+pub use write_chunk_pairing::ResultWriteChunkAssignment;
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{Field, FieldKind, FieldObserver, FlagName};

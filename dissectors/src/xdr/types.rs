@@ -285,9 +285,9 @@ ddp_data! {
 /// File data that is DDP-eligible in a draft of RFC 8267, but not in the RFC: inline, or in a Write chunk of the same
 /// length if the message cannot hold it. Never interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rfc8267DraftDdpItem<'a>(pub Ddp<'a>);
+pub struct DraftDdpEligibleData<'a>(pub Ddp<'a>);
 
-impl<'a> Xdr<'a> for Rfc8267DraftDdpItem<'a> {
+impl<'a> Xdr<'a> for DraftDdpEligibleData<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: FieldObserver<'a>>(

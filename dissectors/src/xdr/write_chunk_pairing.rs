@@ -10,14 +10,14 @@
 /// - A result with an empty chunk is inline if the message can hold it. Otherwise it is in the next chunk that returned
 ///   the same number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteChunkPairing {
+pub struct ResultWriteChunkAssignment {
     /// Number of operations ended; the index of the matching chunk.
     operation_index: u32,
     /// Number of leading chunks that are already assigned or skipped.
     next_chunk: u32,
 }
 
-impl WriteChunkPairing {
+impl ResultWriteChunkAssignment {
     /// Returns the pairing at the operation with this index.
     #[must_use]
     pub fn at_operation(self, ordinal: usize) -> Self {

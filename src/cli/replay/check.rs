@@ -17,7 +17,7 @@ use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::ColorChoice;
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::output::ReportFormat;
-use crate::output::replay::ReplayOutcomeView;
+use crate::output::replay::ReplayReportOrRefusal;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::seed::SeedMode;
@@ -101,8 +101,8 @@ pub(in crate::cli) fn check(
     let mut outcomes = Vec::with_capacity(done.len());
     for (name, outcome) in &done {
         outcomes.push(match outcome {
-            Ok(ran) => ReplayOutcomeView::Report(Box::new(ran.view(name, &server, &how))),
-            Err(error) => ReplayOutcomeView::Refused { trace: name, error },
+            Ok(ran) => ReplayReportOrRefusal::Report(Box::new(ran.view(name, &server, &how))),
+            Err(error) => ReplayReportOrRefusal::Refused { trace: name, error },
         });
     }
     pages.write(&outcomes, started)?;

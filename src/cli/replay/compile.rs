@@ -11,7 +11,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::progress::ProgressLine;
-use crate::cli::rpcrdma_dialect::RpcRdmaDialectArgs;
+use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
 use crate::cli::{ExitStatus, output_file_creation, report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
@@ -82,7 +82,7 @@ pub(super) struct TraceCompileArgs {
     quiet: bool,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 }
 
 /// Compiles captures.

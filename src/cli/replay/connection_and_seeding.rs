@@ -11,7 +11,7 @@ use nfsrdma_rpc::gss::GssError;
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
-    ConnectTarget, ConnectionId, RpcTransport, RpcTransportError, TransportErrorResponsibility, open,
+    ConnectTarget, RpcTransport, RpcTransportError, TransportConnectionId, TransportErrorResponsibility, open,
 };
 
 use super::seeded_directory_markers;
@@ -21,7 +21,7 @@ use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
 use nfsrdma_replay::root_credential;
-use nfsrdma_replay::run::created_names::CreatedNames;
+use nfsrdma_replay::run::created_names::RemovableNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
@@ -117,7 +117,7 @@ impl ReplayClientCopyIdentity {
 
 /// Access to the files of a replay.
 struct ReplayDirectoryConnection<'a> {
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     address: SocketAddr,
     is_v3: bool,
     /// Name of the replay's directory.
@@ -216,7 +216,7 @@ impl ReplayServerArgs {
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = seeded_directory_markers::trace_marker(trace);
-        let created = CreatedNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+        let created = RemovableNames::read(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark, &created)
         })?;

@@ -11,7 +11,7 @@ use super::server::ReplayServerArgs;
 use crate::cli::ExitStatus;
 use crate::cli::comparison_input::is_trace;
 use crate::cli::memory_limit::MemoryArgs;
-use crate::cli::rpcrdma_dialect::RpcRdmaDialectArgs;
+use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
 use nfsrdma_replay::seed::SeedMode;
 
 /// Examples for the help.
@@ -36,7 +36,7 @@ pub(super) struct WholeReplayArgs {
     memory: MemoryArgs,
 
     #[command(flatten)]
-    dialect: RpcRdmaDialectArgs,
+    dialect: CaptureDialectArgs,
 }
 
 /// Arguments of a complete replay, if there is no subcommand.

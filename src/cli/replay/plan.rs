@@ -12,8 +12,8 @@ use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, write_error};
 use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
-use nfsrdma_replay::run_plan::ReplayPlan;
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::run_plan::ReplayPlanSummary;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str =
@@ -62,8 +62,8 @@ pub(super) fn run(args: &ReplayPlanArgs) -> Result<ExitStatus> {
     let name = args.trace.to_string_lossy();
     let part = args.part.select_steps(&args.trace)?;
     let file = open_trace_file(&args.trace)?;
-    let plan = TraceReader::open(file)
-        .and_then(|mut trace| ReplayPlan::for_selection(&mut trace, part.chosen, part.gss));
+    let plan = ReplayTraceReader::open(file)
+        .and_then(|mut trace| ReplayPlanSummary::for_selection(&mut trace, part.chosen, part.gss));
     let plan = plan.map_err(|error| anyhow!("{name}: {error}"))?;
     let view = PlanReportView {
         name: &name,

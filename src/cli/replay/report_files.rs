@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::output_file_creation;
-use crate::output::replay::ReplayOutcomeView;
+use crate::output::replay::ReplayReportOrRefusal;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
 use nfsrdma_replay::run::trace_recording::ReplayRunTraceRecorder;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
@@ -92,12 +92,14 @@ pub(super) struct ReportFiles {
 
 impl ReportFiles {
     /// Writes the reports.
-    pub(super) fn write(self, outcomes: &[ReplayOutcomeView<'_>], started: SystemTime) -> Result<()> {
+    pub(super) fn write(self, outcomes: &[ReplayReportOrRefusal<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            output_file_creation::write_and_commit(to, |to| ReplayOutcomeView::junit(outcomes, to, started))?;
+            output_file_creation::write_and_commit(to, |to| {
+                ReplayReportOrRefusal::junit(outcomes, to, started)
+            })?;
         }
         if let Some(to) = self.html {
-            output_file_creation::write_and_commit(to, |to| ReplayOutcomeView::html(outcomes, to))?;
+            output_file_creation::write_and_commit(to, |to| ReplayReportOrRefusal::html(outcomes, to))?;
         }
         Ok(())
     }

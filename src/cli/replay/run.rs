@@ -20,9 +20,9 @@ use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::cli::{ExitStatus, report_error, write_error};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::ReportFormat;
-use crate::output::replay::{ReplayOutcomeView, ReplayReportView};
+use crate::output::replay::{PrintableReplayReport, ReplayReportOrRefusal};
 use nfsrdma_output_file::ProtectedInputFiles;
-use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::run::trace_recording::ReplayMessageRecorder;
 use nfsrdma_replay::run::{
     MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
@@ -235,7 +235,7 @@ impl ReplayRunOptionArgs {
             gss: part.gss,
             captured_chunks: self.chunks == ChunkModeArg::Captured,
             keeps_requested_wants: self.delegations == DelegationModeArg::AsCaptured,
-            auxiliary_ports: AuxiliaryPorts {
+            auxiliary_ports: ConfiguredAuxiliaryPorts {
                 port_mapper: server.server.rpcbind_port,
                 mount: server.server.mount_port,
             },
@@ -383,7 +383,7 @@ pub(super) fn run_and_report(
         Ok(ran) => ran,
         Err(refused) => {
             let (trace, error) = (file.to_string_lossy(), refused.to_string());
-            pages.write(&[ReplayOutcomeView::Refused { trace: &trace, error: &error }], started)?;
+            pages.write(&[ReplayReportOrRefusal::Refused { trace: &trace, error: &error }], started)?;
             return refused.report();
         }
     };
@@ -397,7 +397,7 @@ pub(super) fn run_and_report(
         };
         written.and_then(|()| to.flush()).map_err(write_error)?;
     }
-    pages.write(&[ReplayOutcomeView::Report(Box::new(view))], started)?;
+    pages.write(&[ReplayReportOrRefusal::Report(Box::new(view))], started)?;
     ran.report_problems(how.min_coverage);
     ran.check_recording(&how.reports)?;
     Ok(exit_status(&ran.report, how.min_coverage))
@@ -409,8 +409,8 @@ impl FinishedReplay {
         trace: &'v str,
         server: &'v ReplayServerArgs,
         how: &ReplayRunOptionArgs,
-    ) -> ReplayReportView<'v> {
-        ReplayReportView {
+    ) -> PrintableReplayReport<'v> {
+        PrintableReplayReport {
             trace,
             server: &server.server,
             directory: &self.directory,

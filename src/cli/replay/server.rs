@@ -11,7 +11,7 @@ use nfsrdma_capture_file::os_error_text;
 use nfsrdma_rpc::ConnectOptions;
 use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Reader of a trace file.
-pub(super) type TraceFile = TraceReader<BufReader<File>>;
+pub(super) type TraceFile = ReplayTraceReader<BufReader<File>>;
 
 /// Opens the file of a trace.
 ///
@@ -94,7 +94,7 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
 pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
     let name = path.display();
     let file = open_trace_file(path)?;
-    TraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
+    ReplayTraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
 }
 
 impl ReplayServerArgs {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::ComparisonReportView;
+use super::ComparisonReportWriter;
 use crate::escape;
 use crate::output::json::SCHEMA;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
@@ -99,7 +99,7 @@ impl<'a> From<&'a ComparedCaptureSummary> for ComparedCaptureJson<'a> {
 }
 
 #[derive(Serialize)]
-struct OperationCountsJson<'a> {
+struct ComparedOperationCountsJson<'a> {
     operation: &'a str,
     a: u64,
     b: u64,
@@ -114,7 +114,7 @@ struct ComparisonJson<'a> {
     differences: u64,
     filtered: u64,
     counts: BTreeMap<&'static str, u64>,
-    operations: Vec<OperationCountsJson<'a>>,
+    operations: Vec<ComparedOperationCountsJson<'a>>,
     pairs: u64,
     fields: u64,
     data_bytes: u64,
@@ -137,7 +137,7 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
     line(to, &DifferenceJson::new(difference, file))
 }
 
-pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
     let mix = comparison.operation_counts().iter();
@@ -149,7 +149,7 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
         filtered: comparison.filtered(),
         counts: comparison.counts().iter().map(|(kind, count)| (kind.word(), *count)).collect(),
         operations: mix
-            .map(|(operation, mix)| OperationCountsJson {
+            .map(|(operation, mix)| ComparedOperationCountsJson {
                 operation,
                 a: mix.counts[0],
                 b: mix.counts[1],

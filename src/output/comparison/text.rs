@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{ComparisonReportView, difference_text, frame_of};
+use super::{ComparisonReportWriter, difference_text, frame_of};
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
@@ -30,7 +30,7 @@ fn describe(trace: &ComparedCaptureSummary) -> String {
     text
 }
 
-pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<()> {
     let screen = view.screen;
     let width = screen.width.unwrap_or(DEFAULT_WIDTH);
     let styles = screen.styles;
@@ -60,7 +60,7 @@ pub(super) fn write(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io:
 }
 
 fn first_difference(
-    view: &ComparisonReportView<'_>,
+    view: &ComparisonReportWriter<'_>,
     to: &mut impl Write,
     first: &Difference,
 ) -> io::Result<()> {
@@ -92,7 +92,7 @@ fn frame_text(half: &DifferenceSideValue) -> String {
     }
 }
 
-fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn counts(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let styles = view.screen.styles;
     let total = view.comparison.total();
     writeln!(to, "\n{}", StyledText(styles.header, PluralCount(total, "difference")))?;
@@ -112,7 +112,7 @@ fn counts(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) ->
 
 /// Writes the operations whose counts differ.
 fn write_count_differences(
-    view: &ComparisonReportView<'_>,
+    view: &ComparisonReportWriter<'_>,
     to: &mut impl Write,
     width: usize,
 ) -> io::Result<()> {
@@ -142,7 +142,7 @@ fn write_count_differences(
     Ok(())
 }
 
-fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
+fn list(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differences = view.first;
     let (total, shown) = (view.comparison.total(), differences.len() as u64);
     if total < 2 {
@@ -184,7 +184,7 @@ fn list(view: &ComparisonReportView<'_>, to: &mut impl Write, width: usize) -> i
 }
 
 /// Writes the totals, and the number of items that were not compared.
-fn notes(view: &ComparisonReportView<'_>, to: &mut impl Write) -> io::Result<()> {
+fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
     writeln!(

@@ -31,9 +31,9 @@ use nfsrdma_analysis::names::{FileNames, OperationPaths};
 use nfsrdma_analysis::session_slots::SessionId;
 
 /// Path of a file; bytes that are not UTF-8 are replaced.
-struct FilePathText<'t>(&'t [u8]);
+struct FilePathJson<'t>(&'t [u8]);
 
-impl Serialize for FilePathText<'_> {
+impl Serialize for FilePathJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&String::from_utf8_lossy(self.0))
     }
@@ -131,9 +131,9 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     procedure: Option<NameOrNumberJson>,
     operation: Option<NameOrNumberJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<FilePathText<'t>>,
+    path: Option<FilePathJson<'t>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    new_path: Option<FilePathText<'t>>,
+    new_path: Option<FilePathJson<'t>>,
     operations: CompoundOperationsJson<'t, 'a>,
     #[serde(skip_serializing_if = "ProcedureBodyJson::is_empty")]
     arguments: ProcedureBodyJson<'t, 'a>,
@@ -143,11 +143,11 @@ pub(super) struct TransactionJsonLine<'t, 'a> {
     rpc_status: Option<&'static str>,
     call: Option<MessageJson<'t>>,
     reply: Option<MessageJson<'t>>,
-    read_chunks: ChunkArray<'t>,
-    write_chunks: ChunkArray<'t>,
+    read_chunks: ChunkListJson<'t>,
+    write_chunks: ChunkListJson<'t>,
     reply_chunk: Option<MessageChunkJson<'t>>,
-    #[serde(skip_serializing_if = "ChunkArray::is_empty")]
-    reply_read_chunks: ChunkArray<'t>,
+    #[serde(skip_serializing_if = "ChunkListJson::is_empty")]
+    reply_read_chunks: ChunkListJson<'t>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_of: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -248,8 +248,8 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             minor_version: facts.minor_version,
             procedure: procedure(facts),
             operation: facts.operation.map(NameOrNumberJson::from),
-            path: path.map(FilePathText),
-            new_path: new_path.map(FilePathText),
+            path: path.map(FilePathJson),
+            new_path: new_path.map(FilePathJson),
             operations: CompoundOperationsJson { tape, names: Some(names), call_parts },
             arguments: body(0, results),
             results: body(results, usize::MAX),
@@ -257,13 +257,13 @@ impl<'t, 'a> TransactionJsonLine<'t, 'a> {
             rpc_status: facts.rpc_status.and_then(rpc_status),
             call: message(RpcMessageKind::Call),
             reply: message(RpcMessageKind::Reply),
-            read_chunks: ChunkArray(&transaction.read_chunks, JsonChunkKind::Read),
-            write_chunks: ChunkArray(&transaction.write_chunks, JsonChunkKind::Write),
+            read_chunks: ChunkListJson(&transaction.read_chunks, JsonChunkKind::Read),
+            write_chunks: ChunkListJson(&transaction.write_chunks, JsonChunkKind::Write),
             reply_chunk: transaction
                 .reply_chunk
                 .as_ref()
                 .map(|chunk| MessageChunkJson(chunk, JsonChunkKind::Write)),
-            reply_read_chunks: ChunkArray(&transaction.reply_read_chunks, JsonChunkKind::Read),
+            reply_read_chunks: ChunkListJson(&transaction.reply_read_chunks, JsonChunkKind::Read),
             retry_of: transaction.retry_of,
             done: transaction.is_done,
             latency_ns: transaction.latency_ns(),
@@ -433,7 +433,7 @@ impl Serialize for CompoundOperationJson<'_, '_> {
         }
         for (key, path) in [("path", self.about.path), ("new_path", self.about.new_path)] {
             if let Some(path) = path {
-                map.serialize_entry(key, &FilePathText(path))?;
+                map.serialize_entry(key, &FilePathJson(path))?;
             }
         }
         for argument in arguments {
@@ -448,19 +448,19 @@ impl Serialize for CompoundOperationJson<'_, '_> {
             }
         }
         if repeats {
-            map.serialize_entry("result", &ResultsNamedLikeArguments { arguments, results })?;
+            map.serialize_entry("result", &SameNamedResultsJson { arguments, results })?;
         }
         map.end()
     }
 }
 
 /// Results with the name of an argument.
-struct ResultsNamedLikeArguments<'t, 'a> {
+struct SameNamedResultsJson<'t, 'a> {
     arguments: BufferedStructureFields<'t, 'a>,
     results: BufferedStructureFields<'t, 'a>,
 }
 
-impl Serialize for ResultsNamedLikeArguments<'_, '_> {
+impl Serialize for SameNamedResultsJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         for result in self.results.filter(|result| self.arguments.has(result.key)) {
@@ -488,7 +488,7 @@ impl Serialize for ProcedureBodyJson<'_, '_> {
 /// Call or Reply.
 #[derive(Serialize)]
 struct MessageJson<'t> {
-    frames: FrameNumberArray<'t>,
+    frames: FrameNumbersJson<'t>,
     time: JsonText<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_iso: Option<JsonText<IsoTimestamp>>,
@@ -505,12 +505,12 @@ struct MessageJson<'t> {
     rpc_length: Option<u64>,
     undecoded: Option<UndecodedJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_copy: Option<LostCallEvidenceJson>,
+    lost_copy: Option<LostOriginalCallJson>,
 }
 
 /// Evidence that an earlier copy of a Call was lost before the capture point.
 #[derive(Serialize)]
-struct LostCallEvidenceJson {
+struct LostOriginalCallJson {
     evidence: &'static str,
     ns: u64,
 }
@@ -523,9 +523,9 @@ struct RpcRdmaJson {
     credits: Option<u32>,
 }
 
-struct FrameNumberArray<'t>(&'t [FrameNumber]);
+struct FrameNumbersJson<'t>(&'t [FrameNumber]);
 
-impl Serialize for FrameNumberArray<'_> {
+impl Serialize for FrameNumbersJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|frame| frame.0))
     }
@@ -540,7 +540,7 @@ impl<'t> MessageJson<'t> {
     ) -> Option<Self> {
         let record = transaction.message(which)?;
         Some(Self {
-            frames: FrameNumberArray(&record.frames),
+            frames: FrameNumbersJson(&record.frames),
             time: JsonText(record.time),
             time_iso: has_iso.then_some(JsonText(IsoTimestamp(record.time))),
             end_time: JsonText(record.end_time),
@@ -562,7 +562,7 @@ impl<'t> MessageJson<'t> {
             lost_copy: transaction
                 .lost_copy()
                 .filter(|_| which == RpcMessageKind::Call)
-                .map(|lost| LostCallEvidenceJson { evidence: lost.key(), ns: lost.ns() }),
+                .map(|lost| LostOriginalCallJson { evidence: lost.key(), ns: lost.ns() }),
         })
     }
 }
@@ -598,15 +598,15 @@ enum JsonChunkKind {
     Write,
 }
 
-struct ChunkArray<'t>(&'t [Chunk], JsonChunkKind);
+struct ChunkListJson<'t>(&'t [Chunk], JsonChunkKind);
 
-impl ChunkArray<'_> {
+impl ChunkListJson<'_> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl Serialize for ChunkArray<'_> {
+impl Serialize for ChunkListJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|chunk| MessageChunkJson(chunk, self.1)))
     }
@@ -621,7 +621,7 @@ impl Serialize for MessageChunkJson<'_> {
         if kind == JsonChunkKind::Read {
             map.serialize_entry("position", &chunk.position.unwrap_or(0))?;
         }
-        map.serialize_entry("segments", &SegmentArray(&chunk.segments, kind))?;
+        map.serialize_entry("segments", &ChunkSegmentsJson(&chunk.segments, kind))?;
         if chunk.is_cut {
             map.serialize_entry("cut", &true)?;
         }
@@ -629,9 +629,9 @@ impl Serialize for MessageChunkJson<'_> {
     }
 }
 
-struct SegmentArray<'t>(&'t [ChunkSegment], JsonChunkKind);
+struct ChunkSegmentsJson<'t>(&'t [ChunkSegment], JsonChunkKind);
 
-impl Serialize for SegmentArray<'_> {
+impl Serialize for ChunkSegmentsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(|segment| SegmentJson {
             handle: JsonText(JsonHexNumber(segment.handle.0.into(), 8)),

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use super::{
-    ReplayOutcomeView, ReplayReportView, STATES_WITH_REASONS, copy_frames, frames, reason_text,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, copy_frames, frames, reason_text,
     similar_steps, tree_differences,
 };
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRate, HumanCount, HumanDuration, HumanSize, PluralCount};
 use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::report::{ReplayOperationReport, ReplayReport, StepOutcomeReasonCount};
@@ -45,10 +45,10 @@ fn time(nanoseconds: u64) -> HumanDuration {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> io::Result<()> {
+pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayReportOrRefusal<'_>]) -> io::Result<()> {
     let title = match outcomes {
-        [ReplayOutcomeView::Report(one)] => format!("{} on {}", one.trace, one.server),
-        [ReplayOutcomeView::Refused { trace, .. }] => (*trace).to_owned(),
+        [ReplayReportOrRefusal::Report(one)] => format!("{} on {}", one.trace, one.server),
+        [ReplayReportOrRefusal::Refused { trace, .. }] => (*trace).to_owned(),
         _ => format!("{} runs", outcomes.len()),
     };
     writeln!(
@@ -71,8 +71,8 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
         writeln!(to, "<nav><h1>{}</h1><ul>", XmlText(&title))?;
         for (at, outcome) in outcomes.iter().enumerate() {
             let (trace, (class, text)) = match outcome {
-                ReplayOutcomeView::Report(view) => (view.trace, class_and_text(view)),
-                ReplayOutcomeView::Refused { trace, .. } => (*trace, ("bad", "not replayed".to_owned())),
+                ReplayReportOrRefusal::Report(view) => (view.trace, class_and_text(view)),
+                ReplayReportOrRefusal::Refused { trace, .. } => (*trace, ("bad", "not replayed".to_owned())),
             };
             writeln!(
                 to,
@@ -84,15 +84,15 @@ pub(super) fn write(to: &mut impl Write, outcomes: &[ReplayOutcomeView<'_>]) -> 
     }
     for (at, outcome) in outcomes.iter().enumerate() {
         match outcome {
-            ReplayOutcomeView::Report(view) => run(to, at, view)?,
-            ReplayOutcomeView::Refused { trace, error } => refused(to, at, trace, error)?,
+            ReplayReportOrRefusal::Report(view) => run(to, at, view)?,
+            ReplayReportOrRefusal::Refused { trace, error } => refused(to, at, trace, error)?,
         }
     }
     writeln!(to, "<footer>nfsrdma-inspect {}</footer>\n</body>\n</html>", env!("CARGO_PKG_VERSION"))
 }
 
 /// Returns the CSS class of the outcome of a replay, and its description.
-fn class_and_text(view: &ReplayReportView<'_>) -> (&'static str, String) {
+fn class_and_text(view: &PrintableReplayReport<'_>) -> (&'static str, String) {
     let ReplayVerdict { severity, text } = ReplayVerdict::of(view.report, view.min_coverage);
     let class = match severity {
         ReplayVerdictSeverity::Good => "good",
@@ -111,7 +111,7 @@ fn refused(to: &mut impl Write, at: usize, trace: &str, error: &str) -> io::Resu
     writeln!(to, "</main>")
 }
 
-fn run(to: &mut impl Write, at: usize, view: &ReplayReportView<'_>) -> io::Result<()> {
+fn run(to: &mut impl Write, at: usize, view: &PrintableReplayReport<'_>) -> io::Result<()> {
     let report = view.report;
     let (class, outcome) = class_and_text(view);
     writeln!(to, r#"<main id="run-{at}">"#)?;
@@ -158,14 +158,14 @@ fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     writeln!(to, "</ul></section>")
 }
 
-fn write_run_facts(to: &mut impl Write, view: &ReplayReportView<'_>) -> io::Result<()> {
+fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io::Result<()> {
     let report = view.report;
     let elapsed = u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
         0 => "-".to_owned(),
         _ => format!("{} Calls/s", EventRate(calls as f64 * 1e9 / nanoseconds as f64)),
     };
-    let ComparisonCoverageCounts { fields, data_bytes, .. } = report.compared;
+    let ComparedFieldAndByteCounts { fields, data_bytes, .. } = report.compared;
     let made = view.seeded;
     let mut facts = vec![
         ("directory", HtmlText(view.directory).to_string()),

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::Counters;
+use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::SeverityLevel;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
@@ -176,8 +176,10 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
 }
 
 /// Appends the received and dropped packets of a live capture, and the options that reduce drops.
-fn push_capture_counters(counters: &Counters, text: &mut String) {
-    let Counters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
+fn push_capture_counters(counters: &CapturePacketCounters, text: &mut String) {
+    let CapturePacketCounters {
+        received, dropped_by_kernel, dropped_by_interface, dropped_by_program, ..
+    } = *counters;
     let _ = write!(text, " {} passed the capture filter, ", PluralCount(received, "packet"));
     if counters.dropped() == 0 {
         text.push_str("none dropped.");

@@ -30,7 +30,7 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory::MemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
-use super::frame_reload::{DetailSubject, FrameReloadRequest, ReloadClient, ReloadResponse};
+use super::frame_reload::{DetailSubject, FrameReloadClient, FrameReloadRequest, ReloadResponse};
 use super::keys;
 use super::memory_shares::ViewMemoryShares;
 use super::model::{PAGE_ROWS, TransactionRows};
@@ -215,7 +215,7 @@ pub struct App {
     shares: ViewMemoryShares,
     pub(super) unfiltered: ReadPassResults,
     pub(super) filtered: Option<ReadPassResults>,
-    reload_client: ReloadClient,
+    reload_client: FrameReloadClient,
     pub(super) view: TuiView,
     pub(super) focus: FocusPane,
     pub(super) list: TransactionListPane,
@@ -291,7 +291,8 @@ impl App {
         };
         let mut all = ReadPassResults::start(&capture, None, &manner, None);
         let screen = theme.terminal_style(options.glyphs);
-        let reader = ReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
+        let reader =
+            FrameReloadClient::start(capture.clone(), manner.clone(), all.pass.names.clone(), screen);
         let mut chosen =
             filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &manner, Some(&all)));
         shares.apply_limits(&mut all, chosen.as_mut());

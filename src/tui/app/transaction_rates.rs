@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::frame::Timestamp;
 
 use nfsrdma_analysis::load_over_time;
-use nfsrdma_analysis::rates::{Rate, RateTable, RatesAround, WINDOWS_NS};
+use nfsrdma_analysis::rates::{Rate, RatesAround, SlidingWindowRates, WINDOWS_NS};
 
 use super::App;
 
@@ -16,9 +16,9 @@ const DISPLACED_NS: u64 = 5_000_000_000;
 #[derive(Debug, Default)]
 pub(in crate::tui) struct ChosenRowRates {
     /// State of the rows for which the rates were computed.
-    computed_for: Option<RateInputs>,
+    computed_for: Option<DisplayedRatesKey>,
     time: Option<Timestamp>,
-    table: RateTable,
+    table: SlidingWindowRates,
     /// `true` for each window of which all rows were counted; the others are zero in the table.
     is_complete: [bool; WINDOWS_NS.len()],
     /// Rates of all Transactions, from the load series if a window is incomplete; `None` if unknown.
@@ -27,7 +27,7 @@ pub(in crate::tui) struct ChosenRowRates {
 
 /// Everything that the rates depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RateInputs {
+struct DisplayedRatesKey {
     number: usize,
     row_count: usize,
     evicted_count: usize,
@@ -43,7 +43,7 @@ impl App {
     }
 
     /// Returns the rates to display.
-    pub(in crate::tui) fn rates(&self) -> &RateTable {
+    pub(in crate::tui) fn rates(&self) -> &SlidingWindowRates {
         if self.is_live() { &self.displayed_pass().activity.rates } else { &self.row_rates.table }
     }
 
@@ -74,7 +74,7 @@ impl App {
         else {
             return;
         };
-        let of = Some(RateInputs {
+        let of = Some(DisplayedRatesKey {
             number,
             row_count: rows.len(),
             evicted_count: rows.evicted_count(),

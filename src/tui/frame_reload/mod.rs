@@ -31,7 +31,7 @@ use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use super::save::{self, SaveRequest};
 use super::shared_capture::SharedCapture;
 
-pub use waterfall::{Waterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
+pub use waterfall::{TransactionWaterfall, WaterfallAck, WaterfallBar, WaterfallBarKind};
 
 /// Number of frames between two checks for requests.
 const STALE_CHECK_FRAMES: u64 = 1024;
@@ -104,7 +104,7 @@ pub struct DetailPaneContent {
     /// The bytes that the lines were decoded from.
     pub bytes: FxHashMap<TreeLineByteSource, Vec<u8>>,
     /// Timeline of a Transaction.
-    pub waterfall: Waterfall,
+    pub waterfall: TransactionWaterfall,
     /// Frames of the subject.
     pub frames: Vec<FrameNumber>,
     /// Reason why there are no details.
@@ -117,7 +117,7 @@ impl DetailPaneContent {
             subject,
             lines: Vec::new(),
             bytes: FxHashMap::default(),
-            waterfall: Waterfall::default(),
+            waterfall: TransactionWaterfall::default(),
             frames: Vec::new(),
             problem: Some(problem.to_owned()),
         }
@@ -180,12 +180,12 @@ pub(super) enum ReloadResponse {
 
 /// The client end of the reload thread.
 #[derive(Debug)]
-pub(super) struct ReloadClient {
+pub(super) struct FrameReloadClient {
     requests: Sender<FrameReloadRequest>,
     responses: Receiver<ReloadResponse>,
 }
 
-impl ReloadClient {
+impl FrameReloadClient {
     /// Starts the thread.
     pub(super) fn start(
         capture: SharedCapture,

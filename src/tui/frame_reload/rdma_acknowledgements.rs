@@ -12,7 +12,7 @@ use super::waterfall::{WaterfallAck, WaterfallBar, WaterfallBarKind, WaterfallPa
 
 /// A packet of a reliable connection, with the fields needed for acknowledgements.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ReliablePacket {
+pub(super) struct AcknowledgementCandidatePacket {
     destination: Address,
     destination_qp: u32,
     psn: Psn,
@@ -20,7 +20,7 @@ pub(super) struct ReliablePacket {
     syndrome: Option<Syndrome>,
 }
 
-impl ReliablePacket {
+impl AcknowledgementCandidatePacket {
     /// Returns the packet of a datagram; `None` if the datagram is not InfiniBand or RoCE.
     pub(super) fn from_datagram(datagram: &InnermostNetworkPacket<'_>) -> Option<Self> {
         let NetworkLayerPayload::Infiniband(InfinibandPacket { bth, aeth, .. }) = &datagram.payload else {
@@ -52,7 +52,7 @@ impl ReliablePacket {
 struct WaterfallAckPacket<'p> {
     frame: FrameNumber,
     time: Timestamp,
-    packet: &'p ReliablePacket,
+    packet: &'p AcknowledgementCandidatePacket,
     syndrome: Syndrome,
 }
 

@@ -11,8 +11,8 @@ use rustc_hash::FxHashMap;
 use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
 use crate::tui::shared_capture::OwnedFrame;
 
-use super::rdma_acknowledgements::ReliablePacket;
-use super::waterfall::{Waterfall, WaterfallPacket};
+use super::rdma_acknowledgements::AcknowledgementCandidatePacket;
+use super::waterfall::{TransactionWaterfall, WaterfallPacket};
 use super::{DetailPaneContent, DetailSubject, FrameReloadWorker, STALE_CHECK_FRAMES, TransactionReloadKey};
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
@@ -204,7 +204,7 @@ impl FrameReloadWorker {
             subject: DetailSubject::Transaction(wanted),
             lines,
             bytes,
-            waterfall: Waterfall::from_events(transaction, &steps, &packets),
+            waterfall: TransactionWaterfall::from_events(transaction, &steps, &packets),
             frames,
             problem: None,
         }
@@ -237,7 +237,7 @@ impl FrameReloadWorker {
                     }
                 }
                 let frames = vec![wanted];
-                let waterfall = Waterfall::default();
+                let waterfall = TransactionWaterfall::default();
                 return Some(DetailPaneContent { subject, lines, bytes, waterfall, frames, problem: None });
             }
             if frame.number > wanted {
@@ -264,6 +264,6 @@ fn waterfall_packet(frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) ->
         time: frame.time,
         begins_operation: begins,
         bytes,
-        reliable: ReliablePacket::from_datagram(datagram),
+        reliable: AcknowledgementCandidatePacket::from_datagram(datagram),
     }
 }

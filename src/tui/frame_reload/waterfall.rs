@@ -7,7 +7,7 @@ use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::Syndrome;
 use rustc_hash::FxHashMap;
 
-use super::rdma_acknowledgements::{self, ReliablePacket};
+use super::rdma_acknowledgements::{self, AcknowledgementCandidatePacket};
 
 /// A packet, with the fields needed here.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(super) struct WaterfallPacket {
     /// Payload length in bytes; 0 if its headers do not show it.
     pub(super) bytes: u64,
     /// Fields for acknowledgements, over InfiniBand and RoCE.
-    pub(super) reliable: Option<ReliablePacket>,
+    pub(super) reliable: Option<AcknowledgementCandidatePacket>,
 }
 
 /// The kind of a bar.
@@ -79,12 +79,12 @@ impl WaterfallBar {
 
 /// The bars of a Transaction, ordered by start time.
 #[derive(Clone, Debug, Default)]
-pub struct Waterfall {
+pub struct TransactionWaterfall {
     /// The bars.
     pub bars: Vec<WaterfallBar>,
 }
 
-impl Waterfall {
+impl TransactionWaterfall {
     /// Builds the bars of a Transaction from the events of its frames.
     pub(super) fn from_events(
         transaction: &Transaction,

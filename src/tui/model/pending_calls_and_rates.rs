@@ -5,8 +5,8 @@ use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 
-use nfsrdma_analysis::rates::RateTable;
-use nfsrdma_analysis::session_slots::SessionSlot;
+use nfsrdma_analysis::rates::SlidingWindowRates;
+use nfsrdma_analysis::session_slots::CallSessionSlot;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;
@@ -33,7 +33,7 @@ pub struct PendingCallRow {
     /// Transaction ID.
     pub xid: Xid,
     /// Session slot, since NFSv4.1.
-    pub slot: Option<SessionSlot>,
+    pub slot: Option<CallSessionSlot>,
     /// Phase that the Call has reached.
     pub phase: PendingTransactionPhase,
     /// Number of times the Call was sent.
@@ -54,7 +54,7 @@ pub struct PendingCallsAndRates {
     /// The oldest pending Calls, oldest first.
     pub pending: Vec<PendingCallRow>,
     /// Rates over the last second, ten seconds and minute.
-    pub rates: RateTable,
+    pub rates: SlidingWindowRates,
 }
 
 impl PendingCallsAndRates {

@@ -1,6 +1,6 @@
 //! Screens of an interface: the first line and the pending Calls, at each width.
 
-use nfsrdma_capture_file::{CaptureInterfaceState, CaptureSource, Counters, ReadProgress};
+use nfsrdma_capture_file::{CaptureInterfaceState, CapturePacketCounters, CaptureSource, ReadProgress};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
 use ratatui::Terminal;
@@ -33,7 +33,7 @@ fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
     progress.bytes = ReadProgress { read_bytes: 5_578_424, total_bytes: None };
     progress.link = Some(link);
     progress.dropped = Some(0);
-    progress.counters = Some(Counters::default());
+    progress.counters = Some(CapturePacketCounters::default());
     let entry = app.unfiltered.rows.entries().find(|entry| entry.label().contains("READ /")).unwrap();
     let row = |number: usize| PendingCallRow {
         since: Timestamp(number as i64 * 250_000_000),
@@ -44,7 +44,10 @@ fn set(app: &mut App, link: CaptureInterfaceState, waiting: usize) {
         connection: 12,
         client: nfsrdma_dissectors::address::Address::Unknown,
         xid: entry.row.xid,
-        slot: Some(nfsrdma_analysis::session_slots::SessionSlot { session: Default::default(), slot: 17 }),
+        slot: Some(nfsrdma_analysis::session_slots::CallSessionSlot {
+            session: Default::default(),
+            slot: 17,
+        }),
         phase: match number {
             0 => PendingTransactionPhase::Server,
             _ => PendingTransactionPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
-use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::run::ReplayOptions;
 use serde_json::Value as Json;
 
@@ -31,14 +31,14 @@ pub(super) fn serve(server: &Arc<Mutex<MockServer>>, injector: FaultInjector) ->
 }
 
 /// Returns the ports for programs found by the port mapper of a server.
-pub(super) fn of(proxy: &Proxy) -> AuxiliaryPorts {
-    AuxiliaryPorts { port_mapper: Some(proxy.port), mount: None }
+pub(super) fn of(proxy: &Proxy) -> ConfiguredAuxiliaryPorts {
+    ConfiguredAuxiliaryPorts { port_mapper: Some(proxy.port), mount: None }
 }
 
 /// Returns options without auxiliary programs.
 pub(super) fn none() -> ReplayOptions {
     ReplayOptions {
-        auxiliary_ports: AuxiliaryPorts { port_mapper: Some(1), mount: None },
+        auxiliary_ports: ConfiguredAuxiliaryPorts { port_mapper: Some(1), mount: None },
         ..ReplayOptions::default()
     }
 }

@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadMemory, OutgoingRpcCall, RequestedCallForm,
-    RpcTransport, SubmitError, TransportEvent,
+    RpcTransport, RpcTransportEvent, SubmitError,
 };
 
 /// Lengths around padding, thresholds, segments and records.
@@ -417,11 +417,11 @@ pub(super) fn many_nulls(
         }
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         match transport.poll(Some(deadline)).unwrap_or_else(|e| panic!("{e}")) {
-            Some(TransportEvent::Reply(reply)) => {
+            Some(RpcTransportEvent::Reply(reply)) => {
                 assert!(!std::mem::replace(&mut has_come[reply.tag.0 as usize], true));
                 done += 1;
             }
-            Some(TransportEvent::Credits { .. }) => {}
+            Some(RpcTransportEvent::Credits { .. }) => {}
             other => panic!("{other:?} after {done} of {sent}"),
         }
     }

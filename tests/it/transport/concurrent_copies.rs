@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
-use nfsrdma_replay::trace::TraceReader;
-use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport};
+use nfsrdma_replay::trace::ReplayTraceReader;
+use nfsrdma_rpc::{ConnectOptions, RpcTransport, TransportConnectionId};
 
 use super::generated_traces::{Kind, Made, Planned, made, target};
 use super::pacing::Timed;
@@ -17,7 +17,7 @@ fn reads(count: u64) -> Made {
 
 /// Runs `copies` copies of a trace at once.
 fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayReport {
-    let open = || TraceReader::open(Cursor::new(&made.trace[..])).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(&made.trace[..])).unwrap();
     let mut traces: Vec<_> = (0..copies).map(|_| (open(), open())).collect();
     let seeded = &made.seeded;
     let parties = traces.iter_mut().map(|(steps, contents)| ReplayClientCopy { steps, contents, seeded });
@@ -45,7 +45,7 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
     assert!(report.is_consistent());
     assert_eq!((report.calls, report.compared.data_bytes), (200, 200 * 4096));
     for connection in 0..4 {
-        assert_eq!(transport.counts(ConnectionId(connection)).unwrap().replies, 50);
+        assert_eq!(transport.counts(TransportConnectionId(connection)).unwrap().replies, 50);
     }
 }
 
@@ -74,9 +74,9 @@ fn credits_and_inline_thresholds_reach_the_transport() {
         MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::auxiliary_programs::none());
     assert_eq!(report.steps.states.matched, 100, "{report:?}");
-    let rdma = transport.params(ConnectionId(0)).unwrap().rdma.clone().unwrap();
+    let rdma = transport.params(TransportConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
-    assert_eq!(transport.credits(ConnectionId(0)).unwrap().requested, 5);
+    assert_eq!(transport.credits(TransportConnectionId(0)).unwrap().requested, 5);
 }
 
 #[test]

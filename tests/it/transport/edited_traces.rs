@@ -27,7 +27,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
-use nfsrdma_replay::auxiliary_programs::AuxiliaryPorts;
+use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment, ContainmentViolation};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
@@ -40,9 +40,9 @@ use nfsrdma_replay::trace::file_format::{
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
-    TraceWireForms, TraceWriter, VariableUseKind,
+    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCaller,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
+    TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
@@ -255,7 +255,7 @@ fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let options = ReplayOptions {
         timeout: Duration::from_millis(4),
-        auxiliary_ports: AuxiliaryPorts {
+        auxiliary_ports: ConfiguredAuxiliaryPorts {
             mount: Some(mount_port),
             ..super::auxiliary_programs::none().auxiliary_ports
         },
@@ -264,7 +264,7 @@ fn replay(trace: &[u8], base: &Base, is_v4: bool, mount_port: u16, walk: bool) -
         max_delay_retries: 1,
         ..super::auxiliary_programs::none()
     };
-    let open = || TraceReader::open(Bytes::new(trace)).unwrap();
+    let open = || ReplayTraceReader::open(Bytes::new(trace)).unwrap();
     let seeded = &base.seeded[usize::from(is_v4)];
     let report = run(&mut open(), &mut open(), &mut transport, &target(), seeded, &options, &mut ()).unwrap();
     drop(transport);

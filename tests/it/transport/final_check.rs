@@ -12,7 +12,7 @@ use nfsrdma_mock_server::server::fault_injection::{
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::tolerance_rules::file::parse_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;
@@ -24,7 +24,7 @@ fn replayed(
     settings: MockConnectionSettings,
     injector: Option<MockFaultInjector>,
 ) -> (ReplayReport, MockServer) {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.fault_injector = injector;
@@ -97,7 +97,7 @@ fn unfound(work: &Work, lie: MockServerFault, is_detected: bool) -> (usize, Vec<
 fn a_rule_about_an_attribute_holds_in_the_final_check() {
     let work = Work::of("rxe-v41", 4, "rising");
     let aspects = |rules: &str| {
-        let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+        let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
         let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
         let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let options = ReplayOptions {

@@ -17,14 +17,14 @@ use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
-    SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
-    TraceProcedure, TraceReader, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
-    TraceWireForms, TraceWriter, VariableUseKind,
+    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCaller,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
+    TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
-    RpcTransport, TransportEvent,
+    RpcTransport, RpcTransportEvent,
 };
 
 /// Bytes of one READ.
@@ -93,7 +93,7 @@ fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Ve
     };
     transport.submit(connection, &call).unwrap();
     loop {
-        if let TransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
+        if let RpcTransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
             let data =
                 reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
             return (reply.message.to_vec(), data);
@@ -122,7 +122,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     files.close();
     drop(files);
 
-    let mut writer = TraceWriter::new(Bytes::new(Vec::new()), 1 << 20, 1 << 20).unwrap();
+    let mut writer = ReplayTraceWriter::new(Bytes::new(Vec::new()), 1 << 20, 1 << 20).unwrap();
     let mut known: Vec<Known> = Vec::new();
     for (at, planned) in steps.into_iter().enumerate() {
         let kind = planned.kind;
@@ -252,7 +252,7 @@ impl Made {
         wish: &ConnectOptions,
         options: &ReplayOptions,
     ) -> ReplayReport {
-        let open = || TraceReader::open(Bytes::new(&self.trace[..])).unwrap();
+        let open = || ReplayTraceReader::open(Bytes::new(&self.trace[..])).unwrap();
         let (mut steps, mut contents) = (open(), open());
         let target = target(wish.clone());
         run(&mut steps, &mut contents, transport, &target, &self.seeded, options, &mut ()).unwrap()

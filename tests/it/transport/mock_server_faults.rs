@@ -23,7 +23,7 @@ use nfsrdma_replay::seed::file_server_client::FileServerClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
@@ -74,7 +74,7 @@ impl Work {
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
         };
         let place = RunDirectory { export: "/", directory: "run" };
-        let mut contents = TraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
+        let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
         let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
         files.close();
         drop(files);
@@ -140,7 +140,7 @@ fn replayed_with(
     is_impatient: bool,
     walk: bool,
 ) -> (ReplayReport, u64) {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     let may_be_silent = injector.as_ref().is_some_and(|injector| {

@@ -13,7 +13,7 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, seed};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
@@ -35,7 +35,7 @@ fn replayed_from(work: &Work, file: &Arc<[u8]>) -> ReplayReport {
 
 /// Replays another trace, with or without the final check.
 fn replayed_with(work: &Work, file: &Arc<[u8]>, walk: bool) -> ReplayReport {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let mut transport = MockTransport::for_server(server, MockConnectionSettings::default());
@@ -178,7 +178,7 @@ fn a_refusal_of_set_up_is_told_in_a_sentence() {
                 3 => Box::new(Nfs3Client::new(line, root)),
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
             };
-            let mut contents = TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+            let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
             let place = RunDirectory { export: "/", directory: "other" };
             let error = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap_err().to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");

@@ -6,9 +6,9 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, ConnectionId, NegotiatedTransportParams, OutgoingRpcCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, SharedMemoryId, SubmitError,
-    SubmittedCallForm, TransportCredits, TransportEvent,
+    ConnectOptions, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientConnectionCounters,
+    RpcTransport, RpcTransportError, RpcTransportEvent, SubmitError, SubmittedCallSizes,
+    TransportConnectionId, TransportCredits, TransportSharedMemoryId,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -20,7 +20,7 @@ const MILLISECOND: u64 = 1_000_000;
 pub(super) struct Timed {
     pub(super) inner: MockTransport,
     sent: Vec<Instant>,
-    pub(super) submitted: Vec<SubmittedCallForm>,
+    pub(super) submitted: Vec<SubmittedCallSizes>,
     replied: Vec<Instant>,
     /// Number of polls with a Reply after new Calls.
     turns: u32,
@@ -51,26 +51,26 @@ impl Timed {
 }
 
 impl RpcTransport for Timed {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         self.inner.connect(target)
     }
-    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.inner.params(connection)
     }
-    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
         self.inner.credits(connection)
     }
-    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.inner.counts(connection)
     }
-    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
         self.inner.share(memory)
     }
     fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
         self.sent.push(Instant::now());
         self.submitted.push(submitted);
@@ -80,26 +80,34 @@ impl RpcTransport for Timed {
         self.polls = 0;
         Ok(submitted)
     }
-    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+    fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
         self.inner.answer(connection, xid, message)
     }
     fn flush(&mut self) {
         self.inner.flush();
     }
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+    fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
         self.polls += 1;
         if self.polls <= self.patience {
             return Ok(None);
         }
         let event = self.inner.poll(deadline)?;
-        if matches!(event, Some(TransportEvent::Reply(_))) {
+        if matches!(event, Some(RpcTransportEvent::Reply(_))) {
             self.replied.push(Instant::now());
             self.turns += u32::from(std::mem::take(&mut self.is_turn));
             self.in_flight -= 1;
         }
         Ok(event)
     }
-    fn disconnect(&mut self, connection: ConnectionId) {
+    fn disconnect(&mut self, connection: TransportConnectionId) {
         self.inner.disconnect(connection);
     }
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
 
 use serde_json::Value as Json;
@@ -42,7 +42,7 @@ fn replayed(
 ) -> (ReplayReport, Arc<Mutex<FaultInjector>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let proxy = auxiliary_programs::serve(&server, injector);
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut transport = TcpTransport::new();
     let timeout = Duration::from_secs(5);

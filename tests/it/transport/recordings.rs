@@ -15,7 +15,7 @@ use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTrace
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
@@ -134,7 +134,7 @@ impl ReplayMonitor for Taped {
 fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let trace = compiled(capture, &format!("over-rdma-{order:?}"));
     let recording = Passing::new(&format!("over-rdma-{order:?}-{capture}-live.trace"));
-    let open = || TraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let open = || ReplayTraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
     let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
     let line = RpcClient::new(
@@ -280,7 +280,7 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
 /// Replays with an NFSv4.2 server that omits one Reply, at the Call after `after` others.
 fn with_one_reply_less(after: u64) -> ReplayReport {
     let trace = compiled("rxe-v42", &format!("one-less-{after}"));
-    let open = || TraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
+    let open = || ReplayTraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
     let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
     let line = RpcClient::new(
@@ -378,7 +378,7 @@ fn a_change_that_the_captured_server_delayed_is_replayed_once() {
 
 /// Replays a trace on a server, and records that.
 fn replayed(work: &Work, server: MockServer, recording: Option<&Passing>) -> ReplayReport {
-    let open = || TraceReader::open(std::io::Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(std::io::Cursor::new(Arc::clone(&work.file))).unwrap();
     let mut transport =
         MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     let tape = recording.map(|recording| {

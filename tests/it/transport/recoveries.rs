@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;
@@ -37,7 +37,7 @@ fn replayed_on(
     faults: impl IntoIterator<Item = (u64, MockTransportFault)>,
     change: impl FnOnce(&mut MockServer),
 ) -> (ReplayReport, BTreeMap<u32, u64>) {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.operation_counts.clear();

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
 use std::ops::Range;
 
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, class_of_field};
+use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::hash;
@@ -12,7 +12,7 @@ use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObser
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use nfsrdma_replay::run::reply_check::{ReplyCheckResult, ReplyChecker, ReplyPair};
-use nfsrdma_replay::trace::{GssProtection, MessageCaptureCompleteness, TraceReader, TraceStep};
+use nfsrdma_replay::trace::{GssProtection, MessageCaptureCompleteness, ReplayTraceReader, TraceStep};
 
 use super::program::compiled;
 
@@ -35,7 +35,7 @@ impl<'a> FieldObserver<'a> for Places<'_> {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
-        let CompareClass::Equal(kind) = class_of_field(field.name, "", false) else { return };
+        let FieldEqualityRequirement::Equal(kind) = class_of_field(field.name, "", false) else { return };
         // The seqid of a stateid depends on the order of changes at the server, and is not compared.
         if field.name == "nfs.stateid.seqid" {
             return;
@@ -57,7 +57,7 @@ impl<'a> FieldObserver<'a> for Places<'_> {
 }
 
 /// Returns the content of the DDP-eligible results of a step.
-fn contents(step: &TraceStep<'_>, trace: &mut TraceReader<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
+fn contents(step: &TraceStep<'_>, trace: &mut ReplayTraceReader<Bytes<Vec<u8>>>) -> Option<Vec<Vec<u8>>> {
     let mut contents = Vec::new();
     for payload in step.reply.payloads.iter().filter(|payload| !payload.is_inside) {
         let mut content = Vec::new();
@@ -114,8 +114,8 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
     let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
     for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {
         let file = compiled(capture, "lies");
-        let mut trace = TraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
-        let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        let mut trace = ReplayTraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {
             let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE
                 && step.asked.protection == GssProtection::PLAIN;
@@ -199,8 +199,8 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
     let (mut changed, mut matched) = (0u32, 0u32);
     for capture in ["rxe-v3", "rxe-v40", "rxe-v42"] {
         let file = compiled(capture, "alike");
-        let mut trace = TraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
-        let mut data = TraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
+        let mut trace = ReplayTraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
+        let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         while let Some(step) = trace.next_step().unwrap() {
             let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE

@@ -20,7 +20,7 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, ObjectOwner};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
@@ -46,7 +46,7 @@ fn replayed_with(
     change: impl FnOnce(&mut MockServer),
     choose: impl FnOnce(&mut ReplayOptions),
 ) -> (ReplayReport, MockServer) {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.operation_counts.clear();
@@ -307,7 +307,7 @@ fn seeded(
         None => Box::new(Nfs3Client::new(line, root)),
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),
     };
-    let mut contents = TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let place = RunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
     files.close();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
 use super::mock_server_faults::Work;
@@ -23,7 +23,7 @@ fn replayed(
     faults: impl Iterator<Item = (u64, MockTransportFault)>,
     options: ReplayOptions,
 ) -> (ReplayReport, Duration) {
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.fault_injector = lie.map(|lie| MockFaultInjector::new(lie).with_repetition());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nfsrdma_mock_server::server::MockReply;
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::trace::TraceReader;
+use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
 
 use super::client::target;
@@ -32,7 +32,7 @@ fn replayed(instead: Instead, test: &str) -> ReplayReport {
         instead(call, turn.fetch_add(1, Ordering::Relaxed))
             .unwrap_or_else(|| [&mark.to_be_bytes()[..], &honest].concat())
     });
-    let open = || TraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents, mut transport) = (open(), open(), TcpTransport::new());
     let options = ReplayOptions {
         order: ReplayOrder::Serial,

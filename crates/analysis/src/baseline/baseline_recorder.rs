@@ -13,7 +13,7 @@ use super::reader::BaselineReadError;
 use super::record_parser::BaselineRecordParser;
 use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFields, BaselineSettings};
+use super::{BaselineCounts, BaselineFieldNameTable, BaselineSettings};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::TransactionCaptureLocation;
@@ -41,7 +41,7 @@ struct BaselineTransactionText {
 pub struct BaselineRecorder {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFields,
+    fields: BaselineFieldNameTable,
     headers: BaselineHeaderTextInterner,
     transactions: Vec<BaselineTransactionText>,
     text: SpooledText,
@@ -73,7 +73,7 @@ impl BaselineRecorder {
         Self {
             settings,
             counts: BaselineCounts::default(),
-            fields: BaselineFields::default(),
+            fields: BaselineFieldNameTable::default(),
             headers: BaselineHeaderTextInterner::default(),
             transactions: Vec::new(),
             text: SpooledText::new(memory.text_bytes),
@@ -177,7 +177,7 @@ impl BaselineRecorder {
 pub struct CaptureBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFields,
+    fields: BaselineFieldNameTable,
     names: BaselineHeaderTextDictionary,
     /// Names of the headers by number.
     name_by_number: Vec<Option<Rc<str>>>,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::compare_class::{CompareClass, MappedIdentifierType};
+use crate::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::record::{
     ComparableMessageField, ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord,
@@ -24,12 +24,12 @@ pub(super) fn canonicalize(record: &mut ComparisonRecord) {
         message.varying = 0;
         for section in &mut message.sections {
             section.entries.retain(|entry| {
-                !matches!(entry.path.class, CompareClass::Varies(_))
+                !matches!(entry.path.class, FieldEqualityRequirement::Varies(_))
                     && entry.path.field != OPERATION_COUNT_FIELD
             });
             fold(section);
             for entry in &mut section.entries {
-                if let CompareClass::Identity(identity) = entry.path.class {
+                if let FieldEqualityRequirement::Identity(identity) = entry.path.class {
                     shorten(identity, &mut entry.datum);
                 }
             }
@@ -59,12 +59,14 @@ pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool
     let (mut all, mut about) = (String::new(), String::new());
     let sections = record.call.iter().flat_map(|call| &call.sections);
     for entry in sections.flat_map(|section| &section.entries) {
-        if has_identities || !matches!(entry.path.class, CompareClass::Identity(_)) {
+        if has_identities || !matches!(entry.path.class, FieldEqualityRequirement::Identity(_)) {
             let _ = write!(all, "{}={} ", entry.path.text, entry.datum);
         }
         if matches!(
             entry.path.class,
-            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+            FieldEqualityRequirement::Equal(
+                DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count
+            )
         ) {
             let _ = write!(about, "{} ", entry.datum);
         }

@@ -18,7 +18,7 @@ use super::message_header_texts::BaselineHeaderTextDictionary;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, frames_text, transaction_text, write_end};
-use super::{BaselineCounts, BaselineFields, CaptureBaseline, VERSION};
+use super::{BaselineCounts, BaselineFieldNameTable, CaptureBaseline, VERSION};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::record::ComparisonRecord;
 
@@ -83,11 +83,11 @@ pub(super) fn contradiction(found: &str, expected: &str) -> String {
 
 /// File with a baseline.
 #[derive(Debug)]
-pub struct BaselineFile {
+pub struct OpenBaselineFile {
     file: File,
 }
 
-impl BaselineFile {
+impl OpenBaselineFile {
     /// Creates a reader of a regular file.
     pub fn new(file: File) -> Self {
         Self { file }
@@ -214,7 +214,7 @@ impl BaselineFile {
             settings: BaselineSettings::empty(),
             counts: BaselineCounts::default(),
             titles: BTreeSet::new(),
-            fields: BaselineFields::default(),
+            fields: BaselineFieldNameTable::default(),
             headers: BaselineHeaderTextDictionary::default(),
             parts: 0,
         };
@@ -326,7 +326,7 @@ struct ParsedBaselineHead {
     counts: BaselineCounts,
     /// Titles of the operations.
     titles: BTreeSet<Box<str>>,
-    fields: BaselineFields,
+    fields: BaselineFieldNameTable,
     headers: BaselineHeaderTextDictionary,
     /// Number of parts that have begun.
     parts: usize,
@@ -567,7 +567,7 @@ pub struct Baseline {
     file: File,
     settings: BaselineSettings,
     counts: BaselineCounts,
-    fields: BaselineFields,
+    fields: BaselineFieldNameTable,
     headers: BaselineHeaderTextDictionary,
     /// Place of the first Transaction.
     first: BaselineLinePosition,

@@ -11,11 +11,11 @@ use super::field_path_filter_names::program;
 use super::message_header_texts::{BaselineHeaderTextDictionary, header_text};
 use super::reader::{REWRITE_ADVICE, begin, contradiction};
 use super::value_parser::value;
-use super::{BaselineFields, BaselineSettings};
+use super::{BaselineFieldNameTable, BaselineSettings};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
     ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
-    ComparedMessageSection, ComparedSegment, ComparisonRecord, MessageDecodeExtent,
+    ComparedChunkSegment, ComparedMessageSection, ComparisonRecord, MessageDecodeExtent,
 };
 use crate::comparison::recorder::signature;
 use crate::comparison::{ClientDirectionKey, class};
@@ -38,15 +38,15 @@ pub(super) struct BaselineTransaction {
 }
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type BaselineMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
+type ParsedBaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
 
 /// Parser of the lines of Transactions.
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
-    fields: &'b BaselineFields,
+    fields: &'b BaselineFieldNameTable,
     headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
-    decoded_headers: BaselineMessageHeaderCache,
+    decoded_headers: ParsedBaselineHeaderCache,
     /// Titles, names of operations, and other words that many Transactions share.
     words: HashSet<Rc<str>>,
     transaction: Option<BaselineTransaction>,
@@ -59,7 +59,7 @@ pub(super) struct BaselineRecordParser<'b> {
 impl<'b> BaselineRecordParser<'b> {
     /// Creates a parser for the Transactions of a baseline with these fields, headers and settings.
     pub(super) fn new(
-        fields: &'b BaselineFields,
+        fields: &'b BaselineFieldNameTable,
         headers: &'b BaselineHeaderTextDictionary,
         settings: &BaselineSettings,
     ) -> Self {
@@ -67,7 +67,7 @@ impl<'b> BaselineRecordParser<'b> {
             fields,
             headers,
             has_identities: !settings.ignores_identities(),
-            decoded_headers: BaselineMessageHeaderCache::new(),
+            decoded_headers: ParsedBaselineHeaderCache::new(),
             words: HashSet::new(),
             transaction: None,
             program: String::new(),
@@ -343,7 +343,7 @@ fn chunk(text: &str) -> Option<ComparedChunk> {
             Some(returned) => Some(returned.parse().ok()?),
             None => None,
         };
-        Some(ComparedSegment { length: length.parse().ok()?, returned })
+        Some(ComparedChunkSegment { length: length.parse().ok()?, returned })
     };
     Some(ComparedChunk { kind, segments: words.map(segment).collect::<Option<_>>()?, varying: 0 })
 }

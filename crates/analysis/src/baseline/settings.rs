@@ -125,13 +125,13 @@ impl BaselineSettings {
 mod tests {
     use std::io::Write;
 
-    use super::super::{BaselineFile, BaselineReadError};
+    use super::super::{BaselineReadError, OpenBaselineFile};
     use super::*;
 
     fn kept(text: &str) -> Result<BaselineSettings, BaselineReadError> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        BaselineFile::new(file).kept_settings(1 << 20)
+        OpenBaselineFile::new(file).kept_settings(1 << 20)
     }
 
     fn error(text: &str) -> String {

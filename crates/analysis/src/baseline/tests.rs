@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
-use crate::comparison::compare_class::CompareClass;
+use crate::comparison::compare_class::FieldEqualityRequirement;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
@@ -69,10 +69,10 @@ fn small() -> String {
     written(&of_capture("rxe-v42-deleg.pcap"))
 }
 
-fn file(text: &str) -> BaselineFile {
+fn file(text: &str) -> OpenBaselineFile {
     let mut file = tempfile::tempfile().unwrap();
     std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
-    BaselineFile::new(file)
+    OpenBaselineFile::new(file)
 }
 
 fn read(text: &str) -> Result<Baseline, BaselineReadError> {
@@ -344,7 +344,8 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 
 /// Returns a record with one operation that has these texts.
 fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
-    let path = Rc::new(FieldPath::new("objname", "nfs.name", CompareClass::Equal(DifferenceKind::Name)));
+    let path =
+        Rc::new(FieldPath::new("objname", "nfs.name", FieldEqualityRequirement::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
         .map(|name| ComparableMessageField {
@@ -404,8 +405,11 @@ proptest! {
 /// Returns LOOKUPs with distinct names and headers, in the order of a capture: Calls without Replies come last.
 fn lookups(count: u64, is_unanswered: impl Fn(u64) -> bool) -> Vec<(ClientDirectionKey, ComparisonRecord)> {
     let client = ClientDirectionKey { address: "10.9.0.2".into(), direction: CallDirection::Forward };
-    let path =
-        Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", CompareClass::Equal(DifferenceKind::Header)));
+    let path = Rc::new(FieldPath::new(
+        "body.xid",
+        "rpc.auth.uid",
+        FieldEqualityRequirement::Equal(DifferenceKind::Header),
+    ));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
         let entry = ComparableMessageField { path: Rc::clone(&path), datum: ComparableValue::Number(number) };

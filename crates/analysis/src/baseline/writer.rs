@@ -39,7 +39,7 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::SETTINGS_HEAD;
-use super::{BaselineCounts, BaselineFields, BaselineSettings, OperationCounts, VERSION};
+use super::{BaselineCounts, BaselineFieldNameTable, BaselineSettings, OperationCounts, VERSION};
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::record::{
@@ -54,7 +54,7 @@ pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
 pub(super) struct BaselineHead<'b> {
     pub(super) settings: &'b BaselineSettings,
     pub(super) counts: &'b BaselineCounts,
-    pub(super) fields: &'b BaselineFields,
+    pub(super) fields: &'b BaselineFieldNameTable,
     pub(super) headers: &'b BaselineHeaderTextDictionary,
 }
 

@@ -12,7 +12,7 @@ use super::difference::DifferenceKind;
 
 /// Compare class of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompareClass {
+pub enum FieldEqualityRequirement {
     /// Must be equal; otherwise it is a difference of this kind.
     Equal(DifferenceKind),
     /// Must be equal unless another operation was in flight at the same time, whose progress it may show.
@@ -103,19 +103,19 @@ pub struct CompareRule {
     /// Filter names of fields, or their prefixes.
     pub fields: &'static [&'static str],
     /// Class of the fields.
-    pub class: CompareClass,
+    pub class: FieldEqualityRequirement,
 }
 
 const fn identity(identity: MappedIdentifierType, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: CompareClass::Identity(identity) }
+    CompareRule { fields, class: FieldEqualityRequirement::Identity(identity) }
 }
 
 const fn varies(why: &'static str, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: CompareClass::Varies(why) }
+    CompareRule { fields, class: FieldEqualityRequirement::Varies(why) }
 }
 
 const fn equal(kind: DifferenceKind, fields: &'static [&'static str]) -> CompareRule {
-    CompareRule { fields, class: CompareClass::Equal(kind) }
+    CompareRule { fields, class: FieldEqualityRequirement::Equal(kind) }
 }
 
 /// The table. The first rule that matches a field applies.
@@ -231,7 +231,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.maxrespsizecached4",
             "nfs.rdmachanattrs4",
         ],
-        class: CompareClass::TransportDependent(DifferenceKind::Argument),
+        class: FieldEqualityRequirement::TransportDependent(DifferenceKind::Argument),
     },
     CompareRule {
         fields: &[
@@ -243,7 +243,7 @@ pub const RULES: &[CompareRule] = &[
             "nfs.fattr4.size",
             "nfs.fattr4.numlinks",
         ],
-        class: CompareClass::Racing(DifferenceKind::Result),
+        class: FieldEqualityRequirement::Racing(DifferenceKind::Result),
     },
     equal(
         DifferenceKind::Status,
@@ -290,7 +290,7 @@ pub const RULES: &[CompareRule] = &[
 ];
 
 /// A field that depends on the minor version of NFSv4, and may differ between two of them.
-pub struct MinorVersionDependentField {
+pub struct MinorVersionExemptField {
     /// Filter name.
     pub field: &'static str,
     /// Bits that both versions have and that must be equal; 0 if none is compared.
@@ -299,12 +299,12 @@ pub struct MinorVersionDependentField {
     pub why: &'static str,
 }
 
-const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionDependentField {
-    MinorVersionDependentField { field, common, why }
+const fn follows(field: &'static str, common: u64, why: &'static str) -> MinorVersionExemptField {
+    MinorVersionExemptField { field, common, why }
 }
 
 /// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
-pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
+pub const FOLLOWS_MINOR_VERSION: &[MinorVersionExemptField] = &[
     follows(
         "nfs.attr_mask",
         0,
@@ -329,7 +329,7 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
 ];
 
 /// Returns the entry of a field that depends on the minor version.
-pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionDependentField> {
+pub fn follows_minor_version(field: &str) -> Option<&'static MinorVersionExemptField> {
     FOLLOWS_MINOR_VERSION.iter().find(|follows| follows.field == field)
 }
 
@@ -354,13 +354,17 @@ fn is_set_time(field: &str, above: &str) -> bool {
 }
 
 /// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
-pub fn class_of_field(field: &str, above: &str, is_call: bool) -> CompareClass {
+pub fn class_of_field(field: &str, above: &str, is_call: bool) -> FieldEqualityRequirement {
     if is_call && is_set_time(field, above) {
-        return CompareClass::Equal(DifferenceKind::Argument);
+        return FieldEqualityRequirement::Equal(DifferenceKind::Argument);
     }
     let rule = INDEX.first(field).and_then(|at| RULES.get(at));
     rule.map_or(
-        CompareClass::Equal(if is_call { DifferenceKind::Argument } else { DifferenceKind::Result }),
+        FieldEqualityRequirement::Equal(if is_call {
+            DifferenceKind::Argument
+        } else {
+            DifferenceKind::Result
+        }),
         |rule| rule.class,
     )
 }
@@ -409,11 +413,11 @@ mod tests {
     fn a_field_that_nobody_thought_of_must_be_equal() {
         assert_eq!(
             class_of_field("nfs.something_new", "", true),
-            CompareClass::Equal(DifferenceKind::Argument)
+            FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
         assert_eq!(
             class_of_field("nfs.something_new", "", false),
-            CompareClass::Equal(DifferenceKind::Result)
+            FieldEqualityRequirement::Equal(DifferenceKind::Result)
         );
     }
 
@@ -422,34 +426,40 @@ mod tests {
         let of = |above, is_call| class_of_field("nfs.nfstime4.seconds", above, is_call);
         assert_eq!(
             of("obj_attributes.time_modify_set.time", true),
-            CompareClass::Equal(DifferenceKind::Argument)
+            FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
-        assert!(matches!(of("obj_attributes.time_modify_set.time", false), CompareClass::Varies(_)));
-        assert!(matches!(of("obj_attributes.time_deleg_modify", true), CompareClass::Varies(_)));
+        assert!(matches!(
+            of("obj_attributes.time_modify_set.time", false),
+            FieldEqualityRequirement::Varies(_)
+        ));
+        assert!(matches!(of("obj_attributes.time_deleg_modify", true), FieldEqualityRequirement::Varies(_)));
         assert_eq!(
             class_of_field("nfs.timeval.seconds", "attributes.mtime", true),
-            CompareClass::Equal(DifferenceKind::Argument)
+            FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
     }
 
     #[test]
     fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
         let catalog = crate::filter::catalog::FilterFieldCatalog::new();
-        for MinorVersionDependentField { field, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionExemptField { field, .. } in FOLLOWS_MINOR_VERSION {
             assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
         }
     }
 
     #[test]
     fn a_pattern_covers_what_begins_with_it() {
-        assert!(matches!(class_of_field("nfs.nfstime4.seconds", "", false), CompareClass::Varies("a time")));
+        assert!(matches!(
+            class_of_field("nfs.nfstime4.seconds", "", false),
+            FieldEqualityRequirement::Varies("a time")
+        ));
         assert_eq!(
             class_of_field("nfs.count3_maxcount", "", true),
-            CompareClass::Equal(DifferenceKind::Count)
+            FieldEqualityRequirement::Equal(DifferenceKind::Count)
         );
         assert_eq!(
             class_of_field("nfs.count3_maxcount", "", false),
-            CompareClass::Equal(DifferenceKind::Count)
+            FieldEqualityRequirement::Equal(DifferenceKind::Count)
         );
     }
 
@@ -478,14 +488,14 @@ mod tests {
                 rule.fields.iter().filter(|field| !document.contains(&format!("`{field}`"))).collect();
             assert!(missing.is_empty(), "{missing:?}");
             match rule.class {
-                CompareClass::Varies(why) => assert!(document.contains(why), "{why}"),
-                CompareClass::Identity(identity) => {
+                FieldEqualityRequirement::Varies(why) => assert!(document.contains(why), "{why}"),
+                FieldEqualityRequirement::Identity(identity) => {
                     assert!(document.contains(identity.name()), "{identity:?}")
                 }
                 _ => {}
             }
         }
-        for MinorVersionDependentField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionExemptField { field, why, .. } in FOLLOWS_MINOR_VERSION {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
             assert!(row.is_some_and(|row| row.contains(why)), "{field}");
         }

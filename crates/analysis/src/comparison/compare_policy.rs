@@ -1,7 +1,7 @@
 //! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
 use super::compare_class::{
-    CompareClass, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
+    FieldEqualityRequirement, MappedIdentifierType, MinorVersionExemptField, follows_minor_version,
 };
 use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
@@ -70,26 +70,28 @@ impl RecordComparisonPolicy {
     ) -> FieldComparisonTreatment {
         let is_list = a.is_fold() && b.is_fold();
         let kind = match path.class {
-            CompareClass::Varies(_) if self.is_strict => Self::default_kind(is_call),
-            CompareClass::Varies(_) => return FieldComparisonTreatment::Ignored,
+            FieldEqualityRequirement::Varies(_) if self.is_strict => Self::default_kind(is_call),
+            FieldEqualityRequirement::Varies(_) => return FieldComparisonTreatment::Ignored,
             // The identities of a long list are only one hash, which differs in another run.
-            CompareClass::Identity(_) if is_list && !self.is_exact => {
+            FieldEqualityRequirement::Identity(_) if is_list && !self.is_exact => {
                 return FieldComparisonTreatment::Ignored;
             }
-            CompareClass::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
-            CompareClass::Identity(identity) => return FieldComparisonTreatment::IdentityNames(identity),
-            CompareClass::Racing(_) if self.is_racing && !self.is_exact => {
+            FieldEqualityRequirement::Identity(_) if is_list || self.is_exact => DifferenceKind::Identity,
+            FieldEqualityRequirement::Identity(identity) => {
+                return FieldComparisonTreatment::IdentityNames(identity);
+            }
+            FieldEqualityRequirement::Racing(_) if self.is_racing && !self.is_exact => {
                 return FieldComparisonTreatment::Ignored;
             }
-            CompareClass::TransportDependent(_) if self.differs_in_rdma && !self.is_strict => {
+            FieldEqualityRequirement::TransportDependent(_) if self.differs_in_rdma && !self.is_strict => {
                 return FieldComparisonTreatment::Ignored;
             }
-            CompareClass::Equal(kind)
-            | CompareClass::Racing(kind)
-            | CompareClass::TransportDependent(kind) => kind,
+            FieldEqualityRequirement::Equal(kind)
+            | FieldEqualityRequirement::Racing(kind)
+            | FieldEqualityRequirement::TransportDependent(kind) => kind,
         };
         match self.follows(path) {
-            Some(MinorVersionDependentField { common: 0, .. }) => {
+            Some(MinorVersionExemptField { common: 0, .. }) => {
                 FieldComparisonTreatment::MinorVersionDependent
             }
             Some(follows) => FieldComparisonTreatment::EqualBits(kind, follows.common),
@@ -100,12 +102,14 @@ impl RecordComparisonPolicy {
     /// Returns the treatment of a field that one record alone has.
     pub(super) fn treatment_of_one(&self, path: &FieldPath, is_call: bool) -> FieldComparisonTreatment {
         let kind = match path.class {
-            CompareClass::Varies(_) if !self.is_strict => return FieldComparisonTreatment::Ignored,
-            CompareClass::Varies(_) => Self::default_kind(is_call),
-            CompareClass::Identity(_) => DifferenceKind::Identity,
-            CompareClass::Equal(kind)
-            | CompareClass::Racing(kind)
-            | CompareClass::TransportDependent(kind) => kind,
+            FieldEqualityRequirement::Varies(_) if !self.is_strict => {
+                return FieldComparisonTreatment::Ignored;
+            }
+            FieldEqualityRequirement::Varies(_) => Self::default_kind(is_call),
+            FieldEqualityRequirement::Identity(_) => DifferenceKind::Identity,
+            FieldEqualityRequirement::Equal(kind)
+            | FieldEqualityRequirement::Racing(kind)
+            | FieldEqualityRequirement::TransportDependent(kind) => kind,
         };
         // An attribute that only one side requested.
         if self.follows(path).is_some() || self.differs_in_minor_version && is_attribute(path) {
@@ -114,7 +118,7 @@ impl RecordComparisonPolicy {
         FieldComparisonTreatment::Equal(kind)
     }
 
-    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionDependentField> {
+    fn follows(&self, path: &FieldPath) -> Option<&'static MinorVersionExemptField> {
         follows_minor_version(path.field).filter(|_| self.differs_in_minor_version)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::alignment::anchors;
-use super::compare_class::CompareClass;
+use super::compare_class::FieldEqualityRequirement;
 use super::difference::DifferenceKind;
 use super::record::{ComparableMessageField, ComparableValue, hash};
 
@@ -22,7 +22,7 @@ impl<'e> ComparedDirectoryListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn find(entries: &[&'e ComparableMessageField]) -> Option<Self> {
         let is_name = |entry: &&&ComparableMessageField| {
-            entry.path.class == CompareClass::Equal(DifferenceKind::Name)
+            entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Name)
                 && entry.path.text.rsplit('.').nth(1) == Some("entries")
         };
         let name = entries.iter().find(is_name)?;
@@ -56,7 +56,7 @@ impl<'e> ComparedDirectoryListing<'e> {
     }
 
     /// Matches the entries of both listings.
-    pub(super) fn match_entries(&self, other: &Self) -> Vec<DirectoryEntryMatch<'e>> {
+    pub(super) fn match_entries(&self, other: &Self) -> Vec<ComparedDirectoryEntryPair<'e>> {
         let keys = |listing: &Self| -> Vec<u64> {
             listing.names.iter().map(|name| hash(name.to_string().as_bytes()) as u64).collect()
         };
@@ -76,25 +76,26 @@ impl<'e> ComparedDirectoryListing<'e> {
             let both = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
             if gone.len() == new.len() {
                 met.extend(
-                    gone.iter().zip(&new).filter_map(both).map(|(a, b)| DirectoryEntryMatch::Pair(a, b)),
+                    gone.iter()
+                        .zip(&new)
+                        .filter_map(both)
+                        .map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)),
                 );
             } else {
-                met.extend(
-                    gone.iter()
-                        .filter_map(|at| Some(DirectoryEntryMatch::OnlyInA(self.names.get(*at).copied()?))),
-                );
-                met.extend(
-                    new.iter()
-                        .filter_map(|at| Some(DirectoryEntryMatch::OnlyInB(other.names.get(*at).copied()?))),
-                );
+                met.extend(gone.iter().filter_map(|at| {
+                    Some(ComparedDirectoryEntryPair::OnlyInA(self.names.get(*at).copied()?))
+                }));
+                met.extend(new.iter().filter_map(|at| {
+                    Some(ComparedDirectoryEntryPair::OnlyInB(other.names.get(*at).copied()?))
+                }));
             }
             // Names at a different position in the other listing.
             for at in from.0..to.0 {
                 if let (Some(name), Some(place)) = (self.names.get(at).copied(), place(&in_b, &keys_a, at)) {
-                    met.push(DirectoryEntryMatch::Moved(name, at, place));
+                    met.push(ComparedDirectoryEntryPair::Moved(name, at, place));
                 }
             }
-            met.extend(both((&to.0, &to.1)).map(|(a, b)| DirectoryEntryMatch::Pair(a, b)));
+            met.extend(both((&to.0, &to.1)).map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)));
             from = (to.0 + 1, to.1 + 1);
         }
         met
@@ -107,7 +108,7 @@ impl<'e> ComparedDirectoryListing<'e> {
 
 /// A match between two listings.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum DirectoryEntryMatch<'e> {
+pub(super) enum ComparedDirectoryEntryPair<'e> {
     /// The fields of an entry of A and of its partner of B.
     Pair(Range<usize>, Range<usize>),
     /// An entry in A only.
@@ -127,7 +128,11 @@ mod tests {
 
     fn field(text: &str, datum: ComparableValue) -> ComparableMessageField {
         let is_name = text.ends_with("name");
-        let role = CompareClass::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
+        let role = FieldEqualityRequirement::Equal(if is_name {
+            DifferenceKind::Name
+        } else {
+            DifferenceKind::Result
+        });
         ComparableMessageField { path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", role)), datum }
     }
 
@@ -149,11 +154,11 @@ mod tests {
         let (of_a, of_b) =
             (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
-        let word = |met: DirectoryEntryMatch<'_>| match met {
-            DirectoryEntryMatch::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
-            DirectoryEntryMatch::OnlyInA(name) => format!("-{name}"),
-            DirectoryEntryMatch::OnlyInB(name) => format!("+{name}"),
-            DirectoryEntryMatch::Moved(name, from, to) => format!("{name} {from}>{to}"),
+        let word = |met: ComparedDirectoryEntryPair<'_>| match met {
+            ComparedDirectoryEntryPair::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
+            ComparedDirectoryEntryPair::OnlyInA(name) => format!("-{name}"),
+            ComparedDirectoryEntryPair::OnlyInB(name) => format!("+{name}"),
+            ComparedDirectoryEntryPair::Moved(name, from, to) => format!("{name} {from}>{to}"),
         };
         of_a.match_entries(&of_b).into_iter().map(word).collect()
     }

@@ -19,18 +19,18 @@ const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
 /// Memory of a pair of identities in bytes.
-const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<IdentityValueHash, IdentityPair>::ENTRY_BYTES
-    + SecondChanceMap::<IdentityValueHash, IdentityValueHash>::ENTRY_BYTES
-    + allocated::<FirstIdentityPairing>(1)
+const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, IdentityPair>::ENTRY_BYTES
+    + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
+    + allocated::<FirstIdentityPairPosition>(1)
     + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
 const DISPUTE_PART: usize = 8;
 
 /// A name of an identity on one side: a hash of its type and value, and of its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IdentityValueHash([u64; 2]);
+pub struct ServerAssignedValueHash([u64; 2]);
 
-impl IdentityValueHash {
+impl ServerAssignedValueHash {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
     pub fn from_value(
@@ -64,7 +64,7 @@ impl IdentityValueHash {
 
 /// First common position of two names, for reports.
 #[derive(Clone, Debug)]
-pub struct FirstIdentityPairing {
+pub struct FirstIdentityPairPosition {
     /// The operation of the Transaction.
     pub operation: Rc<str>,
     /// The operation within the COMPOUND.
@@ -85,13 +85,13 @@ pub struct FirstIdentityPairing {
 #[derive(Debug)]
 struct IdentityPairOccurrences {
     count: u64,
-    first: Box<FirstIdentityPairing>,
+    first: Box<FirstIdentityPairPosition>,
 }
 
 /// A name of A with its name of B.
 #[derive(Debug)]
 struct IdentityPair {
-    other: IdentityValueHash,
+    other: ServerAssignedValueHash,
     number: u64,
     link: IdentityPairOccurrences,
 }
@@ -100,11 +100,11 @@ struct IdentityPair {
 #[derive(Debug)]
 pub struct CrossCaptureIdentityMap {
     /// By the name of A.
-    pairs: SecondChanceMap<IdentityValueHash, IdentityPair>,
+    pairs: SecondChanceMap<ServerAssignedValueHash, IdentityPair>,
     /// The name of A, by the name of B.
-    a_by_b: SecondChanceMap<IdentityValueHash, IdentityValueHash>,
+    a_by_b: SecondChanceMap<ServerAssignedValueHash, ServerAssignedValueHash>,
     /// Pairs that contradict them.
-    disputes: HashMap<(IdentityValueHash, IdentityValueHash), IdentityPairOccurrences>,
+    disputes: HashMap<(ServerAssignedValueHash, ServerAssignedValueHash), IdentityPairOccurrences>,
     max_disputes: usize,
     count: u64,
     differences: Vec<Difference>,
@@ -146,7 +146,7 @@ impl CrossCaptureIdentityMap {
     }
 
     /// Returns the number that both names of a pair share; 0 if the name is unpaired. `side` is 0 for A and 1 for B.
-    pub fn number(&mut self, side: usize, name: IdentityValueHash) -> u64 {
+    pub fn number(&mut self, side: usize, name: ServerAssignedValueHash) -> u64 {
         let of_a = if side == 0 { Some(name) } else { self.a_by_b.get(name).copied() };
         of_a.and_then(|name| self.pairs.get(name)).map_or(0, |pair| pair.number)
     }
@@ -154,9 +154,9 @@ impl CrossCaptureIdentityMap {
     /// Records two names at the same position.
     pub fn record_pair(
         &mut self,
-        a: IdentityValueHash,
-        b: IdentityValueHash,
-        sighting: impl FnOnce() -> FirstIdentityPairing,
+        a: ServerAssignedValueHash,
+        b: ServerAssignedValueHash,
+        sighting: impl FnOnce() -> FirstIdentityPairPosition,
     ) {
         if let Some(pair) = self.pairs.get(a)
             && pair.other == b
@@ -191,20 +191,25 @@ impl CrossCaptureIdentityMap {
     }
 
     /// Returns the larger count of the pairs that contain one of these names.
-    fn count_of(&mut self, a: IdentityValueHash, b: IdentityValueHash) -> u64 {
+    fn count_of(&mut self, a: ServerAssignedValueHash, b: ServerAssignedValueHash) -> u64 {
         let of_a = self.pairs.get(a).map_or(0, |pair| pair.link.count);
         let other = self.a_by_b.get(b).copied();
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
-    fn insert_pair(&mut self, a: IdentityValueHash, b: IdentityValueHash, link: IdentityPairOccurrences) {
+    fn insert_pair(
+        &mut self,
+        a: ServerAssignedValueHash,
+        b: ServerAssignedValueHash,
+        link: IdentityPairOccurrences,
+    ) {
         self.count += 1;
         self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
         self.a_by_b.insert(b, a);
     }
 
     /// Dissolves the pairs that contain these names, and keeps them as disputes of the better pair.
-    fn dissolve_pairs(&mut self, a: IdentityValueHash, b: IdentityValueHash) {
+    fn dissolve_pairs(&mut self, a: ServerAssignedValueHash, b: ServerAssignedValueHash) {
         let other = self.a_by_b.remove(b);
         for name in [Some(a), other].into_iter().flatten() {
             if let Some(pair) = self.pairs.remove(name) {
@@ -245,7 +250,8 @@ impl CrossCaptureIdentityMap {
 
 /// Returns the difference for names that are paired otherwise elsewhere, `since` these frames.
 fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) -> Difference {
-    let FirstIdentityPairing { operation, section, path, identity, places, frames, values } = *link.first;
+    let FirstIdentityPairPosition { operation, section, path, identity, places, frames, values } =
+        *link.first;
     let half = |at: usize| {
         let [value, since] = [
             values.get(at).map(ComparableValue::display_text).unwrap_or_default(),
@@ -274,11 +280,11 @@ fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare_class::CompareClass;
+    use super::super::compare_class::FieldEqualityRequirement;
     use super::*;
 
-    fn name(text: &str) -> IdentityValueHash {
-        IdentityValueHash::from_value(
+    fn name(text: &str) -> ServerAssignedValueHash {
+        ServerAssignedValueHash::from_value(
             MappedIdentifierType::Filehandle,
             &ComparableValue::Text(text.as_bytes().into()),
             None,
@@ -297,13 +303,13 @@ mod tests {
     }
 
     fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {
-        renaming.record_pair(name(a), name(b), || FirstIdentityPairing {
+        renaming.record_pair(name(a), name(b), || FirstIdentityPairPosition {
             operation: "NFS 3 LOOKUP".into(),
             section: "LOOKUP".into(),
             path: Rc::new(FieldPath::new(
                 "object",
                 "nfs.fhandle",
-                CompareClass::Identity(MappedIdentifierType::Filehandle),
+                FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle),
             )),
             identity: MappedIdentifierType::Filehandle,
             places: [TransactionCaptureLocation { index: at, ..TransactionCaptureLocation::default() }; 2],
@@ -362,7 +368,7 @@ mod tests {
     #[test]
     fn what_is_the_same_everywhere_has_no_name_of_its_own() {
         assert_eq!(
-            IdentityValueHash::from_value(
+            ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Stateid,
                 &ComparableValue::Bytes([0; 12].into()),
                 None
@@ -370,7 +376,7 @@ mod tests {
             None
         );
         assert_eq!(
-            IdentityValueHash::from_value(
+            ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Stateid,
                 &ComparableValue::Bytes([0xff; 12].into()),
                 None
@@ -378,11 +384,15 @@ mod tests {
             None
         );
         assert_eq!(
-            IdentityValueHash::from_value(MappedIdentifierType::Cookie, &ComparableValue::Number(0), None),
+            ServerAssignedValueHash::from_value(
+                MappedIdentifierType::Cookie,
+                &ComparableValue::Number(0),
+                None
+            ),
             None
         );
         assert!(
-            IdentityValueHash::from_value(
+            ServerAssignedValueHash::from_value(
                 MappedIdentifierType::MinorVersion,
                 &ComparableValue::Number(0),
                 None
@@ -394,7 +404,7 @@ mod tests {
     #[test]
     fn a_cookie_is_a_place_in_one_directory() {
         let cookie = |directory| {
-            IdentityValueHash::from_value(
+            ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Cookie,
                 &ComparableValue::Number(7),
                 Some(name(directory)),

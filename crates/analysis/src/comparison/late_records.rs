@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::pairing_queue::{ComparisonPairingQueue, FilehandleNumberedKey, QueuedComparisonRecord};
+use super::pairing_queue::{CallPairingKey, ComparisonPairingQueue, QueuedComparisonRecord};
 use super::{Comparison, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
 
 /// Number of late records of a side from which they are paired.
@@ -17,7 +17,7 @@ const MAX_CANDIDATES: usize = 64;
 /// A record that can be the partner of a late one.
 struct LateRecordPartnerCandidate<'q> {
     waiting: &'q QueuedComparisonRecord,
-    key: FilehandleNumberedKey<'q>,
+    key: CallPairingKey<'q>,
     is_late: bool,
     is_taken: bool,
 }

@@ -50,7 +50,7 @@ pub use pairing_queue::ClientDirectionKey;
 use pairing_queue::{
     ComparisonFilehandleOrigins, ComparisonPairingQueue, MAX_UNPAIRED, QueuedComparisonRecord,
 };
-use record_comparison::{ComparisonCoverageCounts, RecordComparer, difference_side};
+use record_comparison::{ComparedFieldAndByteCounts, RecordComparer, difference_side};
 
 use identity_map::CrossCaptureIdentityMap;
 use options::ComparisonOptions;
@@ -140,7 +140,7 @@ pub struct Comparison {
     /// Number of differences that the options exclude.
     filtered: u64,
     operation_counts: BTreeMap<Rc<str>, OperationSideCounts>,
-    compared: ComparisonCoverageCounts,
+    compared: ComparedFieldAndByteCounts,
     pairs: u64,
     reordered: u64,
     setup_calls: u64,
@@ -169,7 +169,7 @@ impl Comparison {
             counts: BTreeMap::new(),
             filtered: 0,
             operation_counts: BTreeMap::new(),
-            compared: ComparisonCoverageCounts::default(),
+            compared: ComparedFieldAndByteCounts::default(),
             pairs: 0,
             reordered: 0,
             setup_calls: 0,
@@ -449,7 +449,7 @@ impl Comparison {
     }
 
     /// Returns the counts of compared fields.
-    pub fn compared(&self) -> ComparisonCoverageCounts {
+    pub fn compared(&self) -> ComparedFieldAndByteCounts {
         self.compared
     }
 

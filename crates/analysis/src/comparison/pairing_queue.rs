@@ -6,11 +6,11 @@ use std::rc::Rc;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::DifferenceKind;
-use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::TransactionCaptureLocation;
-use super::identity_map::{CrossCaptureIdentityMap, IdentityValueHash};
+use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
 use super::record::{ComparableMessage, ComparableValue, ComparisonRecord, allocated, hash};
-use super::recorder::{CallHashScope, arguments};
+use super::recorder::{PairingHashFields, arguments};
 use crate::second_chance_map::SecondChanceMap;
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
@@ -49,7 +49,7 @@ pub(super) struct QueuedComparisonRecord {
 impl QueuedComparisonRecord {
     pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
         let of_itself = size_of::<Self>() - size_of::<ComparisonRecord>();
-        let filehandles = allocated::<Filehandle>(key.filehandles.len());
+        let filehandles = allocated::<HashedFilehandle>(key.filehandles.len());
         let bytes = record.memory_bytes() + of_itself + filehandles + ALIGNMENT_BYTES;
         Self { record, key, pairs: 0, bytes }
     }
@@ -197,22 +197,23 @@ pub(super) struct ComparisonPairingKey {
     signature: u64,
     about: u64,
     /// Filehandles of the Call.
-    filehandles: Box<[Filehandle]>,
+    filehandles: Box<[HashedFilehandle]>,
 }
 
 /// A filehandle by its name and its origin: names differ between runs, and origins do not.
 #[derive(Clone, Copy, Debug)]
-struct Filehandle {
-    name: IdentityValueHash,
+struct HashedFilehandle {
+    name: ServerAssignedValueHash,
     origin: u64,
 }
 
 /// Memory of the origin of a filehandle in bytes.
-pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<IdentityValueHash, u64>::ENTRY_BYTES;
+pub(super) const FILEHANDLE_ORIGIN_BYTES: usize =
+    SecondChanceMap::<ServerAssignedValueHash, u64>::ENTRY_BYTES;
 
 /// Origins of the filehandles of one side.
 #[derive(Debug)]
-pub(super) struct ComparisonFilehandleOrigins(SecondChanceMap<IdentityValueHash, u64>);
+pub(super) struct ComparisonFilehandleOrigins(SecondChanceMap<ServerAssignedValueHash, u64>);
 
 impl ComparisonFilehandleOrigins {
     /// Creates origins of at most `capacity` filehandles.
@@ -239,20 +240,25 @@ impl ComparisonFilehandleOrigins {
     }
 
     /// Returns the filehandles of a message. A new one originates from this operation, its scope and the name before.
-    fn filehandles_of(&mut self, message: &ComparableMessage, by: u64, scope: u64) -> Box<[Filehandle]> {
+    fn filehandles_of(
+        &mut self,
+        message: &ComparableMessage,
+        by: u64,
+        scope: u64,
+    ) -> Box<[HashedFilehandle]> {
         let mut found = Vec::new();
         let mut beside = scope;
         for entry in message.sections.iter().flat_map(|section| &section.entries) {
             match entry.path.class {
-                CompareClass::Identity(MappedIdentifierType::Filehandle) => {}
-                CompareClass::Equal(DifferenceKind::Name) => {
+                FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle) => {}
+                FieldEqualityRequirement::Equal(DifferenceKind::Name) => {
                     beside = mixed([scope, datum_hash(&entry.datum), 1, 0]);
                     continue;
                 }
                 _ => continue,
             }
             let Some(name) =
-                IdentityValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+                ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
             else {
                 continue;
             };
@@ -265,7 +271,7 @@ impl ComparisonFilehandleOrigins {
                     origin
                 }
             };
-            found.push(Filehandle { name, origin });
+            found.push(HashedFilehandle { name, origin });
         }
         found.into()
     }
@@ -274,7 +280,7 @@ impl ComparisonFilehandleOrigins {
 /// Returns the hash of the arguments for any minor version.
 fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
     match (&record.call, record.minor_version) {
-        (Some(call), Some(_)) => arguments(call, CallHashScope::InAnyMinorVersion),
+        (Some(call), Some(_)) => arguments(call, PairingHashFields::InAnyMinorVersion),
         _ => record.arguments,
     }
 }
@@ -312,22 +318,22 @@ impl ComparisonPairingKey {
         side: usize,
         is_other_minor: bool,
         renaming: &mut CrossCaptureIdentityMap,
-    ) -> FilehandleNumberedKey<'_> {
-        let number = |filehandle: &Filehandle| renaming.number(side, filehandle.name);
+    ) -> CallPairingKey<'_> {
+        let number = |filehandle: &HashedFilehandle| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        FilehandleNumberedKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
+        CallPairingKey { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
 
 /// A key with the numbers that its filehandles share with the other side.
-pub(super) struct FilehandleNumberedKey<'k> {
+pub(super) struct CallPairingKey<'k> {
     key: &'k ComparisonPairingKey,
     /// Hash of the operation and of everything that must be equal.
     pub(super) call: u64,
     numbers: Vec<u64>,
 }
 
-impl FilehandleNumberedKey<'_> {
+impl CallPairingKey<'_> {
     fn filehandle_relation(&self, other: &Self) -> FilehandleComparisonResult {
         if self.numbers.len() != other.numbers.len() {
             return FilehandleComparisonResult::Other;

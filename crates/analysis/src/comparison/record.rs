@@ -7,9 +7,9 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
-use super::identity_map::IdentityValueHash;
+use super::identity_map::ServerAssignedValueHash;
 
 use nfsrdma_dissectors::escape;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -34,14 +34,14 @@ pub struct FieldPath {
     /// The filter name; empty if there is none, as in an old baseline.
     pub field: &'static str,
     /// Compare class of the field.
-    pub class: CompareClass,
+    pub class: FieldEqualityRequirement,
     /// Offset of the field's own name in `text`.
     leaf: usize,
 }
 
 impl FieldPath {
     /// Creates a path.
-    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: CompareClass) -> Self {
+    pub fn new(text: impl Into<Box<str>>, field: &'static str, role: FieldEqualityRequirement) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
         Self { text, field, class: role, leaf }
@@ -291,7 +291,7 @@ impl ComparableMessage {
 
 /// The lengths of a segment in the Call and in the Reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComparedSegment {
+pub struct ComparedChunkSegment {
     /// Bytes offered.
     pub length: u64,
     /// Bytes returned.
@@ -329,7 +329,7 @@ pub struct ComparedChunk {
     /// Kind of the chunk.
     pub kind: ComparedChunkKind,
     /// Segments of the chunk.
-    pub segments: Vec<ComparedSegment>,
+    pub segments: Vec<ComparedChunkSegment>,
     /// Number of varying bytes of the message that it carries, if any.
     pub varying: u64,
 }
@@ -388,13 +388,13 @@ impl ComparisonRecord {
     }
 
     /// Returns the filehandle whose directory the cookies belong to.
-    pub fn scope(&self) -> Option<IdentityValueHash> {
+    pub fn scope(&self) -> Option<ServerAssignedValueHash> {
         let entries = self.call.iter().flat_map(|call| &call.sections).flat_map(|section| &section.entries);
         let is_filehandle = |entry: &&ComparableMessageField| {
-            entry.path.class == CompareClass::Identity(MappedIdentifierType::Filehandle)
+            entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
         };
         entries.filter(is_filehandle).find_map(|entry| {
-            IdentityValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+            ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
         })
     }
 
@@ -404,7 +404,9 @@ impl ComparisonRecord {
         let main = |entry: &&ComparableMessageField| {
             let is_main = matches!(
                 entry.path.class,
-                CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count)
+                FieldEqualityRequirement::Equal(
+                    DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count
+                )
             );
             is_main && entry.path.field != super::record_comparison::OPERATION_COUNT_FIELD
         };
@@ -420,7 +422,7 @@ impl ComparisonRecord {
     /// Returns the memory of the record in bytes, with that of the allocator.
     pub fn memory_bytes(&self) -> usize {
         let messages = self.call.iter().chain(&self.reply).map(ComparableMessage::heap_bytes);
-        let segments = |chunk: &ComparedChunk| allocated::<ComparedSegment>(chunk.segments.capacity());
+        let segments = |chunk: &ComparedChunk| allocated::<ComparedChunkSegment>(chunk.segments.capacity());
         size_of::<Self>()
             + messages.sum::<usize>()
             + allocated::<ComparedChunk>(self.chunks.capacity())

@@ -7,12 +7,12 @@ use nfsrdma_dissectors::field::field_name;
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::decoding_comparison::{compare_exactly, compare_findings};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use super::directory_listing::{ComparedDirectoryListing, DirectoryEntryMatch};
-use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing, IdentityValueHash};
+use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryListing};
+use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition, ServerAssignedValueHash};
 use super::options::ComparisonOptions;
 use super::record::{
     AMBIGUOUS_FIELD, ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection,
@@ -27,7 +27,7 @@ pub const OPERATION_COUNT_FIELD: &str = "nfs.ops.count";
 
 /// Counts of a comparison besides differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ComparisonCoverageCounts {
+pub struct ComparedFieldAndByteCounts {
     /// Number of fields whose values were compared.
     pub fields: u64,
     /// Number of bytes of file data whose hashes were compared.
@@ -38,7 +38,7 @@ pub struct ComparisonCoverageCounts {
     pub version_dependent_fields: u64,
 }
 
-impl ComparisonCoverageCounts {
+impl ComparedFieldAndByteCounts {
     /// Returns the increase since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl ComparisonCoverageCounts {
     }
 }
 
-impl AddAssign for ComparisonCoverageCounts {
+impl AddAssign for ComparedFieldAndByteCounts {
     fn add_assign(&mut self, more: Self) {
         self.fields += more.fields;
         self.data_bytes += more.data_bytes;
@@ -66,7 +66,7 @@ pub struct RecordComparer<'c> {
     /// Identity map of both sides.
     pub identities: &'c mut CrossCaptureIdentityMap,
     /// Counts of the comparison.
-    pub compared: &'c mut ComparisonCoverageCounts,
+    pub compared: &'c mut ComparedFieldAndByteCounts,
 }
 
 /// Two records, and their differences so far.
@@ -75,7 +75,7 @@ pub(super) struct PairComparison<'r> {
     pub(super) b: &'r ComparisonRecord,
     pub(super) policy: RecordComparisonPolicy,
     /// Filehandles of the directories that the cookies belong to.
-    scopes: [Option<IdentityValueHash>; 2],
+    scopes: [Option<ServerAssignedValueHash>; 2],
     /// Differences with their operations.
     differences: Vec<(OperationPosition, Difference)>,
 }
@@ -101,11 +101,11 @@ struct ComparedOperationPair<'s> {
     /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
     differing_unions: Vec<String>,
     /// The group of fields on one side only that the last field belongs to.
-    group: Option<OneSidedFieldGroup>,
+    group: Option<FieldsInOneCapture>,
 }
 
 /// Adjacent fields on one side only, which are one difference.
-struct OneSidedFieldGroup {
+struct FieldsInOneCapture {
     is_a: bool,
     above: String,
     /// Path of the first field.
@@ -357,8 +357,8 @@ impl RecordComparer<'_> {
                 let spot = OperationPosition { is_call, section: i };
                 // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
-                let has_status =
-                    entries.any(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Status));
+                let has_status = entries
+                    .any(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status));
                 let is_other_arm = !is_call && found.has_status_difference() && !has_status;
                 let (arms, group) = (Vec::new(), None);
                 let sections = ComparedOperationPair {
@@ -432,10 +432,10 @@ impl RecordComparer<'_> {
         let mut alone = Vec::new();
         for met in a.match_entries(&b) {
             match met {
-                DirectoryEntryMatch::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
-                DirectoryEntryMatch::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
-                DirectoryEntryMatch::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
-                DirectoryEntryMatch::Moved(name, from, to) => {
+                ComparedDirectoryEntryPair::Pair(in_a, in_b) => fields(self, found, in_a, in_b),
+                ComparedDirectoryEntryPair::OnlyInA(name) => alone.push([Some(name.display_text()), None]),
+                ComparedDirectoryEntryPair::OnlyInB(name) => alone.push([None, Some(name.display_text())]),
+                ComparedDirectoryEntryPair::Moved(name, from, to) => {
                     let word = |place| Some(format!("{} in place {place}", name.display_text()));
                     alone.push([word(from), word(to)]);
                 }
@@ -538,7 +538,7 @@ impl RecordComparer<'_> {
         let path = sections.path(entry);
         let above = entry.path.parent_path().to_owned();
         sections.group =
-            (!above.is_empty()).then(|| OneSidedFieldGroup { is_a, above, path: path.clone(), kind });
+            (!above.is_empty()).then(|| FieldsInOneCapture { is_a, above, path: path.clone(), kind });
         found.add(kind, sections.spot, path, entry.path.field, values);
     }
 
@@ -611,21 +611,23 @@ impl RecordComparer<'_> {
         self.compared.fields += 1;
         let [scope_a, scope_b] = found.scopes;
         let names = (
-            IdentityValueHash::from_value(identity, &a.datum, scope_a),
-            IdentityValueHash::from_value(identity, &b.datum, scope_b),
+            ServerAssignedValueHash::from_value(identity, &a.datum, scope_a),
+            ServerAssignedValueHash::from_value(identity, &b.datum, scope_b),
         );
         let path = &a.path;
         match names {
             (None, None) if a.datum.is_same(&b.datum) => {}
-            (Some(one), Some(other)) => self.identities.record_pair(one, other, || FirstIdentityPairing {
-                operation: Rc::clone(&found.a.title),
-                section: Rc::clone(&sections.a.name),
-                path: Rc::clone(path),
-                identity,
-                places: [found.a.location, found.b.location],
-                frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
-                values: [a.datum.clone(), b.datum.clone()],
-            }),
+            (Some(one), Some(other)) => {
+                self.identities.record_pair(one, other, || FirstIdentityPairPosition {
+                    operation: Rc::clone(&found.a.title),
+                    section: Rc::clone(&sections.a.name),
+                    path: Rc::clone(path),
+                    identity,
+                    places: [found.a.location, found.b.location],
+                    frames: [found.a, found.b].map(|record| frame(record, sections.spot.is_call)),
+                    values: [a.datum.clone(), b.datum.clone()],
+                })
+            }
             _ => {
                 let shown =
                     |datum: &ComparableValue| Some(format!("{} {}", identity.name(), datum.display_text()));

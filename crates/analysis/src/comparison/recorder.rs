@@ -19,11 +19,11 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::compare_class::{self, CompareClass, class_of_field};
+use super::compare_class::{self, FieldEqualityRequirement, class_of_field};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparableValue, ComparedChunk, ComparedChunkKind,
-    ComparedMessageSection, ComparedSegment, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
+    ComparedChunkSegment, ComparedMessageSection, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
     MessageDecodeExtent, hash,
 };
 
@@ -67,14 +67,17 @@ const ROOT_PATHS: [u32; 2] = [0, 1];
 
 impl Default for ComparableTransactionRecorder {
     fn default() -> Self {
-        let root = Rc::new(FieldPath::new("", "", CompareClass::Equal(DifferenceKind::Argument)));
-        let data =
-            Rc::new(FieldPath::new("data", field_name::NFS_DATA, CompareClass::Equal(DifferenceKind::Data)));
-        let fill = Rc::new(FieldPath::new("fill", "", CompareClass::Varies(PADDING_REASON)));
+        let root = Rc::new(FieldPath::new("", "", FieldEqualityRequirement::Equal(DifferenceKind::Argument)));
+        let data = Rc::new(FieldPath::new(
+            "data",
+            field_name::NFS_DATA,
+            FieldEqualityRequirement::Equal(DifferenceKind::Data),
+        ));
+        let fill = Rc::new(FieldPath::new("fill", "", FieldEqualityRequirement::Varies(PADDING_REASON)));
         let other_xid = Rc::new(FieldPath::new(
             "rdma_xid",
             field_name::RPCORDMA_XID,
-            CompareClass::Equal(DifferenceKind::Header),
+            FieldEqualityRequirement::Equal(DifferenceKind::Header),
         ));
         Self {
             paths: vec![Rc::clone(&root), root],
@@ -140,10 +143,10 @@ impl ComparableTransactionRecorder {
                 replayed_step: None,
                 is_racing: false,
                 signature: signature(&class),
-                arguments: call.as_ref().map_or(0, |call| arguments(call, CallHashScope::All)),
+                arguments: call.as_ref().map_or(0, |call| arguments(call, PairingHashFields::All)),
                 subject_hash: call
                     .as_ref()
-                    .map_or(0, |call| arguments(call, CallHashScope::NamesOffsetsCounts)),
+                    .map_or(0, |call| arguments(call, PairingHashFields::NamesOffsetsCounts)),
                 is_null: facts.procedure == Some(0),
                 is_connection_setup: facts.procedure == Some(0) || facts.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
@@ -261,7 +264,7 @@ pub fn signature(class: &str) -> u64 {
 
 /// The fields of a Call in a hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallHashScope {
+pub(super) enum PairingHashFields {
     /// All fields that must be equal.
     All,
     /// The fields that must also be equal between minor versions of NFSv4.
@@ -271,23 +274,23 @@ pub(super) enum CallHashScope {
 }
 
 /// Returns the hash of the arguments of a Call.
-pub(super) fn arguments(call: &ComparableMessage, asked: CallHashScope) -> u64 {
+pub(super) fn arguments(call: &ComparableMessage, asked: PairingHashFields) -> u64 {
     let mut text = String::new();
     for entry in call.sections.iter().flat_map(|section| &section.entries) {
         let counts = match entry.path.class {
-            CompareClass::Equal(DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count) => {
-                true
-            }
-            CompareClass::Equal(_) | CompareClass::Racing(_) | CompareClass::TransportDependent(_) => {
-                match asked {
-                    CallHashScope::All => true,
-                    CallHashScope::InAnyMinorVersion => {
-                        compare_class::follows_minor_version(entry.path.field).is_none()
-                    }
-                    CallHashScope::NamesOffsetsCounts => false,
+            FieldEqualityRequirement::Equal(
+                DifferenceKind::Name | DifferenceKind::Offset | DifferenceKind::Count,
+            ) => true,
+            FieldEqualityRequirement::Equal(_)
+            | FieldEqualityRequirement::Racing(_)
+            | FieldEqualityRequirement::TransportDependent(_) => match asked {
+                PairingHashFields::All => true,
+                PairingHashFields::InAnyMinorVersion => {
+                    compare_class::follows_minor_version(entry.path.field).is_none()
                 }
-            }
-            CompareClass::Identity(_) | CompareClass::Varies(_) => false,
+                PairingHashFields::NamesOffsetsCounts => false,
+            },
+            FieldEqualityRequirement::Identity(_) | FieldEqualityRequirement::Varies(_) => false,
         };
         if counts {
             let _ = write!(text, "{} ", entry.datum);
@@ -307,7 +310,7 @@ fn chunks(
         segments: chunk
             .segments
             .iter()
-            .map(|segment| ComparedSegment {
+            .map(|segment| ComparedChunkSegment {
                 length: segment.length.into(),
                 returned: segment.returned_length.map(u64::from),
             })
@@ -438,7 +441,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
             FieldValue::Bool(yes) => ComparableValue::Bool(yes),
             FieldValue::Flags(mask, names) => ComparableValue::Flags(mask, MaskBitNames(names)),
             FieldValue::Bytes(bytes) | FieldValue::Text(bytes) | FieldValue::Chunk(_, Some(bytes)) => {
-                let is_data = path.class == CompareClass::Equal(DifferenceKind::Data);
+                let is_data = path.class == FieldEqualityRequirement::Equal(DifferenceKind::Data);
                 if is_data {
                     ComparableValue::Digest(bytes.len() as u64, hash(bytes))
                 } else if field.kind == field::FieldKind::Text && bytes.len() <= MAX_VALUE_BYTES {
@@ -491,7 +494,8 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         }
         let place = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(place as usize).map(Rc::clone) else { return };
-        if let (CompareClass::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
+        if let (FieldEqualityRequirement::Varies(_), Some(section)) = (path.class, self.sections.first_mut())
+        {
             let datum = Self::datum(&path, field, value);
             section.entries.push(ComparableMessageField { path, datum });
         }
@@ -528,7 +532,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
             });
         }
         if let (
-            CompareClass::Identity(_) | CompareClass::Varies(_),
+            FieldEqualityRequirement::Identity(_) | FieldEqualityRequirement::Varies(_),
             FieldValue::Bytes(content) | FieldValue::Text(content),
         ) = (path.class, value)
         {

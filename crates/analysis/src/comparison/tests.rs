@@ -316,7 +316,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
 fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
-    use compare_class::{CompareClass, MappedIdentifierType};
+    use compare_class::{FieldEqualityRequirement, MappedIdentifierType};
     let field = |path: &str, field, class, datum| record::ComparableMessageField {
         path: Rc::new(record::FieldPath::new(path, field, class)),
         datum,
@@ -325,10 +325,10 @@ fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
         number.to_be_bytes().iter().copied().cycle().take(bytes).collect::<Vec<_>>().into_boxed_slice()
     };
     let filehandle = |number| {
-        let class = CompareClass::Identity(MappedIdentifierType::Filehandle);
+        let class = FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle);
         field("object", "nfs.fhandle", class, record::ComparableValue::Bytes(value(number)))
     };
-    let class = CompareClass::Equal(DifferenceKind::Name);
+    let class = FieldEqualityRequirement::Equal(DifferenceKind::Name);
     let name = field("name", "nfs.name", class, record::ComparableValue::Text(value(number)));
     let message = |entries| {
         let section = record::ComparedMessageSection { name: "LOOKUP".into(), entries };

@@ -1,7 +1,7 @@
 //! Extra knowledge about Transactions that come from a trace instead of a capture: hashes of file data that was not
 //! kept, and filehandles that replace PUTROOTFH.
 
-use super::compare_class::{CompareClass, MappedIdentifierType};
+use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::DifferenceKind;
 use super::record::{ComparableMessage, ComparableValue, ComparedChunkKind, ComparisonRecord};
 use super::recorder::{ComparableTransactionRecorder, signature};
@@ -20,14 +20,14 @@ pub enum TracePayloadAvailability {
 
 /// Knowledge about a record beyond the bytes of its Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct ComparisonRecordCorrections {
+pub struct TraceRecordAmendments {
     /// File data of the Call and of the Reply, in the order of each message: length in bytes, and knowledge.
     pub data: [Vec<(u64, TracePayloadAvailability)>; 2],
     /// Indices of operations of the Call, from 0, where a replay sent PUTFH instead of PUTROOTFH.
     pub roots: Vec<u32>,
 }
 
-impl ComparisonRecordCorrections {
+impl TraceRecordAmendments {
     /// Applies the amendments to a record.
     pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
         let [of_call, of_reply] = &self.data;
@@ -56,7 +56,8 @@ impl ComparisonRecordCorrections {
                 {
                     section.name = name.clone();
                     let before = section.entries.len();
-                    let is_handle = |role| role == CompareClass::Identity(MappedIdentifierType::Filehandle);
+                    let is_handle =
+                        |role| role == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle);
                     section.entries.retain(|entry| !is_handle(entry.path.class));
                     // The filehandle is a varying field; its length is the word before it.
                     if section.entries.len() < before {
@@ -96,7 +97,7 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvail
         for entry in section
             .entries
             .iter_mut()
-            .filter(|entry| entry.path.class == CompareClass::Equal(DifferenceKind::Data))
+            .filter(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Data))
         {
             let (ComparableValue::Digest(length, _) | ComparableValue::Unknown(length)) = entry.datum else {
                 continue;

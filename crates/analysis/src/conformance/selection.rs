@@ -105,7 +105,7 @@ pub struct ConfiguredConformanceDeviation {
     pub rule: FindingPattern,
     /// Side that deviates; any, if absent.
     #[serde(default)]
-    pub side: Option<DeviatingEndpointRole>,
+    pub side: Option<KnownDeviationSide>,
     /// Address of the side that deviates; any, if absent.
     #[serde(default)]
     pub address: Option<IpAddr>,
@@ -116,7 +116,7 @@ pub struct ConfiguredConformanceDeviation {
 /// Side of a connection in the file of `--config`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum DeviatingEndpointRole {
+pub enum KnownDeviationSide {
     /// The client.
     Client,
     /// The server.
@@ -179,8 +179,8 @@ impl LintConfig {
         }
         for known in &self.known {
             let side = match finding.side {
-                EndpointRole::Client => (DeviatingEndpointRole::Client, finding.connection.client),
-                EndpointRole::Server => (DeviatingEndpointRole::Server, finding.connection.server),
+                EndpointRole::Client => (KnownDeviationSide::Client, finding.connection.client),
+                EndpointRole::Server => (KnownDeviationSide::Server, finding.connection.server),
             };
             let is_side = known.side.is_none_or(|wanted| wanted == side.0);
             let is_address = known.address.is_none_or(|wanted| match side.1.address {

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 
 use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValueExtraction, GeneratedField};
 use super::mask_bit_boolean_fields::{self, MaskBitFilterField};
-use super::procedures::{self, ProcedureFilterField};
+use super::procedures::{self, ProcedureNumberFilterField};
 
 pub use super::types::FilterType;
 
@@ -28,7 +28,7 @@ pub enum FilterFieldSource {
     /// A bit of a mask.
     Bit(&'static MaskBitFilterField),
     /// The procedure of a Call, also available for the Reply.
-    Procedure(&'static ProcedureFilterField),
+    Procedure(&'static ProcedureNumberFilterField),
 }
 
 /// A field, by its name.

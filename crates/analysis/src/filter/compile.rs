@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use regex::bytes::RegexBuilder;
 
 use super::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType};
-use super::compiled_program::{ComparisonOperator, CompiledExpression, CompiledFilterNode, FilterFunction};
+use super::compiled_program::{
+    ComparisonOperator, CompiledFilterNode, CompiledFilterOperand, FilterFunction,
+};
 use super::error::{FilterError, proposal};
 use super::syntax::{
     ArithmeticOperator, FilterSpan, FilterSyntaxNode, Operand, OperandForm, ParsedComparisonOperator,
@@ -96,9 +98,9 @@ impl<'c> FilterCompiler<'c> {
                 let is_slice = matches!(operand.form, OperandForm::Slice(..));
                 Ok(match is_slice {
                     true => CompiledFilterNode::Compare {
-                        left: CompiledExpression::Function(FilterFunction::Len, vec![expression]),
+                        left: CompiledFilterOperand::Function(FilterFunction::Len, vec![expression]),
                         is: ComparisonOperator::Greater,
-                        right: CompiledExpression::Constant(FilterConstant::Number(0)),
+                        right: CompiledFilterOperand::Constant(FilterConstant::Number(0)),
                         every: false,
                     },
                     false => CompiledFilterNode::True(expression),
@@ -294,7 +296,7 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<CompiledExpression> {
+    ) -> FilterCompileResult<CompiledFilterOperand> {
         let operand = &*self.protocol_as_text(Some(beside.operand_type), operand);
         match self.type_of(operand)? {
             Some(sort) if !sort.is_comparable_with(beside.operand_type) => Err(self.error(
@@ -350,7 +352,7 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<CompiledExpression> {
+    ) -> FilterCompileResult<CompiledFilterOperand> {
         match self.field_of(operand) {
             Some(entry)
                 if entry.kind == FilterType::Protocol
@@ -362,7 +364,7 @@ impl<'c> FilterCompiler<'c> {
                     has_value: true,
                     is_search: true,
                 };
-                Ok(CompiledExpression::Field(self.slot_of(named)))
+                Ok(CompiledFilterOperand::Field(self.slot_of(named)))
             }
             _ => self.expression(operand, beside),
         }
@@ -373,16 +375,16 @@ impl<'c> FilterCompiler<'c> {
         &mut self,
         operand: &Operand<'_>,
         beside: OperandContext<'_>,
-    ) -> FilterCompileResult<CompiledExpression> {
+    ) -> FilterCompileResult<CompiledFilterOperand> {
         Ok(match &operand.form {
             OperandForm::Word(word) => match self.field_of(operand) {
-                Some(entry) => CompiledExpression::Field(self.slot(entry, true)),
-                None => CompiledExpression::Constant(self.word(word, operand.span, beside)?),
+                Some(entry) => CompiledFilterOperand::Field(self.slot(entry, true)),
+                None => CompiledFilterOperand::Constant(self.word(word, operand.span, beside)?),
             },
             OperandForm::Quoted(bytes) => {
-                CompiledExpression::Constant(self.quoted(bytes, operand.span, beside)?)
+                CompiledFilterOperand::Constant(self.quoted(bytes, operand.span, beside)?)
             }
-            OperandForm::Char(byte) => CompiledExpression::Constant(match beside.operand_type {
+            OperandForm::Char(byte) => CompiledFilterOperand::Constant(match beside.operand_type {
                 OperandType::Number | OperandType::Boolean => FilterConstant::Number(i128::from(*byte)),
                 sort if sort.is_bytes() => FilterConstant::Bytes(vec![*byte]),
                 sort => {
@@ -393,7 +395,7 @@ impl<'c> FilterCompiler<'c> {
             }),
             OperandForm::Slice(of, pieces) => {
                 let sort = self.type_of(of)?.unwrap_or(beside.operand_type);
-                CompiledExpression::Slice(
+                CompiledFilterOperand::Slice(
                     Box::new(self.expression(of, OperandContext::nameless(sort))?),
                     pieces.clone(),
                 )
@@ -407,15 +409,15 @@ impl<'c> FilterCompiler<'c> {
                 let known = sorts.into_iter().flatten().next().unwrap_or(beside.operand_type);
                 let beside = OperandContext::nameless(known);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, beside));
-                CompiledExpression::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
+                CompiledFilterOperand::Function(function, arguments.collect::<FilterCompileResult<_>>()?)
             }
             OperandForm::Negative(of) => match (&of.form, self.type_of(of)?) {
                 (OperandForm::Word(word), None) => {
-                    CompiledExpression::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
+                    CompiledFilterOperand::Constant(self.word(&format!("-{word}"), operand.span, beside)?)
                 }
                 (_, sort) => {
                     let beside = OperandContext::nameless(sort.unwrap_or(beside.operand_type));
-                    CompiledExpression::Negative(Box::new(self.expression(of, beside)?))
+                    CompiledFilterOperand::Negative(Box::new(self.expression(of, beside)?))
                 }
             },
             OperandForm::Arithmetic(left, what, right) => {
@@ -434,7 +436,7 @@ impl<'c> FilterCompiler<'c> {
                 let second = OperandContext { operand_type: sort, field: self.field_of(left), is_whole };
                 let left = self.expression(left, first)?;
                 let right = self.expression(right, second)?;
-                CompiledExpression::Arithmetic(Box::new(left), *what, Box::new(right))
+                CompiledFilterOperand::Arithmetic(Box::new(left), *what, Box::new(right))
             }
         })
     }

@@ -21,24 +21,24 @@ pub(super) enum CompiledFilterNode {
     /// The field is present.
     Exists(ReferencedFilterFieldIndex),
     /// One of the values is not 0.
-    True(CompiledExpression),
+    True(CompiledFilterOperand),
     /// Any two values, or every two, have this relation.
     Compare {
-        left: CompiledExpression,
+        left: CompiledFilterOperand,
         is: ComparisonOperator,
-        right: CompiledExpression,
+        right: CompiledFilterOperand,
         every: bool,
     },
     /// Any value, or every one, matches the regular expression.
     Matches {
-        of: CompiledExpression,
+        of: CompiledFilterOperand,
         regex: Regex,
         every: bool,
     },
     /// Any value, or every one, is in the set.
     Within {
-        of: CompiledExpression,
-        set: Vec<(CompiledExpression, Option<CompiledExpression>)>,
+        of: CompiledFilterOperand,
+        set: Vec<(CompiledFilterOperand, Option<CompiledFilterOperand>)>,
         every: bool,
     },
 }
@@ -57,13 +57,13 @@ pub(super) enum ComparisonOperator {
 
 /// An expression with values.
 #[derive(Clone, Debug)]
-pub(super) enum CompiledExpression {
+pub(super) enum CompiledFilterOperand {
     Field(ReferencedFilterFieldIndex),
     Constant(FilterConstant),
-    Slice(Box<CompiledExpression>, Vec<FilterSliceRange>),
-    Function(FilterFunction, Vec<CompiledExpression>),
-    Negative(Box<CompiledExpression>),
-    Arithmetic(Box<CompiledExpression>, ArithmeticOperator, Box<CompiledExpression>),
+    Slice(Box<CompiledFilterOperand>, Vec<FilterSliceRange>),
+    Function(FilterFunction, Vec<CompiledFilterOperand>),
+    Negative(Box<CompiledFilterOperand>),
+    Arithmetic(Box<CompiledFilterOperand>, ArithmeticOperator, Box<CompiledFilterOperand>),
 }
 
 /// A function.
@@ -133,10 +133,10 @@ impl CompiledFilterNode {
 
 fn is_within(
     value: &FilterValue<'_>,
-    set: &[(CompiledExpression, Option<CompiledExpression>)],
+    set: &[(CompiledFilterOperand, Option<CompiledFilterOperand>)],
     values: &FilterValues,
 ) -> bool {
-    let any = |of: &CompiledExpression, is: ComparisonOperator| {
+    let any = |of: &CompiledFilterOperand, is: ComparisonOperator| {
         of.for_each_value(values, &mut |other| match is.compare(value, &other) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -175,7 +175,7 @@ impl QuantifierEvaluation {
 /// Callback for the values of an expression.
 type FilterValueSink<'f> = &'f mut dyn FnMut(FilterValue<'_>) -> ControlFlow<()>;
 
-impl CompiledExpression {
+impl CompiledFilterOperand {
     /// Calls `take` with every value until it breaks.
     pub(super) fn for_each_value(&self, values: &FilterValues, take: FilterValueSink<'_>) -> ControlFlow<()> {
         match self {
@@ -293,7 +293,7 @@ impl FilterFunction {
 
     fn for_each_value(
         self,
-        arguments: &[CompiledExpression],
+        arguments: &[CompiledFilterOperand],
         values: &FilterValues,
         take: FilterValueSink<'_>,
     ) -> ControlFlow<()> {
@@ -303,7 +303,7 @@ impl FilterFunction {
         let Some(argument) = arguments.first() else { return ControlFlow::Continue(()) };
         if self == Self::Count {
             let count = match argument {
-                CompiledExpression::Field(slot) => values.count(*slot),
+                CompiledFilterOperand::Field(slot) => values.count(*slot),
                 _ => 0,
             };
             // An absent field has no count.
@@ -333,7 +333,7 @@ impl FilterFunction {
     /// Calls `take` with the largest or the smallest of all values of all arguments.
     fn extreme(
         self,
-        arguments: &[CompiledExpression],
+        arguments: &[CompiledFilterOperand],
         values: &FilterValues,
         take: FilterValueSink<'_>,
     ) -> ControlFlow<()> {

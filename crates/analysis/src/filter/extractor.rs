@@ -14,15 +14,15 @@ use super::value::{FilterValue, FilterValues, ReferencedFilterFieldIndex};
 
 /// Index of a set of slots in a [`FieldExtractor`]. The first set is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct FilterSlotSetIndex(u32);
+struct FilterSlotSetId(u32);
 
-impl FilterSlotSetIndex {
+impl FilterSlotSetId {
     const EMPTY: Self = Self(0);
 }
 
 /// Traits of a slot that control its extraction.
 #[derive(Clone, Copy, Debug, Default)]
-struct FilterFieldExtractionFlags {
+struct FilterFieldSlotTraits {
     /// `true` if its values are parts of the values of other fields.
     is_part: bool,
     /// `true` for a protocol without a header, which is present once however many fields it has.
@@ -41,9 +41,9 @@ pub(super) struct FieldExtractor {
     fields: Vec<ReferencedFilterField>,
     pub(super) layers: RequiredLayers,
     pub(super) values: FilterValues,
-    traits: Vec<FilterFieldExtractionFlags>,
+    traits: Vec<FilterFieldSlotTraits>,
     /// The slots of each field.
-    slot_cache: FieldDescriptionKeyedCache<FilterSlotSetIndex>,
+    slot_cache: FieldDescriptionKeyedCache<FilterSlotSetId>,
     /// Sets of slots, at most one for each field seen.
     sets: Vec<Box<[ReferencedFilterFieldIndex]>>,
     /// `true` for structures with a used field, by the function that describes them.
@@ -65,7 +65,7 @@ pub(super) struct FieldExtractor {
 impl FieldExtractor {
     pub(super) fn new(fields: Vec<ReferencedFilterField>) -> Self {
         let mut wants = RequiredLayers::default();
-        let mut traits = vec![FilterFieldExtractionFlags::default(); fields.len()];
+        let mut traits = vec![FilterFieldSlotTraits::default(); fields.len()];
         let mut names = None;
         for (slot, (field, of)) in fields.iter().zip(&mut traits).enumerate() {
             wants.add(&field.origin);
@@ -176,7 +176,7 @@ impl FieldExtractor {
 
     /// Returns the slots of a field.
     #[inline(always)]
-    fn slots(&mut self, field: &'static Field) -> FilterSlotSetIndex {
+    fn slots(&mut self, field: &'static Field) -> FilterSlotSetId {
         let address = std::ptr::from_ref(field).addr();
         match self.slot_cache.get(address) {
             Some(slots) => slots,
@@ -185,7 +185,7 @@ impl FieldExtractor {
     }
 
     #[cold]
-    fn find_slots(&mut self, field: &'static Field, address: usize) -> FilterSlotSetIndex {
+    fn find_slots(&mut self, field: &'static Field, address: usize) -> FilterSlotSetId {
         let is_of = |named: &ReferencedFilterField| match &named.origin {
             FilterFieldSource::Structure(_) => named.name == field.name || is_header_length(named, field),
             FilterFieldSource::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
@@ -212,16 +212,16 @@ impl FieldExtractor {
         let set = match u32::try_from(self.sets.len()) {
             Ok(place) if !slots.is_empty() => {
                 self.sets.push(slots);
-                FilterSlotSetIndex(place)
+                FilterSlotSetId(place)
             }
-            _ => FilterSlotSetIndex::EMPTY,
+            _ => FilterSlotSetId::EMPTY,
         };
         self.slot_cache.insert(address, set);
         set
     }
 
     /// Returns the traits of a slot.
-    fn traits(&self, slot: ReferencedFilterFieldIndex) -> FilterFieldExtractionFlags {
+    fn traits(&self, slot: ReferencedFilterFieldIndex) -> FilterFieldSlotTraits {
         self.traits.get(slot).copied().unwrap_or_default()
     }
 
@@ -240,7 +240,7 @@ impl FieldExtractor {
         let mut registry = FieldRegistry::default();
         describe(&mut registry);
         let places = registry.fields().flat_map(|(_, places)| places);
-        let is_inside = places.into_iter().any(|place| self.slots(place.field) != FilterSlotSetIndex::EMPTY);
+        let is_inside = places.into_iter().any(|place| self.slots(place.field) != FilterSlotSetId::EMPTY);
         self.structures.insert(address, is_inside);
         is_inside
     }

@@ -23,7 +23,7 @@ pub(super) fn protocol(program: Program) -> &'static str {
 
 /// A field with the procedure of one version of a program.
 #[derive(Debug, PartialEq)]
-pub struct ProcedureFilterField {
+pub struct ProcedureNumberFilterField {
     /// Filter name.
     pub name: String,
     /// The protocol.
@@ -37,7 +37,7 @@ pub struct ProcedureFilterField {
     pub about: String,
 }
 
-impl ProcedureFilterField {
+impl ProcedureNumberFilterField {
     fn new(program: Program, version: u32) -> Self {
         /// More than any of the programs has.
         const MOST: u32 = 64;
@@ -70,13 +70,13 @@ impl ProcedureFilterField {
 }
 
 /// Returns every version of every program that has procedures.
-pub(super) fn all() -> &'static [ProcedureFilterField] {
-    static ALL: LazyLock<Vec<ProcedureFilterField>> = LazyLock::new(|| {
+pub(super) fn all() -> &'static [ProcedureNumberFilterField] {
+    static ALL: LazyLock<Vec<ProcedureNumberFilterField>> = LazyLock::new(|| {
         let tables = Procedure::PROGRAMS.iter().copied();
         let compounds = [(Program::NFS, 4), (Program::NFS_CB, 4)];
         tables
             .chain(compounds)
-            .map(|(program, version)| ProcedureFilterField::new(program, version))
+            .map(|(program, version)| ProcedureNumberFilterField::new(program, version))
             .collect()
     });
     &ALL

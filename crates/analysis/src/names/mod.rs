@@ -26,7 +26,7 @@ use rustc_hash::FxHashSet;
 use crate::memory::MemoryBudget;
 
 use file_node_store::{FileNameStore, FileNodeId, Host, PathComponent};
-use path_inference_token_stream::PathInferenceMessageTokens;
+use path_inference_token_stream::MessageNamingTokens;
 
 /// The name of every field that is a filehandle.
 pub const FILEHANDLE: &str = "nfs.fhandle";
@@ -102,8 +102,8 @@ impl ResolvedPaths {
 pub struct FileNames {
     display: FilehandleDisplay,
     store: FileNameStore,
-    call: PathInferenceMessageTokens,
-    reply: PathInferenceMessageTokens,
+    call: MessageNamingTokens,
+    reply: MessageNamingTokens,
     resolved: ResolvedPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionSlabKey>,
@@ -121,8 +121,8 @@ impl FileNames {
         Self {
             display: how,
             store: FileNameStore::new(room_bytes),
-            call: PathInferenceMessageTokens::default(),
-            reply: PathInferenceMessageTokens::default(),
+            call: MessageNamingTokens::default(),
+            reply: MessageNamingTokens::default(),
             resolved: ResolvedPaths::default(),
             partial_replies: FxHashSet::default(),
         }

@@ -7,9 +7,7 @@ use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 
 use super::file_node_store::{FileNameStore, FileNodeId, Host};
-use super::path_inference_token_stream::{
-    OperationPathTokenSlice, PathInferenceMessageTokens, PathInferenceTokenSpan,
-};
+use super::path_inference_token_stream::{FilehandleOrNameRange, MessageNamingTokens, OperationNamingTokens};
 use super::{FilehandleDisplay, PathRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
@@ -21,7 +19,7 @@ enum InferredCurrentFile {
     Unknown,
     File(FileNodeId),
     /// The file of this name, not confirmed by the server. The directory may be unknown.
-    NamedIn(Option<FileNodeId>, PathInferenceTokenSpan),
+    NamedIn(Option<FileNodeId>, FilehandleOrNameRange),
 }
 
 impl InferredCurrentFile {
@@ -105,8 +103,8 @@ impl PathInferenceNameEffect {
 pub(super) struct TransactionPathInference<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNameStore,
-    pub(super) call: &'n PathInferenceMessageTokens,
-    pub(super) reply: &'n PathInferenceMessageTokens,
+    pub(super) call: &'n MessageNamingTokens,
+    pub(super) reply: &'n MessageNamingTokens,
     pub(super) resolved: &'n mut ResolvedPaths,
     pub(super) server: Host,
     /// `true` if the Reply is used.
@@ -285,7 +283,7 @@ impl TransactionPathInference<'_> {
             }
             names_entry |= is_meant && is_directory_change(number);
             is_main_known |= is_meant;
-            let operation = OperationPathTokenSlice { number: result.number, words: &[] };
+            let operation = OperationNamingTokens { number: result.number, words: &[] };
             let step = PathInferenceOperation { number, operation, result: Some(result), needs_paths: wants };
             let about = self.step_of_reply(&step, &mut current, &mut saved);
             self.add_operation(about, is_meant);
@@ -442,7 +440,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the current filehandle that the server returned.
-    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationPathTokenSlice<'_>) {
+    fn handle(&mut self, current: &mut InferredCurrentFile, result: OperationNamingTokens<'_>) {
         let Some(handle) = result.handles().next().map(|handle| self.reply.bytes(handle)) else { return };
         *current = InferredCurrentFile::File(match current.id() {
             Some(id) => self.store.bind(id, self.server, handle),
@@ -451,7 +449,7 @@ impl TransactionPathInference<'_> {
     }
 
     /// Binds the filehandles of directory entries that the server returned.
-    fn entries(&mut self, directory: FileNodeId, result: OperationPathTokenSlice<'_>) {
+    fn entries(&mut self, directory: FileNodeId, result: OperationNamingTokens<'_>) {
         for (name, handle) in result.entries() {
             let name = self.reply.bytes(name);
             if !matches!(name, b"." | b"..") {
@@ -473,7 +471,7 @@ impl TransactionPathInference<'_> {
         &mut self,
         step: &PathInferenceOperation<'_>,
         place: InferredCurrentFile,
-        name: PathInferenceTokenSpan,
+        name: FilehandleOrNameRange,
     ) -> Option<Range<usize>> {
         if step.needs_paths { self.write_child_path(place, name) } else { None }
     }
@@ -503,7 +501,7 @@ impl TransactionPathInference<'_> {
     fn write_child_path(
         &mut self,
         directory: InferredCurrentFile,
-        name: PathInferenceTokenSpan,
+        name: FilehandleOrNameRange,
     ) -> Option<Range<usize>> {
         let start = self.resolved.text.len();
         let is_nameless = match directory {
@@ -531,8 +529,8 @@ impl TransactionPathInference<'_> {
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
     number: v4::Operation,
-    operation: OperationPathTokenSlice<'h>,
-    result: Option<OperationPathTokenSlice<'h>>,
+    operation: OperationNamingTokens<'h>,
+    result: Option<OperationNamingTokens<'h>>,
     /// `true` if its paths are needed.
     needs_paths: bool,
 }
@@ -549,6 +547,6 @@ fn is_directory_change(number: v4::Operation) -> bool {
 }
 
 /// Returns all tokens of a message without operations.
-fn words(tokens: &PathInferenceMessageTokens) -> OperationPathTokenSlice<'_> {
-    OperationPathTokenSlice { number: 0, words: tokens.words() }
+fn words(tokens: &MessageNamingTokens) -> OperationNamingTokens<'_> {
+    OperationNamingTokens { number: 0, words: tokens.words() }
 }

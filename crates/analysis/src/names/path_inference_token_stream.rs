@@ -12,46 +12,46 @@ const MAX_TOKENS: usize = 1 << 16;
 /// Maximum length of a name in bytes; file systems allow 255 bytes, and MOUNT paths 1,024.
 const MAX_NAME_BYTES: usize = 1_024;
 
-/// Byte range of a handle or a name in [`PathInferenceMessageTokens`].
+/// Byte range of a handle or a name in [`MessageNamingTokens`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PathInferenceTokenSpan {
+pub(super) struct FilehandleOrNameRange {
     start: u32,
     end: u32,
 }
 
 /// A filename token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FileNamingFieldToken {
+pub(super) enum FileNameInferenceToken {
     /// Start of an operation of a COMPOUND.
     Operation(u32),
     /// Status of the operation.
     Status(u32),
-    Handle(PathInferenceTokenSpan),
-    Name(PathInferenceTokenSpan),
+    Handle(FilehandleOrNameRange),
+    Name(FilehandleOrNameRange),
     /// Start of a directory entry.
     Entry,
 }
 
 /// The filename tokens of one message.
 #[derive(Debug, Default)]
-pub(super) struct PathInferenceMessageTokens {
-    words: Vec<FileNamingFieldToken>,
+pub(super) struct MessageNamingTokens {
+    words: Vec<FileNameInferenceToken>,
     bytes: Vec<u8>,
     /// Number of tokens dropped at a limit.
     pub(super) dropped: u64,
 }
 
-impl PathInferenceMessageTokens {
+impl MessageNamingTokens {
     pub(super) fn clear(&mut self) {
         self.words.clear();
         self.bytes.clear();
     }
 
-    pub(super) fn words(&self) -> &[FileNamingFieldToken] {
+    pub(super) fn words(&self) -> &[FileNameInferenceToken] {
         &self.words
     }
 
-    pub(super) fn bytes(&self, span: PathInferenceTokenSpan) -> &[u8] {
+    pub(super) fn bytes(&self, span: FilehandleOrNameRange) -> &[u8] {
         self.bytes.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
@@ -60,7 +60,7 @@ impl PathInferenceMessageTokens {
         OperationTokensIterator { words: &self.words }
     }
 
-    fn push(&mut self, word: FileNamingFieldToken) {
+    fn push(&mut self, word: FileNameInferenceToken) {
         if self.words.len() < MAX_TOKENS {
             self.words.push(word);
         } else {
@@ -68,18 +68,18 @@ impl PathInferenceMessageTokens {
         }
     }
 
-    fn push_bytes(&mut self, bytes: &[u8], word: fn(PathInferenceTokenSpan) -> FileNamingFieldToken) {
+    fn push_bytes(&mut self, bytes: &[u8], word: fn(FilehandleOrNameRange) -> FileNameInferenceToken) {
         if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES || self.words.len() >= MAX_TOKENS {
             self.dropped += u64::from(!bytes.is_empty());
             return;
         }
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(bytes);
-        self.words.push(word(PathInferenceTokenSpan { start, end: self.bytes.len() as u32 }));
+        self.words.push(word(FilehandleOrNameRange { start, end: self.bytes.len() as u32 }));
     }
 }
 
-impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
+impl<'a> FieldObserver<'a> for MessageNamingTokens {
     #[inline]
     fn is_interested_in_items(&mut self, values: &'static Field, has: impl Fn(u32) -> bool) -> bool {
         values.name == field_name::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
@@ -87,7 +87,7 @@ impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
 
     fn enter(&mut self, field: &'static Field, _: usize) {
         if field.label == "entries" {
-            self.push(FileNamingFieldToken::Entry);
+            self.push(FileNameInferenceToken::Entry);
         }
     }
 
@@ -96,13 +96,13 @@ impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
         match (field.name, value) {
             (field_name::NFS_OPCODE | field_name::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
-                self.push(FileNamingFieldToken::Operation(number as u32));
+                self.push(FileNameInferenceToken::Operation(number as u32));
             }
             (field_name::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
-                self.push(FileNamingFieldToken::Status(number as u32));
+                self.push(FileNameInferenceToken::Status(number as u32));
             }
             (super::FILEHANDLE, FieldValue::Bytes(bytes)) => {
-                self.push_bytes(bytes, FileNamingFieldToken::Handle)
+                self.push_bytes(bytes, FileNameInferenceToken::Handle)
             }
             (
                 field_name::NFS_NAME
@@ -111,7 +111,7 @@ impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
                 | field_name::NFS_READDIRPLUS_ENTRY_NAME
                 | field_name::MOUNT_PATH,
                 FieldValue::Text(bytes),
-            ) => self.push_bytes(bytes, FileNamingFieldToken::Name),
+            ) => self.push_bytes(bytes, FileNameInferenceToken::Name),
             _ => {}
         }
     }
@@ -119,57 +119,57 @@ impl<'a> FieldObserver<'a> for PathInferenceMessageTokens {
 
 /// An iterator over the operations of a COMPOUND.
 pub(super) struct OperationTokensIterator<'h> {
-    words: &'h [FileNamingFieldToken],
+    words: &'h [FileNameInferenceToken],
 }
 
 impl<'h> Iterator for OperationTokensIterator<'h> {
-    type Item = OperationPathTokenSlice<'h>;
+    type Item = OperationNamingTokens<'h>;
 
-    fn next(&mut self) -> Option<OperationPathTokenSlice<'h>> {
-        let is_first = |word: &FileNamingFieldToken| matches!(word, FileNamingFieldToken::Operation(_));
+    fn next(&mut self) -> Option<OperationNamingTokens<'h>> {
+        let is_first = |word: &FileNameInferenceToken| matches!(word, FileNameInferenceToken::Operation(_));
         let from = self.words.iter().position(is_first)?;
         let (first, rest) = self.words.get(from..)?.split_first()?;
         let end = rest.iter().position(is_first).unwrap_or(rest.len());
         let (words, rest) = rest.split_at(end);
         self.words = rest;
-        let FileNamingFieldToken::Operation(number) = *first else { return None };
-        Some(OperationPathTokenSlice { number, words })
+        let FileNameInferenceToken::Operation(number) = *first else { return None };
+        Some(OperationNamingTokens { number, words })
     }
 }
 
 /// The tokens of one operation, or of a procedure without operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperationPathTokenSlice<'h> {
+pub(super) struct OperationNamingTokens<'h> {
     pub(super) number: u32,
-    pub(super) words: &'h [FileNamingFieldToken],
+    pub(super) words: &'h [FileNameInferenceToken],
 }
 
-impl OperationPathTokenSlice<'_> {
+impl OperationNamingTokens<'_> {
     pub(super) fn status(&self) -> Option<u32> {
         self.words.iter().find_map(|word| match word {
-            FileNamingFieldToken::Status(status) => Some(*status),
+            FileNameInferenceToken::Status(status) => Some(*status),
             _ => None,
         })
     }
 
-    pub(super) fn handles(&self) -> impl Iterator<Item = PathInferenceTokenSpan> {
+    pub(super) fn handles(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
         self.words.iter().filter_map(|word| match word {
-            FileNamingFieldToken::Handle(span) => Some(*span),
+            FileNameInferenceToken::Handle(span) => Some(*span),
             _ => None,
         })
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = PathInferenceTokenSpan> {
+    pub(super) fn names(&self) -> impl Iterator<Item = FilehandleOrNameRange> {
         self.words.iter().filter_map(|word| match word {
-            FileNamingFieldToken::Name(span) => Some(*span),
+            FileNameInferenceToken::Name(span) => Some(*span),
             _ => None,
         })
     }
 
     /// Returns the names and handles of directory entries that have both.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (PathInferenceTokenSpan, PathInferenceTokenSpan)> {
-        self.words.split(|word| *word == FileNamingFieldToken::Entry).skip(1).filter_map(|words| {
-            let entry = OperationPathTokenSlice { number: 0, words };
+    pub(super) fn entries(&self) -> impl Iterator<Item = (FilehandleOrNameRange, FilehandleOrNameRange)> {
+        self.words.split(|word| *word == FileNameInferenceToken::Entry).skip(1).filter_map(|words| {
+            let entry = OperationNamingTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())
         })
     }

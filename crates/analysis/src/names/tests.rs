@@ -347,8 +347,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
     let mut printed = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
     let mut walk = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
-        let (mut call, mut reply) =
-            (PathInferenceMessageTokens::default(), PathInferenceMessageTokens::default());
+        let (mut call, mut reply) = (MessageNamingTokens::default(), MessageNamingTokens::default());
         let mut encoder = Encoder::new();
         v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
             .encode(&mut encoder);

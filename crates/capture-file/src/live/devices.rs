@@ -81,7 +81,8 @@ fn device_visibility(
     } else {
         let (software, hardware): (Vec<_>, Vec<_>) =
             rdma_devices(system, name).into_iter().partition(|device| device.is_software);
-        let names = |devices: Vec<RdmaDevice>| devices.into_iter().map(|device| device.name).collect();
+        let names =
+            |devices: Vec<InterfaceRdmaDevice>| devices.into_iter().map(|device| device.name).collect();
         match (hardware.is_empty(), software.is_empty()) {
             (false, _) => InterfaceTrafficVisibility::Hardware(names(hardware)),
             (_, false) => InterfaceTrafficVisibility::Software(names(software)),
@@ -91,14 +92,14 @@ fn device_visibility(
     }
 }
 
-struct RdmaDevice {
+struct InterfaceRdmaDevice {
     name: String,
     is_software: bool,
 }
 
 /// Returns the RDMA devices that use an Ethernet interface. A hardware device is below the same bus device. A software
 /// device has none and names its interface (`parent`, or the interface of its first port's addresses).
-fn rdma_devices(system: &Path, interface: &str) -> Vec<RdmaDevice> {
+fn rdma_devices(system: &Path, interface: &str) -> Vec<InterfaceRdmaDevice> {
     let Ok(entries) = fs::read_dir(system.join("infiniband")) else { return Vec::new() };
     let of_interface = fs::canonicalize(system.join("net").join(interface).join("device")).ok();
     let uses = |path: &PathBuf| {
@@ -107,13 +108,13 @@ fn rdma_devices(system: &Path, interface: &str) -> Vec<RdmaDevice> {
             |file: &str| fs::read_to_string(path.join(file)).is_ok_and(|text| text.trim() == interface);
         (own.is_some() && own == of_interface) || named("parent") || named("ports/1/gid_attrs/ndevs/0")
     };
-    let mut devices: Vec<RdmaDevice> = entries
+    let mut devices: Vec<InterfaceRdmaDevice> = entries
         .flatten()
         .map(|entry| entry.path())
         .filter(uses)
         .filter_map(|path| {
             let name = path.file_name()?.to_str()?.to_owned();
-            Some(RdmaDevice { name, is_software: !path.join("device").exists() })
+            Some(InterfaceRdmaDevice { name, is_software: !path.join("device").exists() })
         })
         .collect();
     devices.sort_by(|one, other| one.name.cmp(&other.name));

@@ -43,7 +43,7 @@ use std::time::Duration;
 use nfsrdma_dissectors::frame::{Frame, FrameNumber, LinkType};
 use pcap::BreakLoop;
 
-use super::Counters;
+use super::CapturePacketCounters;
 use super::error::SourceErrorKind;
 use super::pcapng::CaptureInterface;
 pub use libpcap_version::library_version;
@@ -60,7 +60,7 @@ pub struct LiveCaptureControl {
 
 impl LiveCaptureControl {
     /// Returns the current counters.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> CapturePacketCounters {
         self.queue.counters()
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::frame::Timestamp;
 
-use crate::Counters;
+use crate::CapturePacketCounters;
 
 /// Capacity of a block in bytes of packet data: more than the longest packet.
 const BLOCK_DATA_BYTES: usize = 1 << 20;
@@ -79,7 +79,7 @@ struct CapturedPacketQueueState {
     empty: Vec<CapturedPacketBatch>,
     /// Number of blocks allocated, including those being filled or decoded.
     block_count: usize,
-    counters: Counters,
+    counters: CapturePacketCounters,
     ending: Option<CaptureEnding>,
 }
 
@@ -123,7 +123,7 @@ impl CapturedPacketQueue {
     }
 
     /// Returns the current counters.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> CapturePacketCounters {
         let mut counters = self.state().counters;
         counters.decoded = self.decoded.load(Ordering::Relaxed);
         counters
@@ -172,7 +172,7 @@ impl CapturedPacketQueue {
         Some(CapturedPacketBatch::new())
     }
 
-    fn push_block(&self, block: Option<CapturedPacketBatch>, counters: Counters) {
+    fn push_block(&self, block: Option<CapturedPacketBatch>, counters: CapturePacketCounters) {
         let mut state = self.state();
         state.filled.extend(block);
         state.counters = counters;
@@ -216,12 +216,12 @@ impl CapturedPacketQueue {
 pub(super) struct CapturedPacketQueueWriter<'a> {
     queue: &'a CapturedPacketQueue,
     block: Option<CapturedPacketBatch>,
-    pub(super) counters: Counters,
+    pub(super) counters: CapturePacketCounters,
 }
 
 impl<'a> CapturedPacketQueueWriter<'a> {
     pub(super) fn new(ring: &'a CapturedPacketQueue) -> Self {
-        Self { queue: ring, block: None, counters: Counters::default() }
+        Self { queue: ring, block: None, counters: CapturePacketCounters::default() }
     }
 
     /// Adds a packet, or counts it as dropped if no block is free.
@@ -241,7 +241,7 @@ impl<'a> CapturedPacketQueueWriter<'a> {
     fn change_block(&mut self, length: usize) {
         if self.block.is_some() {
             // The current packet is in no block yet.
-            let counters = Counters { captured: self.counters.captured - 1, ..self.counters };
+            let counters = CapturePacketCounters { captured: self.counters.captured - 1, ..self.counters };
             self.queue.push_block(self.block.take(), counters);
         }
         self.block = self.queue.acquire_block(length);

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::decode::RpcStatus;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEventKind, RpcRdmaHeaderFault, TransportEvent, UnexpectedRpcMessageReason,
+    CapturedTransportEvent, CapturedTransportEventKind, RpcRdmaHeaderFault, UnexpectedRpcMessageReason,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{
@@ -23,7 +23,7 @@ use crate::rule_preconditions::RulePrecondition;
 const IDLE_NS: u64 = 5_000_000_000;
 
 /// Returns the fault of a message that could not be decoded.
-fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
+fn header_fault(event: &CapturedTransportEvent) -> Option<RpcRdmaHeaderFault> {
     match event.kind {
         CapturedTransportEventKind::Undecoded { fault, .. } => fault,
         _ => None,
@@ -32,7 +32,7 @@ fn header_fault(event: &TransportEvent) -> Option<RpcRdmaHeaderFault> {
 
 /// Returns a violation if the event is a message with this fault.
 fn message_verdict(
-    event: &TransportEvent,
+    event: &CapturedTransportEvent,
     wanted: UnexpectedRpcMessageReason,
     text: &str,
 ) -> Option<RuleVerdict> {

@@ -1,21 +1,21 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
-use nfsrdma_dissectors::flow::PacketOrderFault;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEventKind, TransportEvent};
+use nfsrdma_dissectors::flow::PacketSequenceViolation;
+use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, CapturedTransportEventKind};
 use nfsrdma_dissectors::infiniband::NakCode;
 
 use crate::count_with_noun::Count;
 use crate::rule::{FindingAggregation, RequiredJudgementEvidence, Rule, RuleCheck, RuleVerdict, Severity};
 
 /// Returns a violation if the event is a NAK with such a code.
-fn nak_verdict(event: &TransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
+fn nak_verdict(event: &CapturedTransportEvent, is_wanted: fn(NakCode) -> bool) -> Option<RuleVerdict> {
     let CapturedTransportEventKind::Nak(code) = event.kind else { return None };
     is_wanted(code).then(|| RuleVerdict::broken(format!("NAK {}: {code}", code.0)))
 }
 
 /// Returns a violation if the event is of this kind.
 fn event_verdict(
-    event: &TransportEvent,
+    event: &CapturedTransportEvent,
     wanted: CapturedTransportEventKind,
     text: &str,
 ) -> Option<RuleVerdict> {
@@ -214,15 +214,15 @@ pub(crate) const RULES: &[Rule] = &[
                     return None;
                 };
                 Some(RuleVerdict::broken(match fault {
-                    PacketOrderFault::Opcode { before, opcode } => format!("{opcode} after {before}"),
-                    PacketOrderFault::Length { before, length } => {
+                    PacketSequenceViolation::Opcode { before, opcode } => format!("{opcode} after {before}"),
+                    PacketSequenceViolation::Length { before, length } => {
                         format!(
                             "packet of {length} after one of {before} in a message",
                             length = Count(length, "byte"),
                             before = Count(before, "byte")
                         )
                     }
-                    PacketOrderFault::WriteLength { .. } => return None,
+                    PacketSequenceViolation::WriteLength { .. } => return None,
                 }))
             },
             |checks| checks.packets,
@@ -241,7 +241,7 @@ pub(crate) const RULES: &[Rule] = &[
         scope: FindingAggregation::Connection,
         check: RuleCheck::Counted(
             |event| {
-                let CapturedTransportEventKind::PacketOrderFault(PacketOrderFault::WriteLength {
+                let CapturedTransportEventKind::PacketOrderFault(PacketSequenceViolation::WriteLength {
                     announced,
                     length,
                 }) = event.kind

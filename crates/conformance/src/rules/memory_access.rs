@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transport_event::{
-    CapturedTransportEventKind, MemoryAccessFault, RdmaReadOrWrite, TransportEvent,
+    CapturedTransportEvent, CapturedTransportEventKind, MemoryAccessFault, RdmaReadOrWrite,
 };
 
 use crate::count_with_noun::Count;
@@ -12,7 +12,7 @@ use crate::transaction_view::ConformanceTransaction;
 
 /// Returns a violation if the event is an access with this fault.
 fn access_verdict(
-    event: &TransportEvent,
+    event: &CapturedTransportEvent,
     wanted: MemoryAccessFault,
     is_read: Option<bool>,
 ) -> Option<RuleVerdict> {

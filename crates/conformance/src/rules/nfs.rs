@@ -33,13 +33,13 @@ fn is_non_idempotent(operation: &Args<'_>) -> bool {
 }
 
 /// Returns the first gap or overlap between two contents: the end of one, and the offset of the next.
-fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownReadPlusContent> {
+fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, ReadPlusLengthUnknownError> {
     let mut end = None;
     for content in results.rpr_contents.iter() {
         let (offset, length) = match content {
             ReadPlusContent::Data(data) => (data.d_offset, u64::from(data.d_data.0.length())),
             ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
-            ReadPlusContent::Other(_) => return Err(UnknownReadPlusContent),
+            ReadPlusContent::Other(_) => return Err(ReadPlusLengthUnknownError),
         };
         if let Some(end) = end
             && end != offset
@@ -52,7 +52,7 @@ fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownRe
 }
 
 /// A content of READ_PLUS whose length is unknown.
-struct UnknownReadPlusContent;
+struct ReadPlusLengthUnknownError;
 
 /// Returns the seqids of the copy offload stateids with the side that sent each.
 fn offload_stateids(
@@ -346,7 +346,7 @@ pub(crate) const RULES: &[Rule] = &[
                         return Some(RuleVerdict::broken(text));
                     }
                     Ok(None) => verdict = verdict.or(Some(RuleVerdict::Kept)),
-                    Err(UnknownReadPlusContent) => verdict = Some(RuleVerdict::Unknown),
+                    Err(ReadPlusLengthUnknownError) => verdict = Some(RuleVerdict::Unknown),
                 }
             }
             verdict

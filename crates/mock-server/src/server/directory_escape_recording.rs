@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::file_tree::{MockFileId, MockFileTree};
 use super::{MockNfsError, MockServer};
 use nfsrdma_replay::trace::TraceSlotValueKind;
-use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, TraceFieldVisitor};
+use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl MockDirectoryEscapeRecorder {
     /// Searches a Call for foreign values, with the decoders that mark identifiers, and for operations that affect
     /// other clients regardless of values.
     fn check_call(&self, whole: &[u8], call: &rpc::CallBody<'_>, arguments: Cursor<'_>) {
-        let mut visitor = TraceFieldVisitor::new(false);
+        let mut visitor = SubstitutableFieldVisitor::new(false);
         if let Some(procedure) = Procedure::from_numbers(call.prog, call.vers, call.proc) {
             // Operations before one that cannot be decoded are executed.
             let _ = procedure.arguments(&mut arguments.clone(), &mut visitor);

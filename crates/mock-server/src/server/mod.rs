@@ -14,7 +14,7 @@ mod v4;
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{self, AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{
     self, AcceptStat, AcceptedReply, Credential, MismatchInfo, ProgMismatchInfo, Program, RejectedReply,
     ReplyData, RpcMsg, RpcMsgBody, Verifier,
@@ -275,7 +275,7 @@ impl MockServer {
 }
 
 fn accepted(xid: rpc::Xid, reply_data: ReplyData) -> RpcMsg<'static> {
-    let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
+    let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
     RpcMsg { xid, body: RpcMsgBody::Reply(rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data })) }
 }
 

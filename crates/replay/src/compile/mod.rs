@@ -26,18 +26,20 @@ use super::trace::file_format::{
     self, End, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceHost,
     TraceProvenance, TraceUndefinedVariable,
 };
-use super::trace::run_dependent_field_visitor::TraceFieldVisitor;
+use super::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use super::trace::{
-    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
-    TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
-    TraceWriter, VariableUseKind,
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceWriter,
+    SubstitutableMessageSlot, TraceCaller, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind,
+    TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
 use memory_shares::CompilerMemoryShares;
 use payload_and_slot_extraction::CompiledMessage;
-use variable_resolution::{IdentityVariableAssigner, TransactionVariableResolutionState, VisitedMessage};
+use variable_resolution::{
+    IdentityVariableAssigner, SubstitutableMessageFields, TraceVariableAssignmentState,
+};
 
 /// Counts of a compiled trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +54,7 @@ pub struct TraceCompileCounts {
 
 /// Information about a Call that only the run has that sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ReplayCallMetadata<'a> {
+pub struct SentCallStepInfo<'a> {
     /// Number of the copy of the clients, and of the captured client that it represents: all clients of a run share one
     /// address.
     pub client: (u32, u32),
@@ -65,12 +67,12 @@ pub struct ReplayCallMetadata<'a> {
 /// Compiles Transactions to a trace.
 #[derive(Debug)]
 pub struct TraceCompiler<W> {
-    writer: TraceWriter<W>,
+    writer: ReplayTraceWriter<W>,
     keeping: TraceFileDataRetention,
     key: u64,
     variable_resolver: IdentityVariableAssigner,
     endpoints: TraceEndpointNumbers,
-    files: TransactionVariableResolutionState,
+    files: TraceVariableAssignmentState,
     tree: InferredTree,
     initial_contents: Vec<InitialFileContent>,
     call: CompiledMessage,
@@ -91,7 +93,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn new(to: W, keeping: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
         let memory = CompilerMemoryShares::new(memory_bytes);
         Ok(Self {
-            writer: TraceWriter::new(to, memory.pending_steps, memory.contents)?,
+            writer: ReplayTraceWriter::new(to, memory.pending_steps, memory.contents)?,
             keeping,
             key: 0,
             variable_resolver: IdentityVariableAssigner::new(
@@ -100,7 +102,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 memory.callers / 2,
             ),
             endpoints: TraceEndpointNumbers::new(memory.callers / 2),
-            files: TransactionVariableResolutionState::default(),
+            files: TraceVariableAssignmentState::default(),
             tree: InferredTree::new(memory.tree),
             initial_contents: Vec::new(),
             call: CompiledMessage::default(),
@@ -135,7 +137,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
-        of_run: ReplayCallMetadata<'_>,
+        of_run: SentCallStepInfo<'_>,
     ) -> io::Result<()> {
         transaction.with_messages(|reading| self.compile_transaction(transaction, reading, true, of_run))
     }
@@ -151,7 +153,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         reading: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.compile_transaction(transaction, reading, is_selected, ReplayCallMetadata::default())
+        self.compile_transaction(transaction, reading, is_selected, SentCallStepInfo::default())
     }
 
     fn compile_transaction(
@@ -159,7 +161,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         transaction: &Transaction,
         reading: &TransactionMessages<'_>,
         is_selected: bool,
-        of_run: ReplayCallMetadata<'_>,
+        of_run: SentCallStepInfo<'_>,
     ) -> io::Result<()> {
         let Self {
             writer: to,
@@ -179,15 +181,15 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let id = if is_selected { transaction.index } else { 0 };
         let procedure = asked.find_description();
 
-        let mut call_visitor = TraceFieldVisitor::new(false);
-        let mut reply_visitor = TraceFieldVisitor::new(true);
+        let mut call_visitor = SubstitutableFieldVisitor::new(false);
+        let mut reply_visitor = SubstitutableFieldVisitor::new(true);
         // Fields before a decoding error remain valid; the rest of the message is opaque bytes.
         let _ = reading.observe_rpc(RpcMessageKind::Call, &mut call_visitor);
         let _ = reading.observe_rpc(RpcMessageKind::Reply, &mut reply_visitor);
         call.clear();
         reply.clear();
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Call) {
-            let visited = VisitedMessage { visitor: &call_visitor, bytes, base_position: base };
+            let visited = SubstitutableMessageFields { visitor: &call_visitor, bytes, base_position: base };
             namer.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let of_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && of_run.root_operations.contains(&slot.operation)
@@ -197,7 +199,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             }
         }
         if let Some((bytes, base)) = reading.rpc_bytes(RpcMessageKind::Reply) {
-            let visited = VisitedMessage { visitor: &reply_visitor, bytes, base_position: base };
+            let visited = SubstitutableMessageFields { visitor: &reply_visitor, bytes, base_position: base };
             namer.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if asked.minor_version != 0 {
@@ -352,7 +354,7 @@ fn extent(step: u64, found: &InitialFileContent, reply: &CompiledMessage) -> Opt
 
 /// Writes an object to its table.
 fn object<W: Write + Seek>(
-    tables: &mut super::trace::writer::TraceTableWriter<W>,
+    tables: &mut super::trace::writer::TraceFileTableEncoder<W>,
     number: u32,
     node: &super::tree::InferredObject,
 ) -> io::Result<()> {

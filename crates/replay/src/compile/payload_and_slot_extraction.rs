@@ -7,13 +7,13 @@ use nfsrdma_dissectors::flow::decode::TransactionMessages;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
 
-use super::variable_resolution::TransactionVariableResolutionState;
+use super::variable_resolution::TraceVariableAssignmentState;
 use super::variable_table::hash;
 use crate::trace::file_format::TraceFileDataRetention;
-use crate::trace::run_dependent_field_visitor::TraceFieldVisitor;
+use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use crate::trace::{
-    MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
-    TracePayload, TraceWriter,
+    MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceWriter, SubstitutableMessageSlot,
+    TraceMessage, TracePayload,
 };
 
 /// Length of a block of zeros that counts as a hole, in bytes.
@@ -25,7 +25,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 
 /// A payload with the range of its bytes in `data`, if they are known.
 #[derive(Clone, Debug)]
-struct CompiledPayload {
+struct CompiledDataPayload {
     payload: TracePayload,
     bytes: Option<std::ops::Range<usize>>,
     /// `true` for file data, `false` for the text of a symbolic link.
@@ -40,7 +40,7 @@ pub(super) struct CompiledMessage {
     body_offset: u32,
     body_end: u32,
     slots: Vec<SubstitutableMessageSlot>,
-    compiled_payloads: Vec<CompiledPayload>,
+    compiled_payloads: Vec<CompiledDataPayload>,
     payloads: Vec<TracePayload>,
     data: Vec<u8>,
     /// Slots with their positions in the decoder.
@@ -81,7 +81,7 @@ impl CompiledMessage {
         &mut self,
         reading: &TransactionMessages<'_>,
         which: RpcMessageKind,
-        visitor: &TraceFieldVisitor<'_>,
+        visitor: &SubstitutableFieldVisitor<'_>,
         seen: MessageCaptureCompleteness,
     ) {
         self.completeness = seen;
@@ -135,7 +135,7 @@ impl CompiledMessage {
                 file: NONE,
                 offset: datum.offset.unwrap_or(0),
             };
-            self.compiled_payloads.push(CompiledPayload { payload, bytes, is_file: !datum.is_text });
+            self.compiled_payloads.push(CompiledDataPayload { payload, bytes, is_file: !datum.is_text });
         }
     }
 
@@ -143,9 +143,9 @@ impl CompiledMessage {
     pub(super) fn store_payloads(
         &mut self,
         keeping: TraceFileDataRetention,
-        files: &TransactionVariableResolutionState,
+        files: &TraceVariableAssignmentState,
         offsets: &[Option<u64>],
-        to: &mut TraceWriter<impl Write + Seek>,
+        to: &mut ReplayTraceWriter<impl Write + Seek>,
     ) -> io::Result<()> {
         for part in &self.compiled_payloads {
             let mut payload = part.payload.clone();

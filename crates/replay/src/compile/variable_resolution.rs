@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::variable_table::{TraceVariableNumbering, VariableDefinition, VariableScope};
 use crate::trace::live_reply_binding::field_value;
 use crate::trace::run_dependent_field_visitor::{
-    SubstitutableField, TraceFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
+    SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceCaller, TraceSlotValueKind, VariableUseKind};
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
@@ -46,14 +46,14 @@ pub(super) struct IdentityVariableAssigner {
 }
 
 /// A message with the visitor of its fields.
-pub(super) struct VisitedMessage<'m, 'a> {
-    pub(super) visitor: &'m TraceFieldVisitor<'a>,
+pub(super) struct SubstitutableMessageFields<'m, 'a> {
+    pub(super) visitor: &'m SubstitutableFieldVisitor<'a>,
     /// The message, and the position of its first byte in the decoder.
     pub(super) bytes: &'m [u8],
     pub(super) base_position: usize,
 }
 
-impl VisitedMessage<'_, '_> {
+impl SubstitutableMessageFields<'_, '_> {
     fn value(&self, field: &SubstitutableField) -> Option<&[u8]> {
         let (start, end) = (
             field.range.start.checked_sub(self.base_position)?,
@@ -65,7 +65,7 @@ impl VisitedMessage<'_, '_> {
 
 /// State of a Transaction while its variables are resolved.
 #[derive(Debug, Default)]
-pub(super) struct TransactionVariableResolutionState {
+pub(super) struct TraceVariableAssignmentState {
     /// The current filehandle of each operation, as a variable.
     files_by_operation: Vec<u32>,
     /// `true` for operations that change the current filehandle.
@@ -74,7 +74,7 @@ pub(super) struct TransactionVariableResolutionState {
     owners: Vec<(u32, u32)>,
 }
 
-impl TransactionVariableResolutionState {
+impl TraceVariableAssignmentState {
     /// Returns the file of an operation.
     pub(super) fn file_of_operation(&self, operation: u32) -> u32 {
         self.files_by_operation.get(operation as usize).copied().unwrap_or(NONE)
@@ -122,11 +122,11 @@ impl IdentityVariableAssigner {
     /// Resolves the variables of a Call and completes the caller. Slot positions are those of the decoder.
     pub(super) fn resolve_call(
         &mut self,
-        visited: &VisitedMessage<'_, '_>,
+        visited: &SubstitutableMessageFields<'_, '_>,
         procedure: Option<Procedure>,
         id: u64,
         caller: &mut TraceCaller,
-        files: &mut TransactionVariableResolutionState,
+        files: &mut TraceVariableAssignmentState,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         files.clear();
@@ -179,7 +179,7 @@ impl IdentityVariableAssigner {
 
     fn resolve_call_field(
         &mut self,
-        visited: &VisitedMessage<'_, '_>,
+        visited: &SubstitutableMessageFields<'_, '_>,
         field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
@@ -326,11 +326,11 @@ impl IdentityVariableAssigner {
         &mut self,
         operation: VisitedNfs4Opcode,
         at: u32,
-        visited: &VisitedMessage<'_, '_>,
+        visited: &SubstitutableMessageFields<'_, '_>,
         own: &[(usize, SubstitutableMessageSlot)],
         slot_fields: &[SubstitutableField],
         caller: &mut TraceCaller,
-        files: &mut TransactionVariableResolutionState,
+        files: &mut TraceVariableAssignmentState,
     ) {
         let number = |holds| {
             let field = slot_fields.iter().find(|field| field.holds == holds)?;
@@ -378,10 +378,10 @@ impl IdentityVariableAssigner {
     /// Resolves the variables of a Reply.
     pub(super) fn resolve_reply(
         &mut self,
-        visited: &VisitedMessage<'_, '_>,
+        visited: &SubstitutableMessageFields<'_, '_>,
         id: u64,
         caller: &TraceCaller,
-        files: &mut TransactionVariableResolutionState,
+        files: &mut TraceVariableAssignmentState,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         let mut slot_fields = visited.visitor.slot_fields.as_slice();
@@ -406,7 +406,7 @@ impl IdentityVariableAssigner {
 
     fn resolve_reply_field(
         &mut self,
-        visited: &VisitedMessage<'_, '_>,
+        visited: &SubstitutableMessageFields<'_, '_>,
         field: &SubstitutableField,
         scope: VariableScope,
         id: u64,
@@ -430,7 +430,7 @@ impl IdentityVariableAssigner {
         at: u32,
         own: &[(usize, SubstitutableMessageSlot)],
         caller: &TraceCaller,
-        files: &TransactionVariableResolutionState,
+        files: &TraceVariableAssignmentState,
     ) {
         let find = |holds| own.iter().find(|(_, slot)| slot.holds == holds).map(|(_, slot)| slot.variable);
         match operation.number.fore() {
@@ -455,7 +455,7 @@ impl IdentityVariableAssigner {
 /// Returns the value of a field if that is an identity. A count has no variable of its own; its slot is added
 /// immediately.
 fn identity_value<'h>(
-    visited: &'h VisitedMessage<'_, '_>,
+    visited: &'h SubstitutableMessageFields<'_, '_>,
     field: &SubstitutableField,
     is_of_file: bool,
     part: VariableUseKind,
@@ -479,7 +479,7 @@ fn split_operation_fields(
 }
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
-fn set_current_file(files: &mut TransactionVariableResolutionState, at: usize, file: u32) {
+fn set_current_file(files: &mut TraceVariableAssignmentState, at: usize, file: u32) {
     let since =
         files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let until = files

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 use super::issued_identifiers::{FilehandleContainmentZone, IssuedIdentifierKind};
 use super::{Containment, ContainmentViolation, ReplyIdentifiers, check_plain_name};
 use crate::trace::TraceSlotValueKind;
-use crate::trace::run_dependent_field_visitor::TraceFieldVisitor;
+use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 
 /// The object of the current or saved filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -557,7 +557,7 @@ impl Containment {
 
     /// Records the device IDs anywhere in the results of a COMPOUND: their place depends on the layout type.
     fn record_devices(&mut self, mut results: Cursor<'_>) {
-        let mut visitor = TraceFieldVisitor::new(true);
+        let mut visitor = SubstitutableFieldVisitor::new(true);
         let message = Cursor::new(results.rest());
         results = message;
         // Fields before a decoding error remain valid.

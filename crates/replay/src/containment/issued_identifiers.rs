@@ -43,7 +43,7 @@ pub(super) enum IssuedIdentifierKind {
 
 /// The identifiers that a server has issued.
 #[derive(Clone, Debug, Default)]
-pub(super) struct IssuedIdentifiers {
+pub(super) struct ServerIssuedIdentifiers {
     key: RandomState,
     handles: FxHashMap<u64, FilehandleContainmentZone>,
     state_identifiers: FxHashSet<u64>,
@@ -51,7 +51,7 @@ pub(super) struct IssuedIdentifiers {
     pub(super) dropped_entries: u64,
 }
 
-impl IssuedIdentifiers {
+impl ServerIssuedIdentifiers {
     pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleContainmentZone> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }

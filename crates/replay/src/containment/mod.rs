@@ -35,13 +35,13 @@ use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport,
-    RpcTransportError, SubmitError, SubmittedCallForm, TransportCredits, TransportEvent,
+    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport, RpcTransportError,
+    RpcTransportEvent, SubmitError, SubmittedCallSizes, TransportConnectionId, TransportCredits,
 };
 
 use super::seed::SeededTree;
 use crate::root_credential;
-use issued_identifiers::{IssuedIdentifierKind, IssuedIdentifiers};
+use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
 
 pub use issued_identifiers::FilehandleContainmentZone;
 pub use rpc_client::ContainedRpcClient;
@@ -164,7 +164,7 @@ impl<'c> ContainedCall<'c> {
 /// The identifiers, names and paths of one run, and the check of its Calls against them.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
-    issued_identifiers: IssuedIdentifiers,
+    issued_identifiers: ServerIssuedIdentifiers,
     /// Components of the export path, which NFSv4 seeding looks up from PUTROOTFH. `None` if PUTROOTFH is not allowed.
     export_path: Option<Vec<Box<[u8]>>>,
     /// Name of the run's directory in the export.
@@ -457,9 +457,9 @@ impl<'t> ContainedTransport<'t> {
     /// As [`RpcTransport::submit`].
     pub fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &ContainedCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         self.transport.submit(connection, &call.call)
     }
 
@@ -467,17 +467,17 @@ impl<'t> ContainedTransport<'t> {
     ///
     /// # Errors
     /// As [`RpcTransport::connect`].
-    pub fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+    pub fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         self.transport.connect(target)
     }
 
     /// See [`RpcTransport::params`].
-    pub fn terms(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
+    pub fn terms(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.transport.params(connection)
     }
 
     /// See [`RpcTransport::credits`].
-    pub fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+    pub fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
         self.transport.credits(connection)
     }
 
@@ -485,7 +485,12 @@ impl<'t> ContainedTransport<'t> {
     ///
     /// # Errors
     /// As [`RpcTransport::answer`].
-    pub fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+    pub fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
         self.transport.answer(connection, xid, message)
     }
 
@@ -501,12 +506,12 @@ impl<'t> ContainedTransport<'t> {
     pub fn poll(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
         self.transport.poll(deadline)
     }
 
     /// See [`RpcTransport::disconnect`].
-    pub fn disconnect(&mut self, connection: ConnectionId) {
+    pub fn disconnect(&mut self, connection: TransportConnectionId) {
         self.transport.disconnect(connection);
     }
 
@@ -517,7 +522,7 @@ impl<'t> ContainedTransport<'t> {
     /// Returns an error if there are no results within the timeout.
     pub fn control<T>(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         control: &GssControlCall,
         timeout: Duration,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
@@ -530,7 +535,7 @@ impl<'t> ContainedTransport<'t> {
     /// connection loss.
     pub fn rpc_client<'l>(
         &'l mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         xid: Xid,
         containment: &'l mut Containment,
         target: &ConnectTarget,

@@ -10,10 +10,14 @@ use super::issued_identifiers::FilehandleContainmentZone;
 use super::{Containment, ContainmentViolation, ReplyIdentifiers};
 use crate::auxiliary_programs::is_limited_to_files;
 
-type ContainmentResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
+type CallContainmentCheckResult<'a> = Result<(ReplyIdentifiers, Cursor<'a>), ContainmentViolation>;
 
 /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
-pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> ContainmentResult<'_> {
+pub(super) fn portmap(
+    version: u32,
+    procedure: u32,
+    mut cursor: Cursor<'_>,
+) -> CallContainmentCheckResult<'_> {
     let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
         .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
         .ok_or(ContainmentViolation::Program)?;
@@ -43,7 +47,7 @@ impl Containment {
     }
 
     /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
-    pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
+    pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         let procedure = v3::Procedure(procedure);
         if procedure.name().is_none() {
             return Err(ContainmentViolation::Program);
@@ -108,7 +112,11 @@ impl Containment {
     }
 
     /// Checks the arguments of an NFSACL procedure.
-    pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
+    pub(super) fn nfsacl3<'a>(
+        &self,
+        procedure: u32,
+        mut cursor: Cursor<'a>,
+    ) -> CallContainmentCheckResult<'a> {
         use nfsacl::v3::Args;
         let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
@@ -121,7 +129,7 @@ impl Containment {
     }
 
     /// Checks the arguments of an NLM procedure. RFC 1813 section 6.
-    pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> ContainmentResult<'a> {
+    pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         use nlm::v4::Args;
         if !is_limited_to_files(Program::NLM, 4, procedure) {
             return Err(ContainmentViolation::Program);
@@ -146,7 +154,7 @@ impl Containment {
         version: u32,
         procedure: u32,
         mut cursor: Cursor<'a>,
-    ) -> ContainmentResult<'a> {
+    ) -> CallContainmentCheckResult<'a> {
         use mount::v3::Args;
         match (version, procedure) {
             // DUMP and EXPORT are the same in all versions.

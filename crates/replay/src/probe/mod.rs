@@ -15,8 +15,8 @@ use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, ConnectionId, DisconnectReason, NegotiatedTransportParams, RdmaFabric,
-    RpcTransport, RpcTransportError, RpcTransportErrorKind, TransportCredits, TransportKind,
+    ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric, RpcTransport,
+    RpcTransportError, RpcTransportErrorKind, TransportConnectionId, TransportCredits, TransportKind,
 };
 
 use crate::root_credential;
@@ -269,7 +269,7 @@ pub fn connect(
     transport: &mut dyn RpcTransport,
     url: &ServerUrl,
     wish: &ConnectOptions,
-) -> Result<(ConnectionId, SocketAddr), RpcTransportError> {
+) -> Result<(TransportConnectionId, SocketAddr), RpcTransportError> {
     let addresses = url
         .resolve()
         .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;

@@ -15,7 +15,7 @@ use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
 
-use crate::auxiliary_programs::{AuxiliaryPorts, AuxiliaryProgramError, query_port_mapper};
+use crate::auxiliary_programs::{AuxiliaryProgramError, ConfiguredAuxiliaryPorts, query_port_mapper};
 use crate::root_credential;
 use crate::seed::file_server_client::advice_for_status;
 
@@ -100,7 +100,7 @@ fn with_tcp_client<T>(
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, wish: &ConnectOptions) -> Result<u16, String> {
     let target = ConnectTarget { address: server, name: url.host.clone(), options: wish.clone() };
-    let ports = AuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
+    let ports = ConfiguredAuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
     query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
         AuxiliaryProgramError::Absent(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")

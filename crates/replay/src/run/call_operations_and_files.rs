@@ -45,9 +45,9 @@ pub(super) type CallTitle = Option<Rc<str>>;
 
 /// Cache of titles. Its size is limited, as a hostile trace can have any number of them.
 #[derive(Debug, Default)]
-pub(super) struct CallTitleCache(FxHashMap<[u32; 5], Rc<str>>);
+pub(super) struct StepTitleCache(FxHashMap<[u32; 5], Rc<str>>);
 
-impl CallTitleCache {
+impl StepTitleCache {
     const MAX_TITLES: usize = 4096;
 
     fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
@@ -107,7 +107,7 @@ fn set_size(operation: &Args<'_>) -> Option<u64> {
 
 impl CallOperationsAndFiles {
     /// Decodes the Call of a step, reusing the buffers.
-    pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut CallTitleCache) {
+    pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut StepTitleCache) {
         self.operations.clear();
         self.effects.clear();
         self.attribute_mask.clear();

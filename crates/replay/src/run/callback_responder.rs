@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok, CompoundReplyHead, Fattr4,
     Getattr4Resok, Nfsstat4,
 };
-use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{self, AcceptStat, AcceptedReply, ReplyData, RpcMsg, RpcMsgBody, Verifier};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 
@@ -28,7 +28,7 @@ pub(super) fn answer_callback(
     let callback_message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = callback_message.call()?;
     let accepted = |reply_data| {
-        let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
+        let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
         let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data });
         let mut encoder = Encoder::new();
         RpcMsg { xid: callback_message.xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);

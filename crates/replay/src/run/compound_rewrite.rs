@@ -18,7 +18,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
-use super::captured_open_grants::CapturedOpens;
+use super::captured_open_grants::StepOpenGrants;
 use super::engine::DelegationStateidSubstitution;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
@@ -30,7 +30,7 @@ pub(super) struct CompoundRewriteContext<'a> {
     /// Mask words of the server's attributes; `None` if unknown.
     pub(super) supported: Option<&'a [u32]>,
     /// State that the OPENs of the COMPOUND were granted in the capture.
-    pub(super) opens: &'a CapturedOpens,
+    pub(super) opens: &'a StepOpenGrants,
     /// `true` if the captured Call used RPCSEC_GSS and this one uses AUTH_SYS.
     pub(super) is_unsigned: bool,
     /// Callback address of this run, if it has one.
@@ -109,7 +109,7 @@ impl CompoundRewriteContext<'_> {
                     items.push((Attributes::MODE, Attribute::MODE(Mode4(both.mu_mode.0 & !both.mu_umask.0))));
                 }
                 item => {
-                    let bit = nfsrdma_dissectors::nfs::v4::BitmapItem::number(&item);
+                    let bit = nfsrdma_dissectors::nfs::v4::BitmapKeyedValue::number(&item);
                     if self.supports(bit) && !is_told(bit) {
                         items.push((bit, item));
                     }
@@ -322,7 +322,7 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"root!",
             supported: None,
-            opens: &CapturedOpens::default(),
+            opens: &StepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -348,7 +348,7 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"",
             supported: Some(&supported),
-            opens: &CapturedOpens::default(),
+            opens: &StepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -374,7 +374,7 @@ mod tests {
         let mut live = CompoundRewriteContext {
             root: b"",
             supported: None,
-            opens: &CapturedOpens::default(),
+            opens: &StepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -404,7 +404,7 @@ mod tests {
         let mut live = CompoundRewriteContext {
             root: b"",
             supported: None,
-            opens: &CapturedOpens::default(),
+            opens: &StepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
@@ -432,7 +432,7 @@ mod tests {
         let live = CompoundRewriteContext {
             root: b"",
             supported: Some(&mask),
-            opens: &CapturedOpens::default(),
+            opens: &StepOpenGrants::default(),
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],

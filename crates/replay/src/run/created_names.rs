@@ -4,20 +4,20 @@ use std::io::{Read, Seek};
 
 use rustc_hash::FxHashSet;
 
-use super::call_operations_and_files::{CallOperationsAndFiles, CallTitleCache};
+use super::call_operations_and_files::{CallOperationsAndFiles, StepTitleCache};
 use super::dependencies::effects::{OperationEffect, name_hash};
-use crate::trace::{TraceError, TraceReader};
+use crate::trace::{ReplayTraceReader, TraceError};
 
 /// Names that seeding and the steps of a trace can create, as components of paths. They are stored as hashes.
 #[derive(Clone, Debug, Default)]
-pub struct CreatedNames(FxHashSet<u64>);
+pub struct RemovableNames(FxHashSet<u64>);
 
-impl CreatedNames {
+impl RemovableNames {
     /// Reads the names of a trace.
     ///
     /// # Errors
     /// Returns an error if the trace cannot be read.
-    pub fn read<R: Read + Seek>(trace: &mut TraceReader<R>) -> Result<Self, TraceError> {
+    pub fn read<R: Read + Seek>(trace: &mut ReplayTraceReader<R>) -> Result<Self, TraceError> {
         let mut names = FxHashSet::default();
         trace.for_each_object(|object| {
             // A name of nameless objects is their number.
@@ -27,7 +27,7 @@ impl CreatedNames {
                 names.extend(name.name.0.split(|byte| *byte == b'/').map(name_hash));
             }
         })?;
-        let (mut call, mut titles) = (CallOperationsAndFiles::default(), CallTitleCache::default());
+        let (mut call, mut titles) = (CallOperationsAndFiles::default(), StepTitleCache::default());
         trace.for_each_step(|step| {
             call.read(step, &mut titles);
             for effect in &call.effects {

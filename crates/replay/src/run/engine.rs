@@ -52,7 +52,8 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self, GssError};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, ConnectionId, OutgoingRpcCall, RpcTransport, RpcTransportError, SubmitError,
+    CallTag, ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, SubmitError,
+    TransportConnectionId,
 };
 use rustc_hash::FxHashMap;
 
@@ -73,13 +74,13 @@ use crate::containment::{ContainedTransport, Containment};
 use crate::run_plan;
 use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
-use crate::trace::{TraceError, TraceReader, TraceStep};
+use crate::trace::{ReplayTraceReader, TraceError, TraceStep};
 use connections::ReplayConnectionPool;
 pub(super) use delegation_substitutes::DelegationStateidSubstitution;
 use io_split::UnboundVariableReason;
 use issuer::CallIssuer;
 use nfsrdma_analysis::comparison::record::hash;
-use rpcsec_gss::{GssCallSigner, UnsignedCallReason};
+use rpcsec_gss::{GssCallSigner, GssUnsignedCallReason};
 use scheduler::{RETRY_DELAY, StepScheduler};
 use step_window::StepWindowEntry;
 use verification::LiveReplyVerificationState;
@@ -155,7 +156,7 @@ impl ReplayMonitor for () {
 type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
 
 /// Reason why a step was not sent.
-enum UnsentStepReason {
+enum StepSendObstacle {
     /// The step has this outcome.
     Finished(StepOutcome),
     /// The live connection with this index has no capacity now.
@@ -170,20 +171,20 @@ enum UnsentStepReason {
     Failed(ReplayRunError),
 }
 
-impl UnsentStepReason {
+impl StepSendObstacle {
     /// The step cannot be replayed, for this reason.
     fn unreplayable(why: impl fmt::Display) -> Self {
         Self::Finished(StepOutcome::Unreplayable(why.to_string()))
     }
 }
 
-impl From<StepOutcome> for UnsentStepReason {
+impl From<StepOutcome> for StepSendObstacle {
     fn from(outcome: StepOutcome) -> Self {
         Self::Finished(outcome)
     }
 }
 
-impl<E: Into<ReplayRunError>> From<E> for UnsentStepReason {
+impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
@@ -207,9 +208,9 @@ enum ReplayerCallSubmitResult {
 /// A copy of the captured clients, with a directory of its own.
 pub struct ReplayClientCopy<'r, R> {
     /// The trace.
-    pub steps: &'r mut TraceReader<R>,
+    pub steps: &'r mut ReplayTraceReader<R>,
     /// The same trace, opened a second time.
-    pub contents: &'r mut TraceReader<R>,
+    pub contents: &'r mut ReplayTraceReader<R>,
     /// Directory of this copy.
     pub seeded: &'r SeededTree,
 }
@@ -219,8 +220,8 @@ pub struct ReplayClientCopy<'r, R> {
 /// # Errors
 /// Returns an error if the server cannot be reached, the transport fails, or the trace is damaged.
 pub fn run<R: Read + Seek>(
-    steps: &mut TraceReader<R>,
-    contents: &mut TraceReader<R>,
+    steps: &mut ReplayTraceReader<R>,
+    contents: &mut ReplayTraceReader<R>,
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,
     seeded: &SeededTree,
@@ -330,14 +331,14 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             },
             connections: ReplayConnectionPool::default(),
             report,
-            context: RunContext { number, tag, target, seeded, options, callbacks },
+            context: ReplayClientContext { number, tag, target, seeded, options, callbacks },
             contents,
         })
     }
 }
 
 /// Settings that all parts of a run read.
-struct RunContext<'r> {
+struct ReplayClientContext<'r> {
     /// Number of this client copy, from 0.
     number: u32,
     /// Suffix that makes client owner strings unique per run and per copy.
@@ -350,9 +351,9 @@ struct RunContext<'r> {
 
 /// The run of one client copy.
 struct ReplayEngine<'r, R> {
-    context: RunContext<'r>,
+    context: ReplayClientContext<'r>,
     /// Contents of payloads, which Calls and the verification of Replies need.
-    contents: &'r mut TraceReader<R>,
+    contents: &'r mut ReplayTraceReader<R>,
     scheduler: StepScheduler<'r, R>,
     issuer: CallIssuer,
     connections: ReplayConnectionPool,
@@ -414,7 +415,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
     fn submit_own(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         (xid, tag): (Xid, CallTag),
         (message, client): (&[u8], Option<u32>),
         transport: &mut ContainedTransport<'_>,
@@ -423,8 +424,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let signed = signing.map(|(signing, client)| signing.sign_own(client, tag, message)).transpose();
         let sent = match signed {
             Ok(signed) => signed.flatten().unwrap_or(message),
-            Err(UnsignedCallReason::NotYet) => return ReplayerCallSubmitResult::Unready,
-            Err(UnsignedCallReason::Never(why)) => return ReplayerCallSubmitResult::Unsigned(why),
+            Err(GssUnsignedCallReason::NotYet) => return ReplayerCallSubmitResult::Unready,
+            Err(GssUnsignedCallReason::Never(why)) => return ReplayerCallSubmitResult::Unsigned(why),
         };
         let call = OutgoingRpcCall::without_payloads(xid, tag, sent, REPLY_HEADROOM_BYTES);
         match self.issuer.containment.check_call(call).map(|call| transport.submit(connection, &call)) {
@@ -436,7 +437,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Queues at most `most` of the steps that wait for capacity on a connection.
-    fn unpark_connection(&mut self, connection: ConnectionId, most: usize) {
+    fn unpark_connection(&mut self, connection: TransportConnectionId, most: usize) {
         if let Some(number) = self.connections.connection_index.get(&connection) {
             self.scheduler.unpark(*number, most);
         }

@@ -25,14 +25,14 @@ use super::tolerance_rules;
 use crate::containment::{ContainedTransport, Containment};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
-    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, NfsServerRefusal,
+    FileServerClient, FileServerError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
     ObjectVersionAttributes,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    PayloadContentState, TraceMessage, TracePayload, TraceReader, TraceStep, generated_file_data,
+    PayloadContentState, ReplayTraceReader, TraceMessage, TracePayload, TraceStep, generated_file_data,
 };
 use crate::tree::{
     CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
@@ -114,7 +114,7 @@ impl ExpectedFinalTree {
         parts: &CallOperationsAndFiles,
         (state, went): (&StepOutcome, StepExecutionFidelity),
         is_racing: bool,
-        contents: &mut TraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
     ) {
         let changes = || parts.effects.iter().filter(|act| act.may_change_size_or_links()).count();
         let is_known = match state {
@@ -226,7 +226,7 @@ impl ExpectedFinalTree {
         target: &ConnectTarget,
         tag: &str,
         live: &TreeCheckLiveIdentifiers<'_>,
-        contents: &mut TraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
         shown: usize,
     ) -> FinalTreeCheckReport {
         let mut walked = FinalTreeCheckReport::default();
@@ -302,7 +302,7 @@ struct TreeChecker<'a, R> {
     live: &'a TreeCheckLiveIdentifiers<'a>,
     files: &'a mut dyn FileServerClient,
     report: &'a mut FinalTreeCheckReport,
-    contents: &'a mut TraceReader<R>,
+    contents: &'a mut ReplayTraceReader<R>,
     shown: usize,
 }
 
@@ -488,7 +488,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
             Ok(None) => Err(FileServerError::Refused(
                 Operation::LOOKUP.to_string(),
-                NfsServerRefusal::UnusableResults("no such name".into()),
+                NfsOperationFailure::UnusableResults("no such name".into()),
             )),
             Err(problem) => Err(problem),
         };

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::tolerance_rules::file::ToleranceFileRule;
-use crate::auxiliary_programs::AuxiliaryPorts;
+use crate::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use crate::run_plan::selected_steps::SelectedSteps;
 use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
@@ -127,7 +127,7 @@ pub struct ReplayOptions {
     /// `true` to use the captured RDMA chunks as far as possible.
     pub captured_chunks: bool,
     /// Ports of the programs other than NFS.
-    pub auxiliary_ports: AuxiliaryPorts,
+    pub auxiliary_ports: ConfiguredAuxiliaryPorts,
     /// `true` if OPENs request the delegations that they requested in the capture, instead of those that they were
     /// granted.
     pub keeps_requested_wants: bool,
@@ -173,7 +173,7 @@ impl Default for ReplayOptions {
             selected_steps: None,
             gss: GssCallReplayPolicy::Sys,
             captured_chunks: false,
-            auxiliary_ports: AuxiliaryPorts::default(),
+            auxiliary_ports: ConfiguredAuxiliaryPorts::default(),
             keeps_requested_wants: false,
             tag: String::new(),
             checks_tree: true,

@@ -11,7 +11,7 @@ use crate::containment::{ContainedRpcClient, Containment};
 use crate::root_credential;
 use crate::seed::file_server_client::FileServerError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientHandover};
-use crate::trace::{NONE, TraceError, TraceReader, TraceSlotValueKind};
+use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
 use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
@@ -43,7 +43,7 @@ pub(super) enum PreexistingStateSetupError {
 /// # Errors
 /// Returns an error if the server refuses, cannot be reached, or the trace is damaged.
 pub(super) fn create_missing_state(
-    trace: &mut TraceReader<impl Read + Seek>,
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
     transport: &mut dyn RpcTransport,
     target: &ConnectTarget,
     tag: &str,
@@ -99,7 +99,7 @@ pub(super) fn create_missing_state(
 
 /// Returns the missing state by client.
 fn missing_state(
-    trace: &mut TraceReader<impl Read + Seek>,
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<Vec<(u32, MissingClientState)>, TraceError> {
     let mut wanted: FxHashMap<u32, (TraceSlotValueKind, u32, u32)> = FxHashMap::default();
     let mut objects: FxHashSet<u32> = FxHashSet::default();

@@ -10,9 +10,9 @@ use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
 use super::trace_recording::ReplayTraceRecordingTotals;
 use crate::seed::file_server_client::ObjectOwner;
-use nfsrdma_analysis::comparison::record_comparison::ComparisonCoverageCounts;
+use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 pub use steps::{
-    CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepResults,
+    CopyStepId, ReplayOperationReport, StepId, StepMismatch, StepOutcomeReasonCount, StepOutcomeSummary,
 };
 pub(super) use steps::{MAX_EXAMPLES, number_first_copy};
 
@@ -65,7 +65,7 @@ impl fmt::Display for ReplayCoverageShortfall {
 
 /// Connections that were lost, and what was recovered after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryCounts {
+pub struct ReplayRecoveryCounts {
     /// Number of connections lost.
     pub disconnects: u64,
     /// Number of connections opened to replace lost ones.
@@ -152,7 +152,7 @@ pub struct EarlyRunEnd {
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
     /// Results of the steps.
-    pub steps: StepResults,
+    pub steps: StepOutcomeSummary,
     /// Number of Calls sent, except those of substitute opens; a step that is sent again counts again.
     pub calls: u64,
     /// Number of retries because the server asked for them.
@@ -160,7 +160,7 @@ pub struct ReplayReport {
     /// Number of connections opened.
     pub connections: u64,
     /// Lost connections and recovered state.
-    pub recovery: RecoveryCounts,
+    pub recovery: ReplayRecoveryCounts,
     /// Calls of the server.
     pub callbacks: CallbackCounts,
     /// Number of delegations that the capture does not have, returned at once.
@@ -168,7 +168,7 @@ pub struct ReplayReport {
     /// Errors in the protocol.
     pub protocol: ReplayProtocolErrors,
     /// Fields and file data compared.
-    pub compared: ComparisonCoverageCounts,
+    pub compared: ComparedFieldAndByteCounts,
     /// Number of clients, sessions and opens created because they were made before the capture.
     pub synthesized: u64,
     /// Refusals by the server of state from before the capture or of state to be recovered.

@@ -4,11 +4,11 @@ use std::ops::AddAssign;
 
 use super::final_tree_check::FinalTreeCheckReport;
 use super::report::{
-    MAX_EXAMPLES, MAX_LISTED_MESSAGES, RecoveryCounts, ReplayReport, StepMismatch, StepResults,
+    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayRecoveryCounts, ReplayReport, StepMismatch, StepOutcomeSummary,
     number_first_copy,
 };
 
-impl StepResults {
+impl StepOutcomeSummary {
     /// Adds the results of another copy with this number.
     fn join(&mut self, other: Self, copy: u32) {
         self.join_mismatches(other.mismatches, copy);
@@ -33,7 +33,7 @@ impl StepResults {
     }
 }
 
-impl AddAssign for RecoveryCounts {
+impl AddAssign for ReplayRecoveryCounts {
     fn add_assign(&mut self, other: Self) {
         for (sum, more) in [
             (&mut self.disconnects, other.disconnects),

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use super::tolerance_rules::ReplyDifferenceToleranceRule;
+use super::tolerance_rules::BuiltInToleranceRule;
 use nfsrdma_analysis::comparison::difference::Difference;
 
 /// Final state of a step.
@@ -52,7 +52,7 @@ pub enum StepOutcome {
     /// The live Reply equals the recorded one.
     Matched,
     /// The live Reply differs as this rule tolerates.
-    Tolerated(ReplyDifferenceToleranceRule),
+    Tolerated(BuiltInToleranceRule),
     /// The live Reply differs.
     Mismatched(Vec<Difference>),
     /// The step was sent with a substitute for something that the capture lacks, or after recovery, with the code of

@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
 /// Rule that tolerates a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReplyDifferenceToleranceRule {
+pub struct BuiltInToleranceRule {
     /// Name in reports and in files of rules.
     pub name: &'static str,
     /// Justification.
@@ -22,10 +22,10 @@ pub struct ReplyDifferenceToleranceRule {
 
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
-        $($(#[doc = $doc])+ pub const $rule: ReplyDifferenceToleranceRule = ReplyDifferenceToleranceRule { name: $name, why: $why };)*
+        $($(#[doc = $doc])+ pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
 
         /// All rules.
-        pub const ALL: &[ReplyDifferenceToleranceRule] = &[$($rule),*];
+        pub const ALL: &[BuiltInToleranceRule] = &[$($rule),*];
     };
 }
 
@@ -85,11 +85,7 @@ rules! {
 }
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.
-pub(super) fn rule_of_field(
-    operation: &str,
-    path: &str,
-    field: &str,
-) -> Option<ReplyDifferenceToleranceRule> {
+pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let of_operation = match v4::Operation::from_name(operation) {
         Some(operation) => rule_of_v4(operation, path),
         None => rule_of_procedure(operation, path),
@@ -100,7 +96,7 @@ pub(super) fn rule_of_field(
 }
 
 /// Returns the rule of results of an operation of NFSv4, or of the procedure of NFSv3 with the same name.
-fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<ReplyDifferenceToleranceRule> {
+fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<BuiltInToleranceRule> {
     use v4::Operation as Op;
     let is_status = path == "status";
     Some(match operation {
@@ -120,7 +116,7 @@ fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<ReplyDifferenceTol
 }
 
 /// Returns the rule of results of a procedure of NFSv3 or an auxiliary program.
-fn rule_of_procedure(name: &str, path: &str) -> Option<ReplyDifferenceToleranceRule> {
+fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
     use mount::v3::Procedure as Mount;
     use rpcbind::v4::Procedure as Rpcbind;
     use v3::Procedure as Nfs;
@@ -150,7 +146,7 @@ fn is_copy_mode(path: &str) -> bool {
 }
 
 /// Returns the rule of an attribute.
-fn rule_of_attribute(path: &str, field: &str) -> Option<ReplyDifferenceToleranceRule> {
+fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     if path.contains("open_arguments.") {
         return Some(CAPABILITIES);
@@ -327,7 +323,7 @@ mod tests {
     #[test]
     fn the_document_has_every_rule() {
         let document = include_str!("../../../../docs/replay.md");
-        for ReplyDifferenceToleranceRule { name, why } in ALL {
+        for BuiltInToleranceRule { name, why } in ALL {
             assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
         }
     }

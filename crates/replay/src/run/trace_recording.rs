@@ -14,17 +14,19 @@ use nfsrdma_dissectors::flow::transaction::{
 };
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
-use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OfferedChunks};
+use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions, OutgoingCallChunks};
 use nfsrdma_rpc::{
-    CallTag, ConnectionId, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingPayloadMemory,
-    OutgoingRpcCall, RdmaFabric, TransportKind, TransportReply,
+    CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall,
+    RdmaFabric, TransportConnectionId, TransportKind, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
-use crate::compile::{ReplayCallMetadata, TraceCompiler};
+use crate::compile::{SentCallStepInfo, TraceCompiler};
 use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
-use crate::trace::transaction_reconstruction::{ChunkedFilePayload, WireMessage, WireTransaction};
+use crate::trace::transaction_reconstruction::{
+    ChunkedFilePayload, ReconstructedRpcMessage, WireTransaction,
+};
 
 /// Maximum number of bytes of file data kept for Calls in flight; data beyond it is recorded without its content.
 const MAX_KEPT_BYTES: usize = 64 << 20;
@@ -39,7 +41,7 @@ pub struct ReplayRecorderSentCall<'a> {
     /// The Call.
     pub call: &'a OutgoingRpcCall<'a>,
     /// Connection that carries it.
-    pub connection: ConnectionId,
+    pub connection: TransportConnectionId,
     /// Negotiated parameters of the connection.
     pub terms: &'a NegotiatedTransportParams,
     /// Requested credits; 0 without RDMA.
@@ -105,7 +107,7 @@ pub trait ReplayMessageRecorder {
     fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
     /// Records a Call of the server, and the answer if there is one.
-    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>);
+    fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
     fn record_exchange(&mut self, exchange: &NonNfsCallExchange<'_>);
@@ -136,7 +138,7 @@ pub struct ReplayRunTraceRecorder<W> {
     name: String,
     pending_calls: FxHashMap<CallTag, RecorderPendingCall>,
     /// Name of each connection, with its client copy and captured client.
-    connections: FxHashMap<ConnectionId, (TransactionConnection, (u32, u32))>,
+    connections: FxHashMap<TransportConnectionId, (TransactionConnection, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept_bytes: usize,
@@ -183,7 +185,12 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         began.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    fn next_message(&mut self, form: TraceMessageWireForm, credits: u32, message: Vec<u8>) -> WireMessage {
+    fn next_message(
+        &mut self,
+        form: TraceMessageWireForm,
+        credits: u32,
+        message: Vec<u8>,
+    ) -> ReconstructedRpcMessage {
         self.next_message_at(Instant::now(), form, credits, message)
     }
 
@@ -193,9 +200,9 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         form: TraceMessageWireForm,
         credits: u32,
         message: Vec<u8>,
-    ) -> WireMessage {
+    ) -> ReconstructedRpcMessage {
         self.frames += 1;
-        WireMessage {
+        ReconstructedRpcMessage {
             form,
             credits,
             frame: self.frames,
@@ -210,7 +217,7 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         &mut self,
         (connection, direction): (TransactionConnection, CallDirection),
         (client, step): ((u32, u32), u64),
-        [call, reply]: [Option<WireMessage>; 2],
+        [call, reply]: [Option<ReconstructedRpcMessage>; 2],
     ) {
         let travelled = WireTransaction {
             index: 0,
@@ -243,11 +250,8 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         self.steps += 1;
         let transaction =
             WireTransaction { index: self.steps, ..waiting.wire_transaction }.into_transaction();
-        let of_run = ReplayCallMetadata {
-            client: waiting.client,
-            root_operations: &waiting.roots,
-            step: waiting.step,
-        };
+        let of_run =
+            SentCallStepInfo { client: waiting.client, root_operations: &waiting.roots, step: waiting.step };
         self.error = self.compiler.add_recorded(&transaction, of_run).err();
     }
 
@@ -307,7 +311,7 @@ fn offered_chunk_lengths(
         reply: plan.reply.map(|length| region(length as usize)),
     };
     let mut encoder = Encoder::reusing(std::mem::take(bytes));
-    OfferedChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
+    OutgoingCallChunks::default().write_header(call, &plan, 0, &regions, &mut encoder);
     *bytes = encoder.finish().0;
     let header = RpcRdma1Header::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok()?;
     let lists = header.chunk_lists()?;
@@ -342,7 +346,10 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 /// Returns the connection in the form used by Transactions.
-fn connection_name(connection: ConnectionId, terms: &NegotiatedTransportParams) -> TransactionConnection {
+fn connection_name(
+    connection: TransportConnectionId,
+    terms: &NegotiatedTransportParams,
+) -> TransactionConnection {
     TransactionConnection {
         number: u64::from(connection.0) + 1,
         transport: match terms.kind {
@@ -466,7 +473,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         self.write(waiting);
     }
 
-    fn record_callback(&mut self, connection: ConnectionId, message: &[u8], answer: Option<&[u8]>) {
+    fn record_callback(&mut self, connection: TransportConnectionId, message: &[u8], answer: Option<&[u8]>) {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
         let form = if name.transport.is_rdma() {
             TraceMessageWireForm::MESSAGE

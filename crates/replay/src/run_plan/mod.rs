@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::trace::file_format::{FileType, TraceFileSystemObject, TraceObjectOrigin};
 use super::trace::{
-    NONE, PayloadContentState, TraceError, TraceReader, TraceSlotValueKind, TraceStep, TraceSummary,
+    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceSlotValueKind, TraceStep, TraceSummary,
 };
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
@@ -101,7 +101,7 @@ pub struct FileTreePlan {
 
 /// The plan of a run of a trace.
 #[derive(Clone, Debug)]
-pub struct ReplayPlan {
+pub struct ReplayPlanSummary {
     /// The tables that describe the trace as a whole.
     pub summary: TraceSummary,
     /// Numbers of steps by state.
@@ -118,12 +118,12 @@ pub struct ReplayPlan {
     pub dropped_variables: u64,
 }
 
-impl ReplayPlan {
+impl ReplayPlanSummary {
     /// Plans a run of a trace.
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+    pub fn new(trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         Self::for_selection(trace, None, GssCallReplayPolicy::Sys)
     }
 
@@ -132,7 +132,7 @@ impl ReplayPlan {
     /// # Errors
     /// As [`Self::new`].
     pub fn for_selection(
-        trace: &mut TraceReader<impl Read + Seek>,
+        trace: &mut ReplayTraceReader<impl Read + Seek>,
         chosen: Option<Rc<SelectedSteps>>,
         gss: GssCallReplayPolicy,
     ) -> Result<Self, TraceError> {
@@ -243,7 +243,7 @@ struct PlanPathComponent {
 type PlanDirectoryPathComponents = BTreeMap<u32, PlanPathComponent>;
 
 impl FileTreePlan {
-    fn read_objects(&mut self, trace: &mut TraceReader<impl Read + Seek>) -> Result<(), TraceError> {
+    fn read_objects(&mut self, trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<(), TraceError> {
         let mut directories = PlanDirectoryPathComponents::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {

@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use crate::trace::{
-    SubstitutableMessageSlot, TraceError, TraceReader, TraceSlotValueKind, TraceStep, VariableUseKind,
+    ReplayTraceReader, SubstitutableMessageSlot, TraceError, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory::MemoryBudget;
@@ -73,8 +73,8 @@ impl SelectedSteps {
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
     pub fn select<R: Read + Seek>(
-        steps: &mut TraceReader<R>,
-        contents: &mut TraceReader<R>,
+        steps: &mut ReplayTraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
         filter: Filter,
     ) -> Result<Self, TraceError> {
         let mut selection = FilterRunner::new(filter, &MemoryBudget::default());

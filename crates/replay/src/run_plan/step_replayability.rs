@@ -16,9 +16,9 @@ use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::trace::file_format::{FileType, TraceObjectOrigin};
 use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
-    TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure, TraceReader, TraceSlotValueKind,
-    TraceStep, VariableUseKind,
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
+    SubstitutableMessageSlot, TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure,
+    TraceSlotValueKind, TraceStep, VariableUseKind,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -83,7 +83,7 @@ impl StepPlanner {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+    pub fn new(trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut wanted = FxHashMap::default();
         trace.for_each_undefined(|line| {
             if line.object != NONE {

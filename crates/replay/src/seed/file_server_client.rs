@@ -15,7 +15,7 @@ pub type LiveFilehandle = Vec<u8>;
 #[derive(Debug)]
 pub enum FileServerError {
     /// The server refused the operation, or its results are of no use.
-    Refused(String, NfsServerRefusal),
+    Refused(String, NfsOperationFailure),
     /// The server kept asking for a delay: operation and total seconds waited.
     Busy(String, u64),
     /// The Call failed.
@@ -50,7 +50,7 @@ impl From<RpcCallError> for FileServerError {
 
 /// The reason of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NfsServerRefusal {
+pub enum NfsOperationFailure {
     /// Status of an NFSv3 procedure.
     V3(Nfsstat3),
     /// Status of an NFSv4 operation.
@@ -59,7 +59,7 @@ pub enum NfsServerRefusal {
     UnusableResults(String),
 }
 
-impl NfsServerRefusal {
+impl NfsOperationFailure {
     /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
     /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     pub fn status(&self) -> Option<Nfsstat4> {
@@ -93,7 +93,7 @@ impl NfsServerRefusal {
     }
 }
 
-impl fmt::Display for NfsServerRefusal {
+impl fmt::Display for NfsOperationFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::V3(status) => status.fmt(f),

@@ -18,7 +18,7 @@ use std::io::{Read, Seek};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::trace::file_format::{FileType, TraceObjectOrigin};
-use super::trace::{NONE, PayloadContentState, TraceError, TraceReader, generated_file_data};
+use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
     ObjectOwner,
@@ -172,7 +172,7 @@ pub enum SeedMode {
 /// # Errors
 /// Returns an error if the directory is unusable, the server refuses, or the trace is damaged. Created objects remain.
 pub fn seed(
-    trace: &mut TraceReader<impl Read + Seek>,
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     how: SeedMode,
@@ -282,7 +282,7 @@ pub fn seed(
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.
 fn load_objects(
-    trace: &mut TraceReader<impl Read + Seek>,
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<(FxHashMap<u32, SeedObject>, FxHashSet<u32>), SeedError> {
     let (mut wanted, mut directories) = (FxHashMap::default(), FxHashSet::default());
     trace.for_each_object(|object| {
@@ -535,7 +535,7 @@ fn is_plain(name: &[u8]) -> bool {
 
 /// Writes the initial contents of the files.
 fn write_contents(
-    trace: &mut TraceReader<impl Read + Seek>,
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
     maker: &mut TreeSeeder<'_>,
     wanted: &mut FxHashMap<u32, SeedObject>,
     nameless: &[u8],

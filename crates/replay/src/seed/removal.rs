@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::file_server_client::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
-use crate::run::created_names::CreatedNames;
+use crate::run::created_names::RemovableNames;
 use crate::trace::file_format::FileType;
 
 /// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.
@@ -60,7 +60,7 @@ pub fn remove(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
     mark: &str,
-    created: &CreatedNames,
+    created: &RemovableNames,
 ) -> Result<u64, RunDirectoryRemovalError> {
     let said = |problem| RunDirectoryRemovalError::Server(place.directory.to_owned(), problem);
     let export = files.export(place.export).map_err(said)?;

@@ -14,7 +14,7 @@ use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsServerRefusal, ObjectOwner, ObjectVersionAttributes,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectOwner, ObjectVersionAttributes,
     ReaddirPosition,
 };
 use crate::containment::ContainedRpcClient;
@@ -60,7 +60,7 @@ impl<'t> Nfs3Client<'t> {
                 Ok(found) => return Ok(found),
                 Err(Nfsstat3::NFS3ERR_JUKEBOX) => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
                 Err(status) => {
-                    return Err(FileServerError::Refused(what(), NfsServerRefusal::V3(status)));
+                    return Err(FileServerError::Refused(what(), NfsOperationFailure::V3(status)));
                 }
             }
         }
@@ -86,7 +86,7 @@ impl<'t> Nfs3Client<'t> {
         match handle {
             Some(handle) => Ok(handle),
             None => self.lookup(at.dir.0, at.name.0)?.ok_or_else(|| {
-                let reason = NfsServerRefusal::UnusableResults("the new object does not exist".into());
+                let reason = NfsOperationFailure::UnusableResults("the new object does not exist".into());
                 FileServerError::Refused(Nfs::LOOKUP.to_string(), reason)
             }),
         }
@@ -231,7 +231,7 @@ impl FileServerClient for Nfs3Client<'_> {
                     }
                 })?;
             if count == 0 || count > rest.len() {
-                let reason = NfsServerRefusal::UnusableResults(format!("{count} bytes of {}", rest.len()));
+                let reason = NfsOperationFailure::UnusableResults(format!("{count} bytes of {}", rest.len()));
                 return Err(FileServerError::Refused(Nfs::WRITE.to_string(), reason));
             }
             done += count;

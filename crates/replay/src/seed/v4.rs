@@ -19,7 +19,7 @@ use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsServerRefusal, ObjectOwner, ObjectVersionAttributes,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectOwner, ObjectVersionAttributes,
     ReaddirPosition, SessionLimits,
 };
 use crate::containment::ContainedRpcClient;
@@ -205,7 +205,7 @@ impl<'t> Nfs4Client<'t> {
                 // 15.1.10.3).
                 Err(FileServerError::Refused(
                     _,
-                    NfsServerRefusal::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
+                    NfsOperationFailure::V4(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP),
                 )) => waits += 1,
                 done => return done,
             }
@@ -229,7 +229,7 @@ impl<'t> Nfs4Client<'t> {
         };
         match self.reclaim_complete() {
             // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(FileServerError::Refused(_, NfsServerRefusal::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY))) => {
+            Err(FileServerError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_COMPLETE_ALREADY))) => {
                 Ok(())
             }
             done => done,
@@ -373,34 +373,34 @@ impl<'t> Nfs4Client<'t> {
 }
 
 /// Returns `true` if the server has lost the client or its session.
-fn is_client_unknown(reason: &NfsServerRefusal) -> bool {
+fn is_client_unknown(reason: &NfsOperationFailure) -> bool {
     matches!(
         reason,
-        NfsServerRefusal::V4(
+        NfsOperationFailure::V4(
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
         )
     )
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_state_lost(reason: &NfsServerRefusal) -> bool {
+fn is_state_lost(reason: &NfsOperationFailure) -> bool {
     is_client_unknown(reason)
         || matches!(
             reason,
-            NfsServerRefusal::V4(
+            NfsOperationFailure::V4(
                 Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
             )
         )
 }
 
 /// Returns `true` if the server asks for a delay.
-fn is_delay(reason: &NfsServerRefusal) -> bool {
-    matches!(reason, NfsServerRefusal::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
+fn is_delay(reason: &NfsOperationFailure) -> bool {
+    matches!(reason, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE))
 }
 
 /// Returns the error of results that are of no use.
 fn unusable(name: impl fmt::Display, words: &str) -> FileServerError {
-    FileServerError::Refused(name.to_string(), NfsServerRefusal::UnusableResults(words.into()))
+    FileServerError::Refused(name.to_string(), NfsOperationFailure::UnusableResults(words.into()))
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -428,7 +428,7 @@ impl FileServerClient for Nfs4Client<'_> {
             [putfh(directory), Args::LOOKUP(Lookup4Args { objname: Text(name) }), Args::GETFH(Void)];
         match self.run(&Operation::LOOKUP, &operations, &[], getfh_result) {
             Ok(handle) => Ok(Some(handle)),
-            Err(FileServerError::Refused(_, NfsServerRefusal::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
+            Err(FileServerError::Refused(_, NfsOperationFailure::V4(Nfsstat4::NFS4ERR_NOENT))) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -684,7 +684,7 @@ fn run<T>(
     match found {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(unusable(name, "results without the requested item")),
-        Err(status) => Err(FileServerError::Refused(name.to_string(), NfsServerRefusal::V4(status))),
+        Err(status) => Err(FileServerError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
     }
 }
 

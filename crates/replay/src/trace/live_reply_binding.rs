@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::run_dependent_field_visitor::{SubstitutableField, TraceFieldVisitor};
+use super::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
 use super::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
@@ -34,8 +34,8 @@ pub fn field_value<'m>(message: &'m [u8], field: &SubstitutableField) -> Option<
 pub fn visit_reply<'m>(
     asked: &TraceProcedure,
     mut cursor: Cursor<'m>,
-) -> (TraceFieldVisitor<'m>, Result<(), XdrError>) {
-    let mut listener = TraceFieldVisitor::new(true);
+) -> (SubstitutableFieldVisitor<'m>, Result<(), XdrError>) {
+    let mut listener = SubstitutableFieldVisitor::new(true);
     let result = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).and_then(|message| {
         let is_done = message.reply().is_some_and(|reply| reply.status().is_success());
         match asked.find_description().filter(|_| is_done) {
@@ -50,7 +50,7 @@ pub fn visit_reply<'m>(
 /// has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
 pub fn bind_slots(
     step: &TraceStep<'_>,
-    listener: &TraceFieldVisitor<'_>,
+    listener: &SubstitutableFieldVisitor<'_>,
     message: &[u8],
     mut take: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {

@@ -29,14 +29,14 @@ pub mod value_substitution;
 pub mod writer;
 
 pub use error::TraceError;
-pub use reader::{TraceReader, TraceSummary};
+pub use reader::{ReplayTraceReader, TraceSummary};
 pub use step::{
     ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
     SubstitutableMessageSlot, TraceCallChunks, TraceCaller, TraceMessage, TraceMessageWireForm, TracePayload,
     TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, TraceWireForms,
     VariableUseKind,
 };
-pub use writer::TraceWriter;
+pub use writer::ReplayTraceWriter;
 
 /// An identifier that a server or a client assigns, as its number in the trace, from 0. Its value differs between runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

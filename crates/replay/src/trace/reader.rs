@@ -50,7 +50,7 @@ pub struct TraceSummary {
 
 /// A reader of trace files.
 #[derive(Debug)]
-pub struct TraceReader<R> {
+pub struct ReplayTraceReader<R> {
     from: R,
     summary: TraceSummary,
     tables_offset: u64,
@@ -65,12 +65,12 @@ pub struct TraceReader<R> {
 }
 
 /// The header of a block, and the offset of the next block.
-struct LocatedTraceBlock {
+struct ReplayTraceBlockPosition {
     header: TraceBlockHeader,
     next: u64,
 }
 
-impl<R: Read + Seek> TraceReader<R> {
+impl<R: Read + Seek> ReplayTraceReader<R> {
     /// Opens a trace and reads the tables that describe it as a whole.
     ///
     /// # Errors
@@ -360,7 +360,7 @@ impl<R: Read + Seek> TraceReader<R> {
     }
 
     /// Reads the header of the next block.
-    fn read_block_header(&mut self) -> Result<LocatedTraceBlock, TraceError> {
+    fn read_block_header(&mut self) -> Result<ReplayTraceBlockPosition, TraceError> {
         let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
@@ -369,11 +369,11 @@ impl<R: Read + Seek> TraceReader<R> {
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged { at })?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
-        Ok(LocatedTraceBlock { header, next: at + HEADER as u64 + length })
+        Ok(ReplayTraceBlockPosition { header, next: at + HEADER as u64 + length })
     }
 
     /// Reads the block of a header.
-    fn load(&mut self, found: &LocatedTraceBlock) -> Result<(), TraceError> {
+    fn load(&mut self, found: &ReplayTraceBlockPosition) -> Result<(), TraceError> {
         let length = u64::from(found.header.length);
         (self.block_offset, self.next_block_offset) = (self.next_block_offset, found.next);
         (self.consumed_bytes, self.block) = (0, std::mem::take(&mut self.block));

@@ -11,7 +11,9 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::TraceSlotValueKind;
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType, class_of_field};
+use nfsrdma_analysis::comparison::compare_class::{
+    FieldEqualityRequirement, MappedIdentifierType, class_of_field,
+};
 
 /// Maximum number of slot fields per message; further ones are dropped.
 const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
@@ -92,7 +94,7 @@ pub struct VisitedOperation {
 
 /// Visits the fields of one message.
 #[derive(Debug, Default)]
-pub struct TraceFieldVisitor<'a> {
+pub struct SubstitutableFieldVisitor<'a> {
     /// Identities and counts, in message order.
     pub slot_fields: Vec<SubstitutableField>,
     /// File data, in message order.
@@ -177,7 +179,7 @@ fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<
     })
 }
 
-impl TraceFieldVisitor<'_> {
+impl SubstitutableFieldVisitor<'_> {
     /// Creates a visitor for a Call or a Reply.
     pub fn new(is_reply: bool) -> Self {
         Self { is_reply, ..Self::default() }
@@ -234,7 +236,7 @@ impl TraceFieldVisitor<'_> {
     }
 }
 
-impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
+impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
     fn enter(&mut self, field: &'static Field, at: usize) {
         let is_rpc = field.name.starts_with("rpc");
         if self.paths.is_empty() && !is_rpc {
@@ -383,7 +385,7 @@ impl<'a> FieldObserver<'a> for TraceFieldVisitor<'a> {
             _ => {}
         }
         // The table needs paths only for times, and no time is an identity.
-        if let CompareClass::Identity(identity) = class_of_field(field.name, "", !self.is_reply)
+        if let FieldEqualityRequirement::Identity(identity) = class_of_field(field.name, "", !self.is_reply)
             && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {

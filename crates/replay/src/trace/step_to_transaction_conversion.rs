@@ -10,17 +10,19 @@ use nfsrdma_dissectors::flow::transaction::{
     CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
 };
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::xdr::{Cursor, WriteChunkPairing, roundup};
+use nfsrdma_dissectors::xdr::{Cursor, ResultWriteChunkAssignment, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::file_format::{LONGEST, TraceTransport};
-use super::transaction_reconstruction::{ChunkedFilePayload, WireMessage, WireTransaction, padded};
+use super::transaction_reconstruction::{
+    ChunkedFilePayload, ReconstructedRpcMessage, WireTransaction, padded,
+};
 use super::{
-    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceReader, TraceStep, TraceSummary, VariableUseKind,
+    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
+    TraceError, TraceMessage, TraceMessageWireForm, TracePayload, TraceStep, TraceSummary, VariableUseKind,
 };
 use nfsrdma_analysis::comparison::trace_record_amendments::{
-    ComparisonRecordCorrections, TracePayloadAvailability,
+    TracePayloadAvailability, TraceRecordAmendments,
 };
 
 /// Converts steps of a trace to Transactions.
@@ -90,8 +92,8 @@ impl StepToTransactionConverter {
     pub fn transaction(
         &mut self,
         step: &TraceStep<'_>,
-        contents: &mut TraceReader<impl Read + Seek>,
-    ) -> Result<(Transaction, ComparisonRecordCorrections), TraceError> {
+        contents: &mut ReplayTraceReader<impl Read + Seek>,
+    ) -> Result<(Transaction, TraceRecordAmendments), TraceError> {
         let caller = &step.caller;
         if !caller.is_reverse && self.forward.len() < CONNECTIONS {
             self.forward.insert(caller.connection);
@@ -115,9 +117,9 @@ impl StepToTransactionConverter {
         let is_reverse = caller.is_reverse && !is_of_server;
         let call = LoadedTraceMessage::load(&step.call, contents)?;
         let reply = LoadedTraceMessage::load(&step.reply, contents)?;
-        let mut amended = ComparisonRecordCorrections {
+        let mut amended = TraceRecordAmendments {
             data: [call.known_data(), reply.known_data()],
-            ..ComparisonRecordCorrections::default()
+            ..TraceRecordAmendments::default()
         };
         let for_root = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
         amended.roots = for_root.map(|slot| slot.operation).collect();
@@ -136,7 +138,7 @@ impl StepToTransactionConverter {
                     seen != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
                 let credits = step.carried.credits.get(at).copied().unwrap_or(0);
                 let is_whole = seen != MessageCaptureCompleteness::PART;
-                is_there.then_some(WireMessage {
+                is_there.then_some(ReconstructedRpcMessage {
                     form,
                     credits,
                     frame,
@@ -193,7 +195,7 @@ struct LoadedTraceMessage<'m> {
 impl<'m> LoadedTraceMessage<'m> {
     fn load(
         message: &'m TraceMessage<'m>,
-        contents: &mut TraceReader<impl Read + Seek>,
+        contents: &mut ReplayTraceReader<impl Read + Seek>,
     ) -> Result<Self, TraceError> {
         let mut beside = Vec::new();
         let longest = u64::from(LONGEST);
@@ -266,7 +268,7 @@ impl<'m> LoadedTraceMessage<'m> {
                 ..ChunkedFilePayload::default()
             })
             .collect();
-        let mut pairing = WriteChunkPairing::default();
+        let mut pairing = ResultWriteChunkAssignment::default();
         let operations = ddp_eligible_operations(self.message);
         let message = self.inline_payloads(|payload, content, _| {
             let before = operations.iter().take_while(|operation| **operation < payload.operation).count();

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::flow::transaction::{
     TransactionConnection,
 };
 use nfsrdma_dissectors::frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::rdma_operation::{CapturedRdmaPayloadBytes, Handle};
+use nfsrdma_dissectors::rdma_operation::{CapturedPacketPayload, Handle};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, VERSION,
@@ -36,7 +36,7 @@ pub struct ChunkedFilePayload {
 
 /// A Call or a Reply on the wire.
 #[derive(Clone, Debug)]
-pub struct WireMessage {
+pub struct ReconstructedRpcMessage {
     /// The wire form of the message.
     pub form: TraceMessageWireForm,
     /// Credits requested or granted; 0 without RDMA.
@@ -63,9 +63,9 @@ pub struct WireTransaction {
     /// The direction of the Call.
     pub direction: CallDirection,
     /// The Call.
-    pub call: Option<WireMessage>,
+    pub call: Option<ReconstructedRpcMessage>,
     /// The Reply.
-    pub reply: Option<WireMessage>,
+    pub reply: Option<ReconstructedRpcMessage>,
     /// Segment lengths of the Position-Zero Read chunk of a Long Call.
     pub call_chunk: Vec<u32>,
     /// The Read chunks.
@@ -89,12 +89,12 @@ const ERR_VERS: u32 = 1;
 impl WireTransaction {
     /// Converts to the Transaction that the packets would have given.
     pub fn into_transaction(self) -> Transaction {
-        let xid = |sent: &Option<WireMessage>| {
+        let xid = |sent: &Option<ReconstructedRpcMessage>| {
             sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))
         };
         let xid = Xid(xid(&self.call).or(xid(&self.reply)).unwrap_or(0));
         let has_reply = self.reply.is_some();
-        let is_long = |sent: &Option<WireMessage>| {
+        let is_long = |sent: &Option<ReconstructedRpcMessage>| {
             sent.as_ref().is_some_and(|sent| sent.form == TraceMessageWireForm::NOMSG)
         };
         let (is_long_call, is_long_reply) = (is_long(&self.call), is_long(&self.reply));
@@ -187,7 +187,7 @@ fn build_chunk(
         segment.returned_length = returned.map(|_| length);
         let (bytes, after) = rest.split_at(rest.len().min(length as usize));
         rest = after;
-        segment.add(0, &CapturedRdmaPayloadBytes { bytes, length }, &[FrameNumber(0)]);
+        segment.add(0, &CapturedPacketPayload { bytes, length }, &[FrameNumber(0)]);
     }
     chunk
 }
@@ -222,7 +222,7 @@ impl WireChunkLists {
     }
 
     /// Encodes the RPC-over-RDMA header of a message.
-    fn header(&self, sent: &WireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
+    fn header(&self, sent: &ReconstructedRpcMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
         let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
         let lists = ChunkLists {
             rdma_reads: Chain::from(&self.reads[..]),
@@ -251,7 +251,7 @@ fn chunk(targets: &[RdmaSegment]) -> WriteChunk<'_> {
 }
 
 fn build_message_record(
-    sent: WireMessage,
+    sent: ReconstructedRpcMessage,
     xid: Xid,
     rdma_error: u32,
     lists: &WireChunkLists,

@@ -13,9 +13,9 @@ pub trait MessageSlotValueSource {
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoValueSubstitution;
+pub struct UnchangedSlotValues;
 
-impl MessageSlotValueSource for NoValueSubstitution {
+impl MessageSlotValueSource for UnchangedSlotValues {
     fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }

@@ -26,7 +26,7 @@ type TraceStepReorderEntry = Reverse<(u64, u64, Box<[u8]>)>;
 
 /// Writes a trace.
 #[derive(Debug)]
-pub struct TraceWriter<W> {
+pub struct ReplayTraceWriter<W> {
     output: W,
     offset: u64,
     steps: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct TraceWriter<W> {
     contents: SecondChanceMap<u128, u64>,
 }
 
-impl<W: Write + Seek> TraceWriter<W> {
+impl<W: Write + Seek> ReplayTraceWriter<W> {
     /// Begins a trace. `to` must be at its beginning. Steps that wait to be sorted use at most `max_pending_bytes`
     /// bytes, and the offsets of data `content_bytes`.
     ///
@@ -192,7 +192,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
-    pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceTableWriter<W>> {
+    pub fn begin_tables(mut self, about: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
         while self.write_next_step()? {}
         self.flush_steps()?;
         self.flush_extents()?;
@@ -201,7 +201,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         let mut encoder = Encoder::new();
         about.encode(&mut encoder);
         self.write_block(TraceBlockKind::ABOUT, encoder.bytes())?;
-        Ok(TraceTableWriter {
+        Ok(TraceFileTableEncoder {
             writer: self,
             tables_offset: tables,
             kind: TraceBlockKind::ABOUT,
@@ -212,14 +212,14 @@ impl<W: Write + Seek> TraceWriter<W> {
 
 /// Writes the tables of a trace, one kind after the other.
 #[derive(Debug)]
-pub struct TraceTableWriter<W> {
-    writer: TraceWriter<W>,
+pub struct TraceFileTableEncoder<W> {
+    writer: ReplayTraceWriter<W>,
     tables_offset: u64,
     kind: TraceBlockKind,
     encoder: Encoder,
 }
 
-impl<W: Write + Seek> TraceTableWriter<W> {
+impl<W: Write + Seek> TraceFileTableEncoder<W> {
     /// Adds an entry to the table of its kind.
     ///
     /// # Errors

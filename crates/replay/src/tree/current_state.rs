@@ -5,7 +5,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::inference::TreeObservedAttributes;
+use super::inference::CapturedObjectAttributes;
 use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
 use crate::trace::file_format::FileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
@@ -242,7 +242,7 @@ impl InferredTree {
     pub(super) fn update_current_attributes(
         &mut self,
         id: InferredObjectId,
-        attributes: &TreeObservedAttributes<'_>,
+        attributes: &CapturedObjectAttributes<'_>,
     ) {
         let is_file = attributes.file_type.is_none_or(|of| of == FileType::FILE);
         let Some(present) = self.current.as_mut().filter(|present| !present.is_concurrent) else { return };
@@ -421,7 +421,7 @@ mod tests {
     fn tree_with_files() -> (InferredTree, [InferredObjectId; 2]) {
         let mut tree = InferredTree::with_current_state();
         let ids = [1, 2].map(|handle| tree.find_or_add_by_handle(handle, SERVER, 1).unwrap());
-        let empty = TreeObservedAttributes { size: Some(0), ..TreeObservedAttributes::default() };
+        let empty = CapturedObjectAttributes { size: Some(0), ..CapturedObjectAttributes::default() };
         ids.iter().for_each(|id| tree.update_current_attributes(*id, &empty));
         (tree, ids)
     }
@@ -501,7 +501,7 @@ mod tests {
     fn what_somebody_else_wrote_is_unknown() {
         let (mut tree, [id, _]) = tree_with_files();
         write(&mut tree, id, 0, 10);
-        let longer = TreeObservedAttributes { size: Some(50), ..TreeObservedAttributes::default() };
+        let longer = CapturedObjectAttributes { size: Some(50), ..CapturedObjectAttributes::default() };
         tree.update_current_attributes(id, &longer);
         write(&mut tree, id, 60, 70);
         assert_eq!(extents(&tree, id), [(0, 10, Some(0)), (50, 60, None), (60, 70, Some(0))]);

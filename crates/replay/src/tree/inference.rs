@@ -44,7 +44,7 @@ pub struct InitialFileContent {
 
 /// The attributes of an object that are present in a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TreeObservedAttributes<'a> {
+pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) file_type: Option<FileType>,
     pub(super) size: Option<u64>,
     pub(super) mode: Option<u32>,
@@ -143,7 +143,7 @@ impl<'s> TreeStepInference<'_, 's> {
     }
 
     /// Records attributes from a Reply.
-    pub(super) fn attributes(&mut self, id: InferredObjectId, attributes: &TreeObservedAttributes<'_>) {
+    pub(super) fn attributes(&mut self, id: InferredObjectId, attributes: &CapturedObjectAttributes<'_>) {
         if let Some(file_type) = attributes.file_type {
             self.tree.set_type(id, file_type);
         }

@@ -7,12 +7,12 @@ use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
 use super::InferredObjectId;
-use super::inference::{TreeObservedAttributes, TreeStepInference};
+use super::inference::{CapturedObjectAttributes, TreeStepInference};
 use crate::trace::NONE;
 use crate::trace::file_format::FileType;
 
-fn decode_attributes(attributes: &Fattr3) -> TreeObservedAttributes<'static> {
-    TreeObservedAttributes {
+fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
+    CapturedObjectAttributes {
         file_type: Some(attributes.r#type.into()),
         size: Some(attributes.size),
         mode: Some(attributes.mode.0),
@@ -91,9 +91,9 @@ pub(super) fn procedure(
                 if let Some(before) = &got.file_wcc.before {
                     walk.attributes(
                         id,
-                        &TreeObservedAttributes {
+                        &CapturedObjectAttributes {
                             size: Some(before.size),
-                            ..TreeObservedAttributes::default()
+                            ..CapturedObjectAttributes::default()
                         },
                     );
                 }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::inference::{TreeObservedAttributes, TreeStepInference};
+use super::inference::{CapturedObjectAttributes, TreeStepInference};
 use super::nfs3_tree_inference::record_entry;
 use super::{InferredNameBinding, InferredObjectId};
 use crate::trace::NONE;
@@ -81,8 +81,8 @@ fn following_getfh_handles<'s>(
 const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
 
 /// Decodes the attributes of an object, and the filehandle among them.
-fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (TreeObservedAttributes<'a>, Option<&'a [u8]>) {
-    let mut all = TreeObservedAttributes::default();
+fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'a>, Option<&'a [u8]>) {
+    let mut all = CapturedObjectAttributes::default();
     let mut handle = None;
     for item in attributes.items().map_while(Result::ok) {
         match item {

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingPayloadMemory,
     OutgoingRpcCall, PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcTransport,
-    RpcTransportErrorKind, SubmitBusyReason, SubmitError, TransportEvent,
+    RpcTransportErrorKind, RpcTransportEvent, SubmitBusyReason, SubmitError,
 };
 
 use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
@@ -54,13 +54,13 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             sent += 1;
         }
         match client.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(TransportEvent::Reply(reply)) => {
+            Some(RpcTransportEvent::Reply(reply)) => {
                 let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a Reply to no Call")?;
                 in_flight.remove(at);
                 answered += 1;
             }
-            Some(TransportEvent::Credits { .. }) => {}
-            Some(TransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
+            Some(RpcTransportEvent::Credits { .. }) => {}
+            Some(RpcTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
                 ensure!(
                     lost == in_flight.make_contiguous(),
@@ -155,11 +155,11 @@ impl Client {
         for _ in 0..taken {
             loop {
                 match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                    Some(TransportEvent::Reply(reply)) => {
+                    Some(RpcTransportEvent::Reply(reply)) => {
                         operation(&mut results(reply.message)?)?;
                         break;
                     }
-                    Some(TransportEvent::Credits { .. }) => {}
+                    Some(RpcTransportEvent::Credits { .. }) => {}
                     other => bail!("{other:?}"),
                 }
             }
@@ -193,12 +193,14 @@ impl Client {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.transport.poll(Some(deadline))? {
-                Some(TransportEvent::Credits { .. }) => {}
-                Some(TransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. }) if of == xid => {
+                Some(RpcTransportEvent::Credits { .. }) => {}
+                Some(RpcTransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. })
+                    if of == xid =>
+                {
                     println!("ok a short Reply chunk: ERR_CHUNK");
                     break;
                 }
-                Some(TransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
+                Some(RpcTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                     ensure!(lost == [tag], "{lost:?} are lost");
                     println!("ok a short Reply chunk: {reason}");
                     return Ok(());

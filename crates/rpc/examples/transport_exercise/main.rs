@@ -25,10 +25,10 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, ConnectionId, DdpEligibleArgument,
-    DisconnectReason, MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, ReplySizeLimits,
-    RequestedCallForm, RpcTransport, SharedMemoryId, SubmitBusyReason, SubmitError, SubmittedCallForm,
-    TransportEvent, TransportKind,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, DdpEligibleArgument, DisconnectReason,
+    MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, ReplySizeLimits, RequestedCallForm,
+    RpcTransport, RpcTransportEvent, SubmitBusyReason, SubmitError, SubmittedCallSizes,
+    TransportConnectionId, TransportKind, TransportSharedMemoryId,
 };
 use twox_hash::XxHash3_128;
 
@@ -106,7 +106,7 @@ struct Answer {
 
 struct Client {
     transport: VerbsTransport,
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     xid: u32,
     journal: Journal,
 }
@@ -174,10 +174,10 @@ impl Client {
     }
 
     /// Closes a connection without pending Calls.
-    fn disconnect(&mut self, connection: ConnectionId) -> Result<(DisconnectReason, usize)> {
+    fn disconnect(&mut self, connection: TransportConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(TransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })
+            Some(RpcTransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })
                 if gone == connection =>
             {
                 Ok((reason, lost.len()))
@@ -204,12 +204,12 @@ impl Client {
         (xid, call)
     }
 
-    fn submit(&mut self, call: &OutgoingRpcCall<'_>) -> Result<SubmittedCallForm> {
+    fn submit(&mut self, call: &OutgoingRpcCall<'_>) -> Result<SubmittedCallSizes> {
         Ok(self.transport.submit(self.connection, call)?)
     }
 
     /// Sends a Call and waits for its Reply.
-    fn call(&mut self, call: &OutgoingRpcCall<'_>) -> Result<(SubmittedCallForm, Answer)> {
+    fn call(&mut self, call: &OutgoingRpcCall<'_>) -> Result<(SubmittedCallSizes, Answer)> {
         self.call_within(call, PATIENCE)
     }
 
@@ -217,7 +217,7 @@ impl Client {
         &mut self,
         call: &OutgoingRpcCall<'_>,
         patience: Duration,
-    ) -> Result<(SubmittedCallForm, Answer)> {
+    ) -> Result<(SubmittedCallSizes, Answer)> {
         let submitted = self.submit(call)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -226,13 +226,13 @@ impl Client {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Late(patience));
                 }
-                Some(TransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Gone(reason));
                 }
-                Some(TransportEvent::Reply(reply)) if reply.xid == call.xid => {
+                Some(RpcTransportEvent::Reply(reply)) if reply.xid == call.xid => {
                     let payload = reply.payloads.items().first().and_then(|item| item.bytes);
                     let came = Came {
                         form: reply.form,
@@ -248,7 +248,7 @@ impl Client {
                     };
                     return Ok((submitted, answer));
                 }
-                Some(TransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(RpcTransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
                 Some(other) => bail!("{other:?}"),
             }
         }
@@ -293,7 +293,7 @@ impl Client {
         file: &[u8],
         source: OutgoingPayloadMemory<'_>,
         shape: RequestedCallForm<'_>,
-    ) -> Result<SubmittedCallForm> {
+    ) -> Result<SubmittedCallSizes> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -332,7 +332,7 @@ impl Client {
         file: &[u8],
         count: u32,
         shape: RequestedCallForm<'_>,
-    ) -> Result<(SubmittedCallForm, u128, MessageForm)> {
+    ) -> Result<(SubmittedCallSizes, u128, MessageForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -421,7 +421,7 @@ impl Client {
             }
             most = most.max(self.transport.credits(self.connection).context("closed")?.in_flight);
             match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                Some(TransportEvent::Reply(reply)) => {
+                Some(RpcTransportEvent::Reply(reply)) => {
                     let mut results = results(reply.message)?;
                     operation(&mut results)?;
                     operation(&mut results)?;
@@ -440,7 +440,7 @@ impl Client {
                     }
                     done += 1;
                 }
-                Some(TransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(RpcTransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Reply within {PATIENCE:?} after {done} of {count}"),
             }
@@ -557,7 +557,13 @@ fn exercise(
 
 impl Client {
     /// Sends WRITE and READ of one length in several forms, and compares hashes.
-    fn round_trip(&mut self, file: &[u8], length: u32, store: SharedMemoryId, memory: &[u8]) -> Result<()> {
+    fn round_trip(
+        &mut self,
+        file: &[u8],
+        length: u32,
+        store: TransportSharedMemoryId,
+        memory: &[u8],
+    ) -> Result<()> {
         let mut forms = Vec::new();
         for seed in 0..2 {
             let bytes = pattern(length as usize, length ^ seed);

@@ -16,12 +16,12 @@ use nfsrdma_dissectors::nfs::v4::{
     Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, ShareAccess, ShareDeny,
     StateProtect4A, Stateid4,
 };
-use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::verbs::VerbsTransport;
-use nfsrdma_rpc::{ConnectOptions, ConnectionId, RpcTransport, TransportEvent};
+use nfsrdma_rpc::{ConnectOptions, RpcTransport, RpcTransportEvent, TransportConnectionId};
 
 use super::{Client, PATIENCE};
 
@@ -53,7 +53,7 @@ struct Session {
 /// Runs operations in NFSv4.1, all of which must succeed.
 fn run<T>(
     transport: &mut VerbsTransport,
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     xid: &mut u32,
     operations: &[Args<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
@@ -77,7 +77,7 @@ fn run<T>(
 
 impl Session {
     /// Registers the client, and offers the connection as backchannel.
-    fn new(transport: &mut VerbsTransport, connection: ConnectionId) -> Result<Self> {
+    fn new(transport: &mut VerbsTransport, connection: TransportConnectionId) -> Result<Self> {
         let mut xid = 0x6000_0000;
         let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
@@ -125,7 +125,7 @@ impl Session {
     fn run<T>(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         operations: &[Args<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
@@ -145,7 +145,7 @@ impl Session {
     fn open(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         path: &str,
     ) -> Result<(Vec<u8>, Stateid4, Stateid4)> {
         let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
@@ -183,7 +183,7 @@ impl Session {
     fn give_back(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         file: &[u8],
         open: Stateid4,
         delegation: Stateid4,
@@ -204,18 +204,18 @@ impl Session {
 /// Answers the server's Calls until it recalls the delegation. Returns the number of Calls before.
 fn answer_recall(
     transport: &mut VerbsTransport,
-    connection: ConnectionId,
+    connection: TransportConnectionId,
     delegation: &Stateid4,
 ) -> Result<u32> {
     let deadline = Instant::now() + PATIENCE;
     for others in 0.. {
         let (xid, answer, recalled) = loop {
             match transport.poll(Some(deadline))? {
-                Some(TransportEvent::Call(call)) => {
+                Some(RpcTransportEvent::Call(call)) => {
                     let (answer, recalled) = answer(call.message)?;
                     break (call.xid, answer, recalled);
                 }
-                Some(TransportEvent::Credits { .. }) => {}
+                Some(RpcTransportEvent::Credits { .. }) => {}
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Call of the server within {PATIENCE:?}"),
             }
@@ -236,7 +236,7 @@ fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let RpcMsgBody::Call(call) = body else { bail!("{body:?}") };
     ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
     let mut encoder = Encoder::new();
-    let verf = Verifier::None(AuthNoneVerifier { body: StartTls::default() });
+    let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
     let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });
     RpcMsg { xid, body: RpcMsgBody::Reply(reply) }.encode(&mut encoder);
     let mut recalled = None;

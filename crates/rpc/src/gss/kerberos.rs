@@ -40,19 +40,19 @@ struct GssOidDesc {
 }
 
 /// The opaque types gss_name_t, gss_cred_id_t and gss_ctx_id_t. RFC 2744 sections 3.5, 3.6 and 3.10.
-type GssApiOpaquePointer = *mut c_void;
+type LibgssapiRawPointer = *mut c_void;
 
 type GssImportNameFn =
-    unsafe extern "C" fn(*mut u32, *mut GssBufferDesc, *mut GssOidDesc, *mut GssApiOpaquePointer) -> u32;
+    unsafe extern "C" fn(*mut u32, *mut GssBufferDesc, *mut GssOidDesc, *mut LibgssapiRawPointer) -> u32;
 type GssInitSecContextFn = unsafe extern "C" fn(
     *mut u32,
-    GssApiOpaquePointer,
-    *mut GssApiOpaquePointer,
-    GssApiOpaquePointer,
+    LibgssapiRawPointer,
+    *mut LibgssapiRawPointer,
+    LibgssapiRawPointer,
     *mut GssOidDesc,
     u32,
     u32,
-    GssApiOpaquePointer,
+    LibgssapiRawPointer,
     *mut GssBufferDesc,
     *mut *mut GssOidDesc,
     *mut GssBufferDesc,
@@ -60,10 +60,10 @@ type GssInitSecContextFn = unsafe extern "C" fn(
     *mut u32,
 ) -> u32;
 type GssGetMicFn =
-    unsafe extern "C" fn(*mut u32, GssApiOpaquePointer, u32, *mut GssBufferDesc, *mut GssBufferDesc) -> u32;
+    unsafe extern "C" fn(*mut u32, LibgssapiRawPointer, u32, *mut GssBufferDesc, *mut GssBufferDesc) -> u32;
 type GssVerifyMicFn = unsafe extern "C" fn(
     *mut u32,
-    GssApiOpaquePointer,
+    LibgssapiRawPointer,
     *mut GssBufferDesc,
     *mut GssBufferDesc,
     *mut u32,
@@ -71,9 +71,9 @@ type GssVerifyMicFn = unsafe extern "C" fn(
 type GssDisplayStatusFn =
     unsafe extern "C" fn(*mut u32, u32, c_int, *mut GssOidDesc, *mut u32, *mut GssBufferDesc) -> u32;
 type GssReleaseBufferFn = unsafe extern "C" fn(*mut u32, *mut GssBufferDesc) -> u32;
-type GssReleaseNameFn = unsafe extern "C" fn(*mut u32, *mut GssApiOpaquePointer) -> u32;
+type GssReleaseNameFn = unsafe extern "C" fn(*mut u32, *mut LibgssapiRawPointer) -> u32;
 type GssDeleteSecContextFn =
-    unsafe extern "C" fn(*mut u32, *mut GssApiOpaquePointer, *mut GssBufferDesc) -> u32;
+    unsafe extern "C" fn(*mut u32, *mut LibgssapiRawPointer, *mut GssBufferDesc) -> u32;
 
 /// The functions of the library. RFC 2744 section 5.
 struct GssApiFunctions {
@@ -178,8 +178,8 @@ fn oid(bytes: &'static [u8]) -> GssOidDesc {
 pub struct KerberosMechanism {
     functions: &'static GssApiFunctions,
     host: String,
-    name: GssApiOpaquePointer,
-    context: GssApiOpaquePointer,
+    name: LibgssapiRawPointer,
+    context: LibgssapiRawPointer,
 }
 
 impl fmt::Debug for KerberosMechanism {

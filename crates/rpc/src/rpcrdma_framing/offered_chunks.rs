@@ -35,7 +35,7 @@ pub struct ChunkRegions<'a> {
 
 /// The chunks of one Call while it is in flight. The allocations are reused for the next Call.
 #[derive(Clone, Debug, Default)]
-pub struct OfferedChunks {
+pub struct OutgoingCallChunks {
     reads: Vec<ReadSegment>,
     /// Segments of all Write chunks and of the Reply chunk.
     targets: Vec<RdmaSegment>,
@@ -53,7 +53,7 @@ pub struct ReturnedChunkLengths {
     pub reply: u32,
 }
 
-impl OfferedChunks {
+impl OutgoingCallChunks {
     /// Divides the chunks into segments, and encodes the header of the Call (RFC 8166 section 4.3). The inline message
     /// follows it.
     pub fn write_header(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
-    fn offer() -> (OfferedChunks, Vec<u8>) {
+    fn offer() -> (OutgoingCallChunks, Vec<u8>) {
         let payloads =
             [DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(&[7; 3000]) }];
         let captured = CapturedCallChunkLayout {
@@ -246,7 +246,7 @@ mod tests {
             writes: &[region(2, 4000), region(3, 100)],
             reply: Some(region(4, 2000)),
         };
-        let (mut offered, mut encoder) = (OfferedChunks::default(), Encoder::new());
+        let (mut offered, mut encoder) = (OutgoingCallChunks::default(), Encoder::new());
         offered.write_header(&call, &plan, 32, &regions, &mut encoder);
         (offered, encoder.finish().0)
     }

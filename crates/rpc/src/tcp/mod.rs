@@ -21,11 +21,11 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::rpcrdma_framing::InFlightCalls;
 use super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedTransportParams,
-    NonRpcServerProtocol, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
-    ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall, RpcClientConnectionCounters, RpcTransport,
-    RpcTransportError, RpcTransportErrorKind, SharedMemoryId, SubmitError, SubmittedCallForm,
-    TransportCredits, TransportEvent, TransportReply,
+    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, NonRpcServerProtocol,
+    OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
+    ReplyWriteChunkContents, ReverseCall, RpcClientConnectionCounters, RpcTransport, RpcTransportError,
+    RpcTransportErrorKind, RpcTransportEvent, SubmitError, SubmittedCallSizes, TransportConnectionId,
+    TransportCredits, TransportReply, TransportSharedMemoryId,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -73,7 +73,7 @@ impl TcpTransport {
         Self::default()
     }
 
-    fn link(&self, connection: ConnectionId) -> Option<&TcpTransportConnection> {
+    fn link(&self, connection: TransportConnectionId) -> Option<&TcpTransportConnection> {
         self.connections.get(connection.0 as usize)
     }
 
@@ -120,22 +120,22 @@ impl TcpTransport {
         }
     }
 
-    fn take_event(&mut self, found: TcpRpcClientEvent) -> Option<TransportEvent<'_>> {
+    fn take_event(&mut self, found: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
         let (TcpRpcClientEvent::Reply(index, ..)
         | TcpRpcClientEvent::Call(index, ..)
         | TcpRpcClientEvent::Discarded(index, ..)
         | TcpRpcClientEvent::End(index, _)) = found;
-        let connection = ConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
+        let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match found {
             TcpRpcClientEvent::Reply(_, xid, tag) => {
                 link.counts.replies += 1;
-                TransportEvent::Reply(TransportReply {
+                RpcTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
                     message: link.inbox.record(),
-                    payloads: ReplyPayloads::None,
+                    payloads: ReplyWriteChunkContents::None,
                     form: MessageForm::Record,
                     header: None,
                     invalidated: None,
@@ -143,18 +143,18 @@ impl TcpTransport {
             }
             TcpRpcClientEvent::Call(_, xid) => {
                 link.counts.reverse_calls += 1;
-                TransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
+                RpcTransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
             TcpRpcClientEvent::Discarded(_, xid, why) => {
                 link.counts.discarded += 1;
-                TransportEvent::Discarded { connection, xid, reason: why }
+                RpcTransportEvent::Discarded { connection, xid, reason: why }
             }
             TcpRpcClientEvent::End(_, reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
                 link.flight.drain_lost(&mut self.lost);
-                TransportEvent::Disconnected { connection, reason, lost_calls: &self.lost }
+                RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost }
             }
         })
     }
@@ -245,9 +245,9 @@ fn reason(error: &io::Error) -> DisconnectReason {
 }
 
 impl RpcTransport for TcpTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         let (stream, terms) = connect::connect(target)?;
-        let connection = ConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
+        let connection = TransportConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
         self.connections.push(TcpTransportConnection {
             stream: Some(stream),
             disconnect_reason: None,
@@ -261,32 +261,32 @@ impl RpcTransport for TcpTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.link(connection).map(|link| &link.terms)
     }
 
-    fn credits(&self, _: ConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, _: TransportConnectionId) -> Option<TransportCredits> {
         None
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.link(connection).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
         let known = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
         let index = known.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
             self.stores.len() - 1
         });
-        Ok(SharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX)))
+        Ok(TransportSharedMemoryId(u32::try_from(index).unwrap_or(u32::MAX)))
     }
 
     fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         let refused = |why| Err(SubmitError::Refused(why));
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return refused(PermanentSubmitRefusal::Closed);
@@ -309,10 +309,15 @@ impl RpcTransport for TcpTransport {
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
         link.counts.calls += 1;
-        Ok(SubmittedCallForm { inline, ..SubmittedCallForm::default() })
+        Ok(SubmittedCallSizes { inline, ..SubmittedCallSizes::default() })
     }
 
-    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+    fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
         let Some(link) = self.connections.get_mut(connection.0 as usize).filter(|link| link.is_open()) else {
             return Err(SubmitError::Refused(PermanentSubmitRefusal::Closed));
         };
@@ -335,7 +340,10 @@ impl RpcTransport for TcpTransport {
         }
     }
 
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+    fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
         let found = loop {
             self.flush();
             if let Some(found) = self.find() {
@@ -356,7 +364,7 @@ impl RpcTransport for TcpTransport {
         Ok(self.take_event(found))
     }
 
-    fn disconnect(&mut self, connection: ConnectionId) {
+    fn disconnect(&mut self, connection: TransportConnectionId) {
         let Some(link) = self.connections.get_mut(connection.0 as usize) else { return };
         if let Some(stream) = &link.stream {
             // The stream may be closed already.

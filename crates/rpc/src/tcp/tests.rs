@@ -70,7 +70,7 @@ fn a_reply_finds_its_call_whatever_the_order() {
         .unwrap();
     }
     for expected in [2, 1] {
-        let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+        let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(
             (reply.xid, reply.tag, &reply.message[8..]),
             (Xid(expected), CallTag(expected.into()), &[expected as u8; 4][..])
@@ -113,7 +113,7 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
                 requested_form: RequestedCallForm::Fitting,
             };
             tcp.submit(connection, &call).unwrap();
-            let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+            let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
             assert_eq!(reply.message.len(), call.length());
             assert!(reply.message[12..].starts_with(&content[..length]));
         }
@@ -130,7 +130,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
     });
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
-    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
     let answer = message(7, 1, b"answ");
     assert_eq!(
@@ -138,7 +138,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
         Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall))
     );
     tcp.answer(connection, Xid(7), &answer).unwrap();
-    let Some(TransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(&call.message[8..], b"answ");
 }
 
@@ -161,10 +161,12 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
         ReceivedMessageDiscardReason::Short,
         ReceivedMessageDiscardReason::Header,
     ] {
-        let Some(TransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+        let Some(RpcTransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else {
+            panic!()
+        };
         assert_eq!(why, expected);
     }
-    let Some(TransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reply.tag, CallTag(5));
     assert_eq!(tcp.counts(connection).unwrap().discarded, 3);
 }
@@ -179,7 +181,7 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
     let connection = tcp.connect(&target).unwrap();
     tcp.submit(connection, &OutgoingRpcCall::without_payloads(Xid(1), CallTag(5), &message(1, 0, b""), 100))
         .unwrap();
-    let Some(TransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
+    let Some(RpcTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
         panic!()
     };
     assert_eq!(lost, [CallTag(5)]);
@@ -197,7 +199,7 @@ fn a_record_of_absurd_length_ends_the_connection() {
     });
     let mut tcp = TcpTransport::new();
     tcp.connect(&target).unwrap();
-    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
 }
 
@@ -209,7 +211,7 @@ fn a_connection_that_this_side_closes_says_so_once() {
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target).unwrap();
     tcp.disconnect(connection);
-    let Some(TransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::LocalClose);
     tcp.disconnect(connection);
     assert!(tcp.poll(None).unwrap().is_none());

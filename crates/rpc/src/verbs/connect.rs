@@ -10,8 +10,9 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::super::rpcrdma_framing::InFlightCalls;
 use super::super::{
-    ConnectTarget, ConnectionId, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall,
-    RpcClientConnectionCounters, RpcTransportErrorKind, TransportCredits, TransportKind,
+    ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall,
+    RpcClientConnectionCounters, RpcTransportErrorKind, TransportConnectionId, TransportCredits,
+    TransportKind,
 };
 use super::buffer_pool::VerbsBufferPoolError;
 use super::cm_id::{RdmaCmAddressResolved, RdmaCmIdSetup, RdmaCmInitialState};
@@ -62,7 +63,7 @@ impl VerbsTransport {
         &mut self,
         target: &ConnectTarget,
         skip: u16,
-    ) -> Result<ConnectionId, RpcTransportErrorKind> {
+    ) -> Result<TransportConnectionId, RpcTransportErrorKind> {
         let wish = &target.options;
         let deadline = Instant::now() + wish.timeout;
         let id = RdmaCmIdSetup::new()?;
@@ -140,7 +141,7 @@ impl VerbsTransport {
             free_receive_buffers: spare,
             disconnect_cause: None,
         });
-        Ok(ConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Ok(TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 }
 

@@ -2,12 +2,12 @@
 
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 
-use super::super::rpcrdma_framing::{InFlightCalls, OfferedChunks};
+use super::super::rpcrdma_framing::{InFlightCalls, OutgoingCallChunks};
 use super::super::{
     DisconnectReason, NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits,
 };
 use super::memory::{VerbsBuffer, VerbsExposedBuffer};
-use super::queue_pair::{ConnectedQueuePairState, QueuePair};
+use super::queue_pair::{ConnectedTypestate, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
 use super::shared_connection_resources::PerServerVerbsResources;
 use super::window::VerbsBoundWindow;
@@ -17,7 +17,7 @@ use super::work_queues::QueuePairDestructionProof;
 #[derive(Debug, Default)]
 pub(super) struct VerbsInFlightCall {
     /// The chunks, as in the Call's header.
-    pub(super) chunks: OfferedChunks,
+    pub(super) chunks: OutgoingCallChunks,
     /// Buffers of the Read chunks; none for payloads in shared memory.
     pub(super) read_buffers: Vec<VerbsExposedBuffer>,
     /// Buffers of the Write chunks; `None` for a chunk without segments.
@@ -54,7 +54,7 @@ pub(super) struct VerbsConnection {
     /// Index of its server resources in the transport.
     pub(super) device: usize,
     /// `None` if the connection is closed.
-    pub(super) queue: Option<QueuePair<ConnectedQueuePairState>>,
+    pub(super) queue: Option<QueuePair<ConnectedTypestate>>,
     pub(super) in_flight_calls: InFlightCalls<VerbsInFlightCall>,
     pub(super) credits: TransportCredits,
     pub(super) responder: VerbsReverseResponder,
@@ -67,7 +67,7 @@ pub(super) struct VerbsConnection {
 
 impl VerbsConnection {
     /// Returns the queue pair if Calls can be sent.
-    pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<ConnectedQueuePairState>> {
+    pub(super) fn open_queue(&mut self) -> Option<&mut QueuePair<ConnectedTypestate>> {
         if self.disconnect_cause.is_some() { None } else { self.queue.as_mut() }
     }
 

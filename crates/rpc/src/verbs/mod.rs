@@ -6,7 +6,7 @@
 //! Misuse does not compile:
 //! - A connection is set up in steps, and each step returns the type that has the next one:
 //!   [`RdmaCmIdSetup`](cm_id::RdmaCmIdSetup) `RdmaCmInitialState`, `RdmaCmAddressResolved`, `RdmaCmRouteResolved`;
-//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedQueuePairState`, which
+//!   [`QueuePair`](queue_pair::QueuePair) `QueuePairInitialized`, which receives, and `ConnectedTypestate`, which
 //!   sends and exposes memory. `destroy` ends both.
 //! - A [`VerbsBuffer`](memory::VerbsBuffer) owns its bytes exclusively. Posting it moves it into the queue pair; its
 //!   completion moves it out. Exposing it to the server moves it into a

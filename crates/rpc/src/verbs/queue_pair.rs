@@ -37,7 +37,7 @@ const CONSUMER_REJECT: i32 = 28;
 pub(crate) struct QueuePairInitialized;
 /// State of a queue pair whose connection is, or was, established.
 #[derive(Debug)]
-pub(crate) struct ConnectedQueuePairState;
+pub(crate) struct ConnectedTypestate;
 
 /// A queue pair of a reliable connection.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ impl QueuePair<QueuePairInitialized> {
         private_data: &[u8],
         deadline: Instant,
         free: &mut Vec<VerbsBuffer>,
-    ) -> Result<(QueuePair<ConnectedQueuePairState>, Vec<u8>), RpcTransportErrorKind> {
+    ) -> Result<(QueuePair<ConnectedTypestate>, Vec<u8>), RpcTransportErrorKind> {
         match self.connect_and_wait(private_data, deadline) {
             Ok(answer) => {
                 let Self { queues, state: QueuePairInitialized } = self;
-                Ok((QueuePair { queues, state: ConnectedQueuePairState }, answer))
+                Ok((QueuePair { queues, state: ConnectedTypestate }, answer))
             }
             Err(kind) => {
                 self.destroy(free);
@@ -116,7 +116,7 @@ impl QueuePair<QueuePairInitialized> {
     }
 }
 
-impl QueuePair<ConnectedQueuePairState> {
+impl QueuePair<ConnectedTypestate> {
     /// Returns the number of free entries in the send queue.
     pub(crate) fn free_send_entries(&self) -> usize {
         self.queues.free_send_entries()

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::xdr::{Encoder, roundup};
 
 use super::super::rpcrdma_framing::{CallChunkPlan, ChunkRegion, ChunkRegions};
 use super::super::{
-    ConnectionId, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
-    SubmitBusyReason, SubmitError, SubmittedCallForm,
+    DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal, SubmitBusyReason,
+    SubmitError, SubmittedCallSizes, TransportConnectionId,
 };
 use super::buffer_pool::VerbsBufferPoolError;
 use super::connection::VerbsConnection;
@@ -22,9 +22,9 @@ impl VerbsTransport {
     /// Submits a Call: see [`RpcTransport::submit`](super::super::RpcTransport::submit).
     pub(super) fn submit_call(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         let id = connection;
         let connection = self.connections.get_mut(connection.0 as usize).ok_or(CLOSED)?;
         let shared = self.devices.get_mut(connection.device).ok_or(CLOSED)?;
@@ -142,7 +142,7 @@ impl VerbsTransport {
 
     /// Returns the error if no memory is left: busy if a Call in flight or a pending Send on any connection of the same
     /// resources will return some; otherwise a refusal, as nothing ever will.
-    fn memory_error(&self, connection: ConnectionId) -> SubmitError {
+    fn memory_error(&self, connection: TransportConnectionId) -> SubmitError {
         let device = self.connection(connection).map(|connection| connection.device);
         let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
         let is_sending = |other: &VerbsConnection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
@@ -155,7 +155,7 @@ impl VerbsTransport {
     /// Submits an answer: see [`RpcTransport::answer`](super::super::RpcTransport::answer).
     pub(super) fn submit_answer(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {

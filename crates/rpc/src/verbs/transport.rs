@@ -14,10 +14,11 @@ use rustc_hash::FxHashMap;
 
 use super::super::rpcrdma_framing::{IncomingMessage, ReturnedChunkLengths, receive};
 use super::super::{
-    CallTag, ConnectTarget, ConnectionId, DisconnectReason, MessageForm, NegotiatedTransportParams,
-    OutgoingRpcCall, PermanentSubmitRefusal, ReceivedMessageDiscardReason, ReplyPayloads, ReverseCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, SharedMemoryId,
-    SubmitError, SubmittedCallForm, TransportCredits, TransportEvent, TransportReply,
+    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedTransportParams, OutgoingRpcCall,
+    PermanentSubmitRefusal, ReceivedMessageDiscardReason, ReplyWriteChunkContents, ReverseCall,
+    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent,
+    SubmitError, SubmittedCallSizes, TransportConnectionId, TransportCredits, TransportReply,
+    TransportSharedMemoryId,
 };
 use super::completions::{VerbsCompletion, VerbsWorkError};
 use super::connection::{VerbsConnection, VerbsDisconnectCause, VerbsInFlightCall};
@@ -51,7 +52,7 @@ pub struct VerbsTransport {
     pub(super) free_calls: Vec<VerbsInFlightCall>,
     /// Buffers of completed Sends.
     completed_sends: Vec<VerbsBuffer>,
-    event_buffers: VerbsTransportEventBuffers,
+    event_buffers: LastEventMemory,
     /// A Reply that is reported after the credits that it granted.
     deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
@@ -62,7 +63,7 @@ pub struct VerbsTransport {
 
 /// The memory that the last event borrows.
 #[derive(Debug, Default)]
-struct VerbsTransportEventBuffers {
+struct LastEventMemory {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,
     returned: ReturnedChunkLengths,
@@ -101,7 +102,7 @@ impl Default for VerbsTransport {
             windows: Vec::new(),
             free_calls: Vec::new(),
             completed_sends: Vec::new(),
-            event_buffers: VerbsTransportEventBuffers::default(),
+            event_buffers: LastEventMemory::default(),
             deferred_reply: None,
             descriptors: Vec::new(),
             last_cm_poll: None,
@@ -116,7 +117,7 @@ impl VerbsTransport {
         Self::default()
     }
 
-    pub(super) fn connection(&self, id: ConnectionId) -> Option<&VerbsConnection> {
+    pub(super) fn connection(&self, id: TransportConnectionId) -> Option<&VerbsConnection> {
         self.connections.get(id.0 as usize)
     }
 
@@ -477,8 +478,8 @@ impl VerbsTransport {
     }
 
     /// Returns the event with the memory that it borrows.
-    fn event(&self, step: OwnedVerbsTransportEvent) -> Option<TransportEvent<'_>> {
-        let id = |at: usize| ConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+    fn event(&self, step: OwnedVerbsTransportEvent) -> Option<RpcTransportEvent<'_>> {
+        let id = |at: usize| TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
@@ -494,31 +495,31 @@ impl VerbsTransport {
                 let contents = contents.map(|(buffer, length)| {
                     buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
                 });
-                TransportEvent::Reply(TransportReply {
+                RpcTransportEvent::Reply(TransportReply {
                     connection: id(at),
                     xid,
                     tag,
                     message,
-                    payloads: ReplyPayloads::from_iter(contents),
+                    payloads: ReplyWriteChunkContents::from_iter(contents),
                     form,
                     header: Some(header),
                     invalidated: self.event_buffers.message.as_ref()?.1.invalidated,
                 })
             }
             OwnedVerbsTransportEvent::Error { at, xid, tag, error } => {
-                TransportEvent::RdmaError { connection: id(at), xid, tag, error }
+                RpcTransportEvent::RdmaError { connection: id(at), xid, tag, error }
             }
             OwnedVerbsTransportEvent::Call { at, xid } => {
                 RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                TransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
+                RpcTransportEvent::Call(ReverseCall { connection: id(at), xid, message: cursor.rest() })
             }
             OwnedVerbsTransportEvent::Credits { at, granted } => {
-                TransportEvent::Credits { connection: id(at), granted }
+                RpcTransportEvent::Credits { connection: id(at), granted }
             }
             OwnedVerbsTransportEvent::Discarded { at, xid, why } => {
-                TransportEvent::Discarded { connection: id(at), xid, reason: why }
+                RpcTransportEvent::Discarded { connection: id(at), xid, reason: why }
             }
-            OwnedVerbsTransportEvent::Disconnected { at, reason } => TransportEvent::Disconnected {
+            OwnedVerbsTransportEvent::Disconnected { at, reason } => RpcTransportEvent::Disconnected {
                 connection: id(at),
                 reason,
                 lost_calls: &self.event_buffers.lost,
@@ -539,7 +540,7 @@ fn check_reply(message: &[u8], xid: Xid) -> Result<(), ReceivedMessageDiscardRea
 }
 
 impl RpcTransport for VerbsTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<ConnectionId, RpcTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
         // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
         let mut tried = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
@@ -560,20 +561,20 @@ impl RpcTransport for VerbsTransport {
         })
     }
 
-    fn params(&self, connection: ConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.connection(connection).map(|connection| &connection.terms)
     }
 
-    fn credits(&self, connection: ConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
         let connection = self.connection(connection)?;
         connection.queue.is_some().then_some(connection.credits)
     }
 
-    fn counts(&self, connection: ConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<SharedMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<TransportSharedMemoryId, RpcTransportError> {
         for at in 0..self.devices.len() {
             let Some(shared) = self.devices.get_mut(at) else { continue };
             if let Err(kind) = shared.share(memory) {
@@ -584,18 +585,23 @@ impl RpcTransport for VerbsTransport {
             }
         }
         self.stores.push(Arc::clone(memory));
-        Ok(SharedMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
+        Ok(TransportSharedMemoryId(u32::try_from(self.stores.len() - 1).unwrap_or(u32::MAX)))
     }
 
     fn submit(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         call: &OutgoingRpcCall<'_>,
-    ) -> Result<SubmittedCallForm, SubmitError> {
+    ) -> Result<SubmittedCallSizes, SubmitError> {
         self.submit_call(connection, call)
     }
 
-    fn answer(&mut self, connection: ConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
+    fn answer(
+        &mut self,
+        connection: TransportConnectionId,
+        xid: Xid,
+        message: &[u8],
+    ) -> Result<(), SubmitError> {
         self.submit_answer(connection, xid, message)
     }
 
@@ -604,7 +610,10 @@ impl RpcTransport for VerbsTransport {
         self.post();
     }
 
-    fn poll(&mut self, deadline: Option<Instant>) -> Result<Option<TransportEvent<'_>>, RpcTransportError> {
+    fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
         self.release_event_buffers();
         self.post();
         let mut may_yield = self.is_single_core;
@@ -622,7 +631,7 @@ impl RpcTransport for VerbsTransport {
         Ok(self.event(step))
     }
 
-    fn disconnect(&mut self, connection: ConnectionId) {
+    fn disconnect(&mut self, connection: TransportConnectionId) {
         if let Some(connection) = self.connections.get_mut(connection.0 as usize)
             && let Some(queue) = &connection.queue
         {
@@ -659,10 +668,13 @@ mod tests {
     fn a_connection_that_there_never_was_is_closed() {
         let mut transport = VerbsTransport::new();
         let call = OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
-        assert_eq!(transport.submit(ConnectionId(0), &call), Err(CLOSED));
-        assert_eq!(transport.answer(ConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
+        assert_eq!(transport.submit(TransportConnectionId(0), &call), Err(CLOSED));
+        assert_eq!(transport.answer(TransportConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
         assert!(transport.poll(None).unwrap().is_none());
-        assert_eq!((transport.params(ConnectionId(0)), transport.credits(ConnectionId(0))), (None, None));
+        assert_eq!(
+            (transport.params(TransportConnectionId(0)), transport.credits(TransportConnectionId(0))),
+            (None, None)
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::statistics::{EvictedState, UndecodedReason};
 use crate::flow::transaction_table::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{MemoryAccessFault, RdmaReadOrWrite};
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide, RdmaAttribution};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, RdmaAttribution};
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::{BorrowedFlowState, RpcConversation};
@@ -21,7 +21,7 @@ pub(super) struct ChunkDataPacket<'a> {
     /// Offset of the first byte.
     pub(super) offset: u64,
     /// Bytes of the packet.
-    pub(super) data: CapturedRdmaPayloadBytes<'a>,
+    pub(super) data: CapturedPacketPayload<'a>,
 }
 
 impl RpcConversation {
@@ -65,7 +65,7 @@ impl RpcConversation {
                 context,
                 *owner,
                 rest_offset,
-                &CapturedRdmaPayloadBytes { bytes, length: rest },
+                &CapturedPacketPayload { bytes, length: rest },
                 unknown,
             );
             if rest == 0 {
@@ -91,7 +91,7 @@ pub(super) fn record_payload(
     context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
     offset: u64,
-    data: &CapturedRdmaPayloadBytes<'_>,
+    data: &CapturedPacketPayload<'_>,
     unknown: UndecodedReason,
 ) -> (FrameContentKind, u32) {
     let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {

@@ -11,7 +11,7 @@ use super::{RpcMessageKind, TransactionMessages};
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReencodedMessage<'a> {
+pub struct DecodeRoundTrip<'a> {
     /// The RPC-over-RDMA header; empty on other transports.
     pub header: ReencodedBytes<'a>,
     /// The RPC message: the inline part, or the content of the chunk that holds all of it.
@@ -42,7 +42,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if a complete message cannot be decoded to its end.
-    pub fn reencode(&self, which: RpcMessageKind) -> Option<Result<ReencodedMessage<'a>, XdrError>> {
+    pub fn reencode(&self, which: RpcMessageKind) -> Option<Result<DecodeRoundTrip<'a>, XdrError>> {
         let record = self.transaction.message(which)?;
         let cursor = self.cursor(which)?;
         let is_whole = record.bytes.len() >= record.length
@@ -54,7 +54,7 @@ impl<'a> TransactionMessages<'a> {
         let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
         if record.is_rdma_error() {
             let message = ReencodedBytes { sent: &[], encoded: Vec::new() };
-            return Some(reencode_header(dialect, &record.bytes).map(|header| ReencodedMessage {
+            return Some(reencode_header(dialect, &record.bytes).map(|header| DecodeRoundTrip {
                 header,
                 message,
                 splices: Vec::new(),
@@ -77,7 +77,7 @@ impl<'a> TransactionMessages<'a> {
             let mut encoder = Encoder::new().with_padding(record.padding(), end);
             reencode_message(which, procedure, payload, cursor, &mut encoder)?;
             let (encoded, splices) = encoder.finish();
-            Ok(ReencodedMessage { header, message: ReencodedBytes { sent: cursor.rest(), encoded }, splices })
+            Ok(DecodeRoundTrip { header, message: ReencodedBytes { sent: cursor.rest(), encoded }, splices })
         }))
     }
 }

@@ -9,7 +9,7 @@ use crate::flow::{DeliveryAnomaly, PacketMeta};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::MpaStartupFrame;
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, Handle};
+use crate::rdma_operation::{CapturedPacketPayload, Handle};
 
 /// Payload of a segment, or a part of it.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub(super) struct FpduPayload<'a> {
     /// Offset of the bytes in the payload.
     pub(super) offset: u32,
     /// The bytes.
-    pub(super) data: CapturedRdmaPayloadBytes<'a>,
+    pub(super) data: CapturedPacketPayload<'a>,
     /// Stream range of the bytes.
     pub(super) range: Range<StreamPosition>,
     /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
@@ -208,7 +208,7 @@ impl FpduPayloadBuffer {
                 segment,
                 length,
                 offset: waiting.offset,
-                data: CapturedRdmaPayloadBytes {
+                data: CapturedPacketPayload {
                     bytes: self.bytes.get(waiting.bytes.clone()).unwrap_or_default(),
                     length: waiting.length,
                 },

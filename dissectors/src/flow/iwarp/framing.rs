@@ -12,7 +12,7 @@ use crate::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
     REPLY_KEY, REQUEST_KEY,
 };
-use crate::rdma_operation::CapturedRdmaPayloadBytes;
+use crate::rdma_operation::CapturedPacketPayload;
 
 use super::fpdu_payload::{FpduHeaderFrames, FpduPayload, FpduPayloadBuffer, FpduSink, FrameTimeRange};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
@@ -149,7 +149,7 @@ impl MpaStreamDeframer {
                 // Both sides may use it nevertheless.
                 MpaFramingState::Refused { by_sender }
                     if super::begins_fpdu(
-                        CapturedRdmaPayloadBytes { bytes: run.bytes, length: run.length },
+                        CapturedPacketPayload { bytes: run.bytes, length: run.length },
                         false,
                     ) =>
                 {
@@ -283,7 +283,7 @@ impl MpaStreamDeframer {
             segment: &segment,
             length,
             offset: 0,
-            data: CapturedRdmaPayloadBytes { bytes: payload.bytes, length },
+            data: CapturedPacketPayload { bytes: payload.bytes, length },
             range: payload_at..payload_at + u64::from(length),
             meta: fpdu.meta,
             times: FrameTimeRange::at(fpdu.meta.time),
@@ -417,7 +417,7 @@ impl MpaStreamDeframer {
             segment: &segment,
             length,
             offset,
-            data: CapturedRdmaPayloadBytes { bytes: part.bytes, length: part.length },
+            data: CapturedPacketPayload { bytes: part.bytes, length: part.length },
             range: part.at..part.at + u64::from(part.length),
             meta: part.meta,
             times: FrameTimeRange::at(part.meta.time),
@@ -557,7 +557,7 @@ impl MpaStreamDeframer {
                 segment: &segment,
                 length: 0,
                 offset: 0,
-                data: CapturedRdmaPayloadBytes::default(),
+                data: CapturedPacketPayload::default(),
                 range: at..at,
                 meta: part.meta,
                 times: FrameTimeRange::at(part.meta.time),

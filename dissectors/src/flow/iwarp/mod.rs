@@ -35,7 +35,7 @@ use crate::frame::CapturedSlice;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpTarget};
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide, Handle, RdmaOperation};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, Handle, RdmaOperation};
 use crate::rpcrdma;
 
 use super::PacketMeta;
@@ -82,7 +82,7 @@ pub(super) enum IwarpEvent<'a> {
 
 /// Returns `true` if a segment in mid-stream begins with FPDUs. On ports other than that of NFS over RDMA
 /// (`is_expected` is `false`), the first FPDU must contain an RPC-over-RDMA message.
-pub(super) fn begins_fpdu(data: CapturedRdmaPayloadBytes<'_>, is_expected: bool) -> bool {
+pub(super) fn begins_fpdu(data: CapturedPacketPayload<'_>, is_expected: bool) -> bool {
     let length = data.length as usize;
     let work = FpduSearchBudget::for_segment(data.bytes.len());
     let bytes = fpdu_search::FpduSearchBytes {

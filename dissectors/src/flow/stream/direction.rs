@@ -14,7 +14,7 @@ use crate::flow::transaction_table::TransactionSlabKey;
 use crate::flow::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
 use crate::frame::{FrameNumber, Timestamp};
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::CapturedRdmaPayloadBytes;
+use crate::rdma_operation::CapturedPacketPayload;
 
 use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use super::{StreamBytes, StreamPosition, TcpDirectionReader};
@@ -75,7 +75,7 @@ impl OutOfOrderSegment {
     fn to_stream_bytes(&self) -> StreamBytes<'_> {
         StreamBytes {
             at: self.at,
-            data: CapturedRdmaPayloadBytes { bytes: &self.bytes, length: self.length },
+            data: CapturedPacketPayload { bytes: &self.bytes, length: self.length },
             meta: PacketMeta::new(&self.frames, self.time),
         }
     }
@@ -333,7 +333,7 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn buffer_segment(
         &mut self,
         sequence: TcpSequence,
-        data: CapturedRdmaPayloadBytes<'_>,
+        data: CapturedPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
     ) {
         let at = self.position_of(sequence);
@@ -356,7 +356,7 @@ impl TcpStreamDirection {
     }
 
     /// Iterates over the bytes of the buffered segments.
-    pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = CapturedRdmaPayloadBytes<'_>> {
+    pub(in crate::flow) fn buffered_payloads(&self) -> impl Iterator<Item = CapturedPacketPayload<'_>> {
         self.out_of_order.iter().map(|held| held.to_stream_bytes().data)
     }
 
@@ -401,7 +401,7 @@ impl TcpStreamDirection {
     pub(in crate::flow) fn process_segment(
         &mut self,
         sequence: TcpSequence,
-        data: CapturedRdmaPayloadBytes<'_>,
+        data: CapturedPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
         received: StreamPosition,
         reader: &mut impl TcpDirectionReader,
@@ -752,7 +752,7 @@ impl TcpStreamDirection {
             self.next_position = Some(from + u64::from(length));
             reader.read_bytes(StreamBytes {
                 at: from,
-                data: CapturedRdmaPayloadBytes { bytes: &[], length },
+                data: CapturedPacketPayload { bytes: &[], length },
                 meta: packet_meta,
             });
             from += u64::from(length);

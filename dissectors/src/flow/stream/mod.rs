@@ -18,7 +18,7 @@ mod tcp_receiver_loss_reports;
 
 use std::ops::Range;
 
-use crate::rdma_operation::CapturedRdmaPayloadBytes;
+use crate::rdma_operation::CapturedPacketPayload;
 
 use super::PacketMeta;
 
@@ -34,7 +34,7 @@ pub(super) struct StreamBytes<'a> {
     /// Position of the first byte.
     pub(super) at: StreamPosition,
     /// Captured bytes, and their length on the wire.
-    pub(super) data: CapturedRdmaPayloadBytes<'a>,
+    pub(super) data: CapturedPacketPayload<'a>,
     /// Frames that carried them; none if they were not captured.
     pub(super) meta: PacketMeta<'a>,
 }
@@ -59,7 +59,7 @@ impl<'a> StreamBytes<'a> {
         let bytes = captured.get(..length as usize).unwrap_or(captured);
         Self {
             at: self.at + u64::from(start),
-            data: CapturedRdmaPayloadBytes { bytes, length },
+            data: CapturedPacketPayload { bytes, length },
             meta: self.meta,
         }
     }

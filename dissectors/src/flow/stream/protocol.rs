@@ -8,7 +8,7 @@ use crate::flow::iwarp::{self, IwarpConnection};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::flow::statistics::UndecodedReason;
 use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
-use crate::rdma_operation::CapturedRdmaPayloadBytes;
+use crate::rdma_operation::CapturedPacketPayload;
 
 /// Protocol of a stream.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> 
 /// Detects the protocol of a stream by a segment, if its start was not captured. `everywhere`: search the
 /// whole segment, not only its first bytes.
 pub(in crate::flow) fn detect_by_segment(
-    data: CapturedRdmaPayloadBytes<'_>,
+    data: CapturedPacketPayload<'_>,
     ports: [Port; 2],
     everywhere: bool,
 ) -> StreamProtocolDetection {

@@ -68,7 +68,7 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
 }
 
 #[track_caller]
-fn malformed(link: LinkType, bytes: &[u8]) -> (HeaderDefect, usize) {
+fn malformed(link: LinkType, bytes: &[u8]) -> (NetworkHeaderDefect, usize) {
     match read(link, bytes).payload {
         NetworkLayerPayload::Other(UndecodableFrameReason::Malformed { what, at }) => (what, at),
         other => panic!("{other:?}"),
@@ -161,7 +161,7 @@ fn erspan_type_3_holds_ethernet_or_ip_behind_an_optional_subheader() {
     assert_eq!(printed.find("erspan.o").1, "Bool(true)");
     assert_eq!(printed.find("erspan.platid").1, "Unsigned(3)");
     let reserved = gre(&gre_header, &[&header([0x04, 0x00])[..], &ACK].concat());
-    assert_eq!(malformed(LinkType::RAW, &reserved), (HeaderDefect::ErspanFrameType, 38));
+    assert_eq!(malformed(LinkType::RAW, &reserved), (NetworkHeaderDefect::ErspanFrameType, 38));
 }
 
 /// A mirror truncates frames like a snap length: the inner headers keep their lengths.
@@ -232,7 +232,7 @@ fn mpls_holds_ip_by_its_first_bits() {
 fn an_explicit_null_label_says_what_follows() {
     leads_to_the_acknowledgement(LinkType::ETHERNET, &ethernet(0x8847, &[&[0, 0, 0x01, 64], ip()].concat()));
     let bytes = ethernet(0x8847, &[&[0, 0, 0x21, 64], ip()].concat());
-    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (HeaderDefect::IpVersion, 18));
+    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (NetworkHeaderDefect::IpVersion, 18));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
         bytes = outer_ip(4, &bytes);
     }
     leads_to_the_acknowledgement(LinkType::RAW, &bytes);
-    assert_eq!(malformed(LinkType::RAW, &outer_ip(4, &bytes)), (HeaderDefect::TunnelDepth, 9 * 20));
+    assert_eq!(malformed(LinkType::RAW, &outer_ip(4, &bytes)), (NetworkHeaderDefect::TunnelDepth, 9 * 20));
     leads_to_the_acknowledgement(
         LinkType::ETHERNET,
         &ethernet(0x0800, &gre(&[0, 0, 0x88, 0xbe], &ethernet(0x0800, &vxlan(&ACK)))),
@@ -317,17 +317,23 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
 
 #[test]
 fn a_tunnel_header_that_cannot_be_is_told() {
-    assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (HeaderDefect::GreVersion, 21));
-    assert_eq!(malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])), (HeaderDefect::GreHeader, 24));
+    assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (NetworkHeaderDefect::GreVersion, 21));
+    assert_eq!(
+        malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])),
+        (NetworkHeaderDefect::GreHeader, 24)
+    );
     assert_eq!(
         malformed(LinkType::RAW, &gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 9], &[])).0,
-        HeaderDefect::GreHeader
+        NetworkHeaderDefect::GreHeader
     );
     let erspan = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1];
-    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])), (HeaderDefect::ErspanVersion, 28));
-    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (HeaderDefect::ErspanHeader, 28));
+    assert_eq!(
+        malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])),
+        (NetworkHeaderDefect::ErspanVersion, 28)
+    );
+    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (NetworkHeaderDefect::ErspanHeader, 28));
     let bytes = ethernet(0x8847, &[0; 4]);
-    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (HeaderDefect::MplsStack, 18));
+    assert_eq!(malformed(LinkType::ETHERNET, &bytes), (NetworkHeaderDefect::MplsStack, 18));
     // PPTP has its own GRE version. RFC 2637 section 4.1.
     let pptp = gre(&[0x30, 0x81, 0x88, 0x0b], &[0; 20]);
     assert_eq!(

@@ -34,12 +34,12 @@ fn sattr() -> Vec<u8> {
     lay_out![0o755, -1, -1, 0, -1, -1, 7, 8]
 }
 const SATTR: Sattr = Sattr {
-    mode: SattrField(Some(Mode(0o755))),
-    uid: SattrField::UNCHANGED,
-    gid: SattrField::UNCHANGED,
-    size: SattrField(Some(0)),
-    atime: SattrField::UNCHANGED,
-    mtime: SattrField(Some(Timeval { seconds: 7, useconds: 8 })),
+    mode: Sattr2Field(Some(Mode(0o755))),
+    uid: Sattr2Field::UNCHANGED,
+    gid: Sattr2Field::UNCHANGED,
+    size: Sattr2Field(Some(0)),
+    atime: Sattr2Field::UNCHANGED,
+    mtime: Sattr2Field(Some(Timeval { seconds: 7, useconds: 8 })),
 };
 
 const WHERE: Diropargs<'static> = Diropargs { dir: FH, name: Text(b"file") };
@@ -128,9 +128,9 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
     let Args::SETATTR(Setattr2Args { attributes, .. }) = decoded else { panic!() };
     assert_eq!(
         (attributes.mode, attributes.uid, attributes.gid),
-        (SattrField(None), SattrField(None), SattrField(None))
+        (Sattr2Field(None), Sattr2Field(None), Sattr2Field(None))
     );
-    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (SattrField(None), None, None));
+    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (Sattr2Field(None), None, None));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::xdr::{List, Text};
 
 use super::bitmap::{Bitmap4, bits};
-use super::bitmap_keyed_values::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapKeyedValues, items};
 use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
 
 crate::xdr! { "nfs";
@@ -46,7 +46,7 @@ crate::xdr! { "nfs";
     }
 
     /// threshold_item4; its last two members, thi_hintset and thi_hintlist, form one field. RFC 8881 section 3.3.22.
-    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: BitmapItems<'a, Threshold, Thresholds> }
+    struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: BitmapKeyedValues<'a, Threshold, Thresholds> }
 
     /// mdsthreshold4. RFC 8881 section 3.3.23.
     struct Mdsthreshold4<'a> { mth_hints: List<'a, ThresholdItem4<'a>> => "nfs.fattr4.threshold_item" }

@@ -7,7 +7,7 @@ use super::attribute_types::{
     ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
 };
 use super::bitmap::Bitmap4;
-use super::bitmap_keyed_values::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapKeyedValues, items};
 use super::layout::Layouthint4;
 use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::status::Nfsstat4;
@@ -17,7 +17,7 @@ use super::types::{
 };
 
 /// fattr4: attributes and their values. RFC 8881 section 3.3.7.
-pub type Fattr4<'a> = BitmapItems<'a, Attribute<'a>, Attributes>;
+pub type Fattr4<'a> = BitmapKeyedValues<'a, Attribute<'a>, Attributes>;
 
 items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals";
     /// An attribute and its value. RFC 8881 section 5.

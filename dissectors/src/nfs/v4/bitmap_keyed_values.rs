@@ -11,7 +11,7 @@ use super::bitmap::{BitNames, Bitmap4, words_for_bits};
 use super::forwarding_observer::ForwardingObserver;
 
 /// An item announced by a bit.
-pub trait BitmapItem<'a>: Sized {
+pub trait BitmapKeyedValue<'a>: Sized {
     /// Names of the bits.
     type Names: BitNames;
     /// Field of the bitmap.
@@ -85,7 +85,7 @@ macro_rules! items {
             }
         };
 
-        impl<'a> crate::nfs::v4::bitmap_keyed_values::BitmapItem<'a> for $item $(<$lt>)? {
+        impl<'a> crate::nfs::v4::bitmap_keyed_values::BitmapKeyedValue<'a> for $item $(<$lt>)? {
             type Names = $names;
             const MASK: &'static crate::field::Field = &crate::field::Field {
                 name: $mask_filter,
@@ -141,7 +141,7 @@ pub(super) use items;
 ///
 /// The opaque data is decoded on iteration. An unknown item therefore ends only the iteration of the items, not
 /// decoding of the enclosing structure.
-pub struct BitmapItems<'a, T, N> {
+pub struct BitmapKeyedValues<'a, T, N> {
     /// Set of the items.
     pub mask: Bitmap4<'a, N>,
     /// Encoded items.
@@ -149,14 +149,14 @@ pub struct BitmapItems<'a, T, N> {
     items: PhantomData<fn() -> T>,
 }
 
-impl<'a, T, N> BitmapItems<'a, T, N> {
+impl<'a, T, N> BitmapKeyedValues<'a, T, N> {
     /// Returns items encoded by [`mask_and_values`].
     pub fn new(mask: Bitmap4<'a, N>, values: Opaque<'a>) -> Self {
         Self { mask, values, items: PhantomData }
     }
 }
 
-impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
+impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapKeyedValues<'a, T, N> {
     /// Iterates over the items. An undecodable item is an error and ends the iteration.
     pub fn items(&self) -> BitmapItemWalk<'a, T, N> {
         BitmapItemWalk {
@@ -170,7 +170,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItems<'a, T, N> {
 }
 
 /// Returns the bitmap words and the opaque data of these items, which must be in ascending order.
-pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
+pub fn mask_and_values<'a, 'b, T: BitmapKeyedValue<'a> + 'b>(
     items: impl IntoIterator<Item = &'b T>,
 ) -> (Vec<u32>, Vec<u8>) {
     let (mut bits, mut encoder) = (Vec::new(), Encoder::new());
@@ -181,7 +181,7 @@ pub fn mask_and_values<'a, 'b, T: BitmapItem<'a> + 'b>(
     (words_for_bits(bits), encoder.finish().0)
 }
 
-/// Iterator over the items of a [`BitmapItems`].
+/// Iterator over the items of a [`BitmapKeyedValues`].
 pub struct BitmapItemWalk<'a, T, N> {
     mask: Bitmap4<'a, N>,
     items: PhantomData<fn() -> T>,
@@ -190,7 +190,7 @@ pub struct BitmapItemWalk<'a, T, N> {
     is_stopped: bool,
 }
 
-impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
+impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
     /// Returns the bytes not decoded yet. Not empty at the end only if the sender appended bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.cursor.rest()
@@ -215,7 +215,7 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
     }
 }
 
-impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Iterator for BitmapItemWalk<'a, T, N> {
+impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Iterator for BitmapItemWalk<'a, T, N> {
     type Item = Result<T, XdrError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -223,32 +223,34 @@ impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Iterator for BitmapItemWalk<
     }
 }
 
-impl<T, N> Clone for BitmapItems<'_, T, N> {
+impl<T, N> Clone for BitmapKeyedValues<'_, T, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<T, N> Copy for BitmapItems<'_, T, N> {}
+impl<T, N> Copy for BitmapKeyedValues<'_, T, N> {}
 
-impl<T, N> Default for BitmapItems<'_, T, N> {
+impl<T, N> Default for BitmapKeyedValues<'_, T, N> {
     fn default() -> Self {
         Self::new(Bitmap4::default(), Opaque::default())
     }
 }
 
-impl<T, N> PartialEq for BitmapItems<'_, T, N> {
+impl<T, N> PartialEq for BitmapKeyedValues<'_, T, N> {
     fn eq(&self, other: &Self) -> bool {
         self.mask == other.mask && self.values == other.values
     }
 }
 
-impl<'a, T: BitmapItem<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug for BitmapItems<'a, T, N> {
+impl<'a, T: BitmapKeyedValue<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug
+    for BitmapKeyedValues<'a, T, N>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.items()).finish()
     }
 }
 
-impl<'a, T: BitmapItem<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapItems<'a, T, N> {
+impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeyedValues<'a, T, N> {
     const KIND: FieldKind = FieldKind::Group;
 
     fn describe(registry: &mut FieldRegistry) {

@@ -4,7 +4,7 @@ use crate::xdr::List;
 
 use super::attributes::Fattr4;
 use super::bitmap::{Bitmap4, bits};
-use super::bitmap_keyed_values::{BitmapItems, items};
+use super::bitmap_keyed_values::{BitmapKeyedValues, items};
 use super::io::WriteResponse4;
 use super::layout::Layoutiomode4;
 use super::open::OpenDelegation4;
@@ -15,9 +15,9 @@ use super::types::{
 };
 
 /// notify4 of directories. RFC 8881 section 20.4.1.
-pub type Notify4<'a> = BitmapItems<'a, Notification<'a>, Notifications>;
+pub type Notify4<'a> = BitmapKeyedValues<'a, Notification<'a>, Notifications>;
 /// notify4 of devices. RFC 8881 section 20.12.1.
-pub type NotifyDeviceid4<'a> = BitmapItems<'a, DeviceNotification, DeviceNotifications>;
+pub type NotifyDeviceid4<'a> = BitmapKeyedValues<'a, DeviceNotification, DeviceNotifications>;
 
 crate::xdr! { "nfs";
     /// CB_GETATTR4args. RFC 8881 section 20.1.1.

@@ -467,7 +467,7 @@ impl CompoundReply<'_> {
 
 /// Chunks that contain text for display: link texts. RFC 8267 section 6.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkTextChunks {
+pub struct SymlinkTextChunkFlags {
     /// `true` if the Read chunks of the Call do: it creates a symbolic link.
     pub call: bool,
     /// `true` if the Write chunks of the Call will: it reads a symbolic link.
@@ -476,8 +476,8 @@ pub struct LinkTextChunks {
 
 impl CompoundCall<'_> {
     /// Returns the chunks with a [`DdpText`](crate::xdr::DdpText) item.
-    pub fn link_text_chunks(&self) -> LinkTextChunks {
-        let mut items = LinkTextChunks::default();
+    pub fn link_text_chunks(&self) -> SymlinkTextChunkFlags {
+        let mut items = SymlinkTextChunkFlags::default();
         for body in self.operations() {
             match body {
                 Ok(Args::CREATE(create)) => items.call |= matches!(create.objtype, Createtype4::Link(_)),
@@ -783,13 +783,16 @@ mod tests {
         let directory = create(Createtype4::Other(NfsFtype4::NF4DIR));
         assert_eq!(
             CompoundCall::new(head.clone(), &link).link_text_chunks(),
-            LinkTextChunks { call: true, reply: false }
+            SymlinkTextChunkFlags { call: true, reply: false }
         );
-        assert_eq!(CompoundCall::new(head.clone(), &directory).link_text_chunks(), LinkTextChunks::default());
+        assert_eq!(
+            CompoundCall::new(head.clone(), &directory).link_text_chunks(),
+            SymlinkTextChunkFlags::default()
+        );
         let readlink = [Args::READLINK(Void)];
         assert_eq!(
             CompoundCall::new(head, &readlink).link_text_chunks(),
-            LinkTextChunks { call: false, reply: true }
+            SymlinkTextChunkFlags { call: false, reply: true }
         );
     }
 }

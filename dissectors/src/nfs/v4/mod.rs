@@ -34,7 +34,7 @@ pub use address::*;
 pub use attribute_types::*;
 pub use attributes::*;
 pub use bitmap::{BitNames, Bitmap4, MAX_WORDS, words_for_bits};
-pub use bitmap_keyed_values::{BitmapItem, BitmapItemWalk, BitmapItems, mask_and_values};
+pub use bitmap_keyed_values::{BitmapItemWalk, BitmapKeyedValue, BitmapKeyedValues, mask_and_values};
 pub use callback::*;
 pub use compound::*;
 pub use copy::*;

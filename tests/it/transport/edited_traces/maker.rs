@@ -445,7 +445,7 @@ impl Maker<'_> {
 
     /// Returns a trace of a few steps, and passes their Calls to `each`.
     pub(super) fn trace(&mut self, mut each: impl FnMut(&TraceMessage<'_>)) -> (Vec<u8>, bool) {
-        let mut writer = TraceWriter::new(Bytes::new(Vec::new()), 1 << 20, 1 << 20).unwrap();
+        let mut writer = ReplayTraceWriter::new(Bytes::new(Vec::new()), 1 << 20, 1 << 20).unwrap();
         let (mut has_session, mut is_v4) = (false, false);
         for at in 0..2 + self.random.below(3) as u64 {
             let mut draft = self.draft();

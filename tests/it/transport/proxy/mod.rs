@@ -1,5 +1,5 @@
-//! TCP proxy between the program and a server, which decodes Replies itself ([`reply_fields`]) and injects faults in them
-//! ([`injected_faults`]). It shares no code with the program.
+//! TCP proxy between the program and a server, which decodes Replies itself ([`reply_fields`]) and injects faults in
+//! them ([`injected_faults`]). It shares no code with the program.
 
 pub(crate) mod contexts;
 pub(crate) mod injected_faults;

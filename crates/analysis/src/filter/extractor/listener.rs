@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{self, Field, FieldKind, FieldObserver};
 use nfsrdma_dissectors::net::Sll2;
 
-use super::{FieldExtractor, FilterSlotSetIndex, is_header_length};
+use super::{FieldExtractor, FilterSlotSetId, is_header_length};
 use crate::filter::catalog::FilterFieldSource;
 use crate::filter::derived_fields::{FieldAliasValueExtraction, GeneratedField};
 use crate::filter::value::{FilterValue, ReferencedFilterFieldIndex};
@@ -63,12 +63,12 @@ impl FieldExtractor {
 impl FieldExtractionObserver<'_, '_> {
     /// Returns `true` if the set has a slot to extract.
     #[inline(always)]
-    fn has_slot_for(&self, set: FilterSlotSetIndex) -> bool {
-        set != FilterSlotSetIndex::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
+    fn has_slot_for(&self, set: FilterSlotSetId) -> bool {
+        set != FilterSlotSetId::EMPTY && (self.only.is_none() || self.has_listed_slot(set))
     }
 
     #[inline(never)]
-    fn has_listed_slot(&self, set: FilterSlotSetIndex) -> bool {
+    fn has_listed_slot(&self, set: FilterSlotSetId) -> bool {
         (0..).map_while(|at| self.slot(set, at)).any(|slot| self.extracts_slot(slot))
     }
 
@@ -78,7 +78,7 @@ impl FieldExtractionObserver<'_, '_> {
     }
 
     /// Returns the slot at an index of a set.
-    fn slot(&self, set: FilterSlotSetIndex, at: usize) -> Option<ReferencedFilterFieldIndex> {
+    fn slot(&self, set: FilterSlotSetId, at: usize) -> Option<ReferencedFilterFieldIndex> {
         self.extractor.sets.get(set.0 as usize)?.get(at).copied()
     }
 
@@ -87,7 +87,7 @@ impl FieldExtractionObserver<'_, '_> {
     fn begin(
         &mut self,
         field: &'static Field,
-        set: FilterSlotSetIndex,
+        set: FilterSlotSetId,
         at: usize,
     ) -> Vec<ReferencedFilterFieldIndex> {
         let mut own = std::mem::take(&mut self.extractor.slot_buffer);
@@ -251,7 +251,7 @@ impl FieldExtractionObserver<'_, '_> {
 
     /// Opens a group that the filter uses.
     #[inline(never)]
-    fn open(&mut self, field: &'static Field, set: FilterSlotSetIndex, at: usize) {
+    fn open(&mut self, field: &'static Field, set: FilterSlotSetId, at: usize) {
         let own = self.begin(field, set, at);
         self.extractor.open.push((self.depth, self.extractor.open_slots.len(), at));
         // The value of a time follows its parts.
@@ -272,7 +272,7 @@ impl FieldExtractionObserver<'_, '_> {
     fn add_used_value(
         &mut self,
         field: &'static Field,
-        set: FilterSlotSetIndex,
+        set: FilterSlotSetId,
         bytes: &Range<usize>,
         value: field::FieldValue<'_>,
     ) {

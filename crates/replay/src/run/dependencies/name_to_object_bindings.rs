@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use rustc_hash::FxHashMap;
 
 use crate::trace::file_format::TraceObjectOrigin;
-use crate::trace::{NONE, TraceError, TraceReader};
+use crate::trace::{NONE, ReplayTraceReader, TraceError};
 use nfsrdma_analysis::comparison::record::hash;
 
 use super::super::call_operations_and_files::ROOT;
@@ -40,7 +40,7 @@ impl DirectoryEntryTargetTable {
     ///
     /// # Errors
     /// Returns an error if the trace is truncated or damaged.
-    pub(in crate::run) fn new(trace: &mut TraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
+    pub(in crate::run) fn new(trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<Self, TraceError> {
         let mut names = Self::default();
         let mut numbers: FxHashMap<u32, u32> = FxHashMap::default();
         trace.for_each_object(|object| {

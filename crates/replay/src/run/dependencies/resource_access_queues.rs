@@ -26,7 +26,7 @@ impl ResourceAccessMode {
 }
 
 #[derive(Debug)]
-struct ConcurrentAccessGroup {
+struct SameModeAccessGroup {
     resource: DependencyResource,
     mode: ResourceAccessMode,
     /// Number of unfinished steps of the group.
@@ -41,7 +41,7 @@ struct ConcurrentAccessGroup {
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessQueues {
     latest_group: FxHashMap<DependencyResource, u32>,
-    groups: Vec<ConcurrentAccessGroup>,
+    groups: Vec<SameModeAccessGroup>,
     free: Vec<u32>,
 }
 
@@ -89,7 +89,7 @@ impl ResourceAccessQueues {
                 (of, way, 1, before, None);
             return number;
         }
-        self.groups.push(ConcurrentAccessGroup {
+        self.groups.push(SameModeAccessGroup {
             resource: of,
             mode: way,
             unfinished: 1,

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
 
-use super::super::call_operations_and_files::{CallOperationsAndFiles, CallTitleCache};
+use super::super::call_operations_and_files::{CallOperationsAndFiles, StepTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
 use super::name_to_object_bindings::DirectoryEntryTargetTable;
@@ -191,7 +191,7 @@ fn copy(from: u32, to: u32, ca_dst_offset: u64, ca_count: u64) -> Made {
 struct Book {
     graph: DependencyGraph,
     claims: DependencyCollector,
-    titles: CallTitleCache,
+    titles: StepTitleCache,
     count: u32,
 }
 
@@ -200,7 +200,7 @@ impl Book {
         Self {
             graph: DependencyGraph::default(),
             claims: DependencyCollector::new(order, pace, DirectoryEntryTargetTable::default()),
-            titles: CallTitleCache::default(),
+            titles: StepTitleCache::default(),
             count: 0,
         }
     }

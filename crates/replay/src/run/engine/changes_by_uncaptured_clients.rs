@@ -12,7 +12,7 @@ use super::super::file_divergence::FileDivergence;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
 use super::verification::LiveReplyVerificationState;
-use crate::trace::{NONE, TraceError, TraceReader, TraceSlotValueKind, TraceStep};
+use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 impl LiveReplyVerificationState<'_> {
@@ -24,7 +24,7 @@ impl LiveReplyVerificationState<'_> {
         parts: &CallOperationsAndFiles,
         live: LiveReply<'_>,
         differences: &[Difference],
-        contents: &mut TraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
     ) -> Result<Option<FileDivergence>, TraceError> {
         let Some(walk) = &self.expected_tree else { return Ok(None) };
         let must_have = |size: u64| step.filehandles().any(|file| walk.size(file) == Some(size));
@@ -121,7 +121,7 @@ pub(super) fn is_data_unchanged_except<R: Read + Seek>(
     step: &TraceStep<'_>,
     live: LiveReply<'_>,
     touched: &FileDivergence,
-    contents: &mut TraceReader<R>,
+    contents: &mut ReplayTraceReader<R>,
 ) -> Result<bool, TraceError> {
     let key = contents.summary().key;
     let mut recorded = Vec::new();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::ChannelDirFromClient4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{CallTag, ConnectionId, ReconnectionAttempts};
+use nfsrdma_rpc::{CallTag, ReconnectionAttempts, TransportConnectionId};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
@@ -48,7 +48,7 @@ pub(super) struct BindingInFlight {
 /// A live connection.
 #[derive(Debug)]
 pub(super) struct LiveConnection {
-    pub(super) connection: ConnectionId,
+    pub(super) connection: TransportConnectionId,
     pub(super) xid: u32,
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
@@ -65,7 +65,7 @@ pub(super) struct LiveConnection {
 
 impl LiveConnection {
     /// Returns a new connection.
-    pub(super) fn new(connection: ConnectionId, xid: u32) -> Self {
+    pub(super) fn new(connection: TransportConnectionId, xid: u32) -> Self {
         Self {
             connection,
             xid,
@@ -99,7 +99,7 @@ pub(super) struct ReplayConnectionPool {
     pub(super) lines: Vec<LiveConnection>,
     /// Index of the live connection by client and captured connection.
     pub(super) connection_by_client: FxHashMap<(u32, u64), usize>,
-    pub(super) connection_index: FxHashMap<ConnectionId, usize>,
+    pub(super) connection_index: FxHashMap<TransportConnectionId, usize>,
     /// Attempts to open connections that are in none of `lines` yet, by client and captured connection.
     pub(super) first_attempts: FxHashMap<(u32, u64), ReconnectionAttempts>,
     /// Number of consecutive connections lost without a Reply.
@@ -127,7 +127,7 @@ pub(super) struct ReplayConnectionPool {
 
 impl ReplayConnectionPool {
     /// Returns a connection by its identifier, unless it is lost.
-    pub(super) fn line_mut(&mut self, connection: ConnectionId) -> Option<&mut LiveConnection> {
+    pub(super) fn line_mut(&mut self, connection: TransportConnectionId) -> Option<&mut LiveConnection> {
         self.lines.get_mut(*self.connection_index.get(&connection)?)
     }
 
@@ -139,7 +139,11 @@ impl ReplayConnectionPool {
     }
 
     /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
-    pub(super) fn mark_lost(&mut self, connection: ConnectionId, timeout: Duration) -> Option<usize> {
+    pub(super) fn mark_lost(
+        &mut self,
+        connection: TransportConnectionId,
+        timeout: Duration,
+    ) -> Option<usize> {
         let number = self.connection_index.remove(&connection)?;
         if let Some(line) = self.lines.get_mut(number) {
             let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
@@ -173,7 +177,11 @@ impl ReplayConnectionPool {
     }
 
     /// Records a session to which a connection is bound. Returns `false` if there are too many.
-    pub(super) fn record_binding(&mut self, connection: ConnectionId, binding: SessionBinding) -> bool {
+    pub(super) fn record_binding(
+        &mut self,
+        connection: TransportConnectionId,
+        binding: SessionBinding,
+    ) -> bool {
         let Some(line) = self.line_mut(connection) else { return true };
         let has_capacity = line.bindings.len() < MAX_BINDINGS;
         if has_capacity {
@@ -183,11 +191,11 @@ impl ReplayConnectionPool {
     }
 
     /// Queues BIND_CONN_TO_SESSION for a connection on which the server refuses Calls, to the fore channel and, if the
-    /// connection had the backchannel, to both. Returns `false` if the connection is lost, has too many sessions, or the
-    /// server has refused the binding.
+    /// connection had the backchannel, to both. Returns `false` if the connection is lost, has too many sessions, or
+    /// the server has refused the binding.
     pub(super) fn queue_binding(
         &mut self,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         session: u32,
         minor_version: u32,
     ) -> bool {

@@ -24,7 +24,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall, CompoundCallHead, Nfsstat4, Sequence4Args, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
-use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
+use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
 use super::super::recovery::MAX_RESENDS;
@@ -269,7 +269,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         window_step: Box<StepWindowEntry>,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
     ) {
         let Some(wanted) = self.issuer.substitutes.wanted.take() else {
             return self.scheduler.release(window_index, window_step);
@@ -450,7 +450,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Re-establishes the client of a substitute that the server has forgotten, after which all is requested again.
     /// Returns `true` if this is possible.
-    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: ConnectionId) -> bool {
+    fn reclaim_client(&mut self, one: &mut DelegationSubstitute, connection: TransportConnectionId) -> bool {
         let id = one.session.and_then(|(session, _)| self.issuer.values.identifier(session));
         let client = match id {
             Some(id) => self.issuer.client_state.session(id).map(|session| session.client),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{ConnectionId, DisconnectReason, ReceivedMessageDiscardReason, TransportEvent};
+use nfsrdma_rpc::{DisconnectReason, ReceivedMessageDiscardReason, RpcTransportEvent, TransportConnectionId};
 
 use super::super::callback_responder;
 use super::super::callbacks::CallbackServer;
@@ -29,13 +29,13 @@ const SPIN_BEFORE_DUE: Duration = Duration::from_micros(200);
 
 /// Engines that may have something to do since steps were last issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RunnableEngines {
+enum EnginesWithPendingWork {
     NoEngine,
     One(usize),
     All,
 }
 
-impl RunnableEngines {
+impl EnginesWithPendingWork {
     fn contains(self, number: usize) -> bool {
         self == Self::All || self == Self::One(number)
     }
@@ -64,8 +64,8 @@ pub(super) fn drive<R: Read + Seek>(
     let begin = Instant::now();
     let (mut now, mut events) = (begin, 0);
     let mut ending: Option<Instant> = None;
-    let mut answer: Option<(ConnectionId, Xid, Vec<u8>)> = None;
-    let mut busy = RunnableEngines::All;
+    let mut answer: Option<(TransportConnectionId, Xid, Vec<u8>)> = None;
+    let mut busy = EnginesWithPendingWork::All;
     // Events since steps were last issued.
     let mut together = 0;
     loop {
@@ -87,7 +87,7 @@ pub(super) fn drive<R: Read + Seek>(
             is_done &= engine.scheduler.is_done();
         }
         if !takes_more {
-            (busy, together) = (RunnableEngines::NoEngine, 0);
+            (busy, together) = (EnginesWithPendingWork::NoEngine, 0);
         }
         if in_flight == 0 && (is_done || ending.is_some()) {
             for engine in &mut *engines {
@@ -119,20 +119,20 @@ pub(super) fn drive<R: Read + Seek>(
         let is_idle = event.is_none() && !is_behind;
         together += u32::from(event.is_some());
         busy = match &event {
-            _ if due.is_some() => RunnableEngines::All,
-            Some(TransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
-            Some(_) => RunnableEngines::All,
+            _ if due.is_some() => EnginesWithPendingWork::All,
+            Some(RpcTransportEvent::Reply(reply)) => busy.with(client_copy(reply.tag)),
+            Some(_) => EnginesWithPendingWork::All,
             // Checking a Reply makes no step ready.
-            None if is_behind => RunnableEngines::NoEngine,
-            None => RunnableEngines::All,
+            None if is_behind => EnginesWithPendingWork::NoEngine,
+            None => EnginesWithPendingWork::All,
         };
         match event {
-            Some(TransportEvent::Reply(reply)) => {
+            Some(RpcTransportEvent::Reply(reply)) => {
                 if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
                     engine.handle_reply(&reply, tape)?;
                 }
             }
-            Some(TransportEvent::RdmaError { tag, error, .. }) => {
+            Some(RpcTransportEvent::RdmaError { tag, error, .. }) => {
                 if let Some(tape) = tape {
                     tape.record_lost(tag, Some(&error));
                 }
@@ -140,7 +140,7 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"), tape)?;
                 }
             }
-            Some(TransportEvent::Call(call)) => {
+            Some(RpcTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
@@ -159,7 +159,7 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.report.callbacks.unanswered += u64::from(answer.is_none());
                 }
             }
-            Some(TransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
+            Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls: lost }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
@@ -175,7 +175,7 @@ pub(super) fn drive<R: Read + Seek>(
                 }
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
             }
-            Some(TransportEvent::Discarded { reason: why, connection, .. }) => {
+            Some(RpcTransportEvent::Discarded { reason: why, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.protocol.discarded += 1;
                     if why.is_violation() {
@@ -185,7 +185,7 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.report.callbacks.unanswered += u64::from(is_own);
                 }
             }
-            Some(TransportEvent::Credits { connection, .. }) => {
+            Some(RpcTransportEvent::Credits { connection, .. }) => {
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
@@ -207,7 +207,7 @@ pub(super) fn drive<R: Read + Seek>(
         if !is_idle && events < MAX_EVENTS_PER_TICK {
             continue;
         }
-        (now, events, busy) = (Instant::now(), 0, RunnableEngines::All);
+        (now, events, busy) = (Instant::now(), 0, EnginesWithPendingWork::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
@@ -241,7 +241,7 @@ pub(super) fn drive<R: Read + Seek>(
 /// Returns the engine that a connection belongs to, or the first if none uses it any more.
 fn engine_of_connection<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
-    connection: ConnectionId,
+    connection: TransportConnectionId,
 ) -> Option<&'e mut ReplayEngine<'r, R>> {
     let at = engines.iter().position(|engine| engine.connections.connection_index.contains_key(&connection));
     engines.get_mut(at.unwrap_or(0))

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
-use nfsrdma_rpc::{CallTag, ConnectionId, SubmitError, TransportReply};
+use nfsrdma_rpc::{CallTag, SubmitError, TransportConnectionId, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::issuer::CallIssuer;
-use super::rpcsec_gss::{GssReplyVerificationData, UnsignedCallReason};
+use super::rpcsec_gss::{GssReplyVerificationData, GssUnsignedCallReason};
 use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag};
 use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainedCall, ContainedTransport};
@@ -69,11 +69,11 @@ impl RenewableGssContext {
     ///
     /// # Errors
     /// Returns an error if Calls cannot be signed yet, or never again.
-    pub(super) fn is_ready(&self) -> Result<(), UnsignedCallReason> {
+    pub(super) fn is_ready(&self) -> Result<(), GssUnsignedCallReason> {
         match &self.state {
             GssContextRenewalState::Ready => Ok(()),
-            GssContextRenewalState::Renewing(_) => Err(UnsignedCallReason::NotYet),
-            GssContextRenewalState::Lost(why) => Err(UnsignedCallReason::Never(why.clone())),
+            GssContextRenewalState::Renewing(_) => Err(GssUnsignedCallReason::NotYet),
+            GssContextRenewalState::Lost(why) => Err(GssUnsignedCallReason::Never(why.clone())),
         }
     }
 
@@ -112,7 +112,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn is_re_established(
         &mut self,
         with: GssReplyVerificationData,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
     ) -> bool {
         let line = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
         let Some(kept) = self.issuer.context_mut(with.context) else { return false };
@@ -136,7 +136,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         mut held: Box<StepWindowEntry>,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
     ) {
         (held.resend.is_pending, held.resend.is_denied) = (true, true);
         held.resend.denials += 1;

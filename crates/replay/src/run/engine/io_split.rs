@@ -19,7 +19,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
-use nfsrdma_rpc::{ReplyPayloads, TransportReply};
+use nfsrdma_rpc::{ReplyWriteChunkContents, TransportReply};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery;
@@ -351,7 +351,7 @@ impl CombinedIoReply<'_> {
             Self::LastPiece => came.clone(),
             Self::Joined(message) => {
                 let payloads = if data.is_empty() && came.payloads.items().is_empty() {
-                    ReplyPayloads::None
+                    ReplyWriteChunkContents::None
                 } else {
                     [data].into_iter().collect()
                 };

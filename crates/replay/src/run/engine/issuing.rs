@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::super::options::ReplayPace;
 use super::super::step_outcome::StepOutcome;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, UnsentStepReason};
+use super::{OptionalReplayRecorder, ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::containment::ContainedTransport;
 use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 
@@ -66,20 +66,20 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             match self.send(window_index, &mut held, transport, tape) {
                 Ok(()) => self.scheduler.window.put(window_index, held),
-                Err(UnsentStepReason::Failed(error)) => return Err(error),
-                Err(UnsentStepReason::Finished(outcome)) => {
+                Err(StepSendObstacle::Failed(error)) => return Err(error),
+                Err(StepSendObstacle::Finished(outcome)) => {
                     self.record_undone(&held, &outcome);
                     self.finish_step(window_index, held, outcome);
                     // The capacity that it leaves unused, including what it was woken for, is available to others.
                     self.scheduler.unpark_each(1);
                     self.admit()?;
                 }
-                Err(UnsentStepReason::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
-                Err(UnsentStepReason::UnreachableUntil(until)) => {
+                Err(StepSendObstacle::RetryLater) => self.scheduler.delay(window_index, held, Instant::now()),
+                Err(StepSendObstacle::UnreachableUntil(until)) => {
                     self.scheduler.put_back(window_index, held, Some(until));
                 }
-                Err(UnsentStepReason::Parked(number)) => self.scheduler.park(number, window_index, held),
-                Err(UnsentStepReason::SlotBusy(slot)) => {
+                Err(StepSendObstacle::Parked(number)) => self.scheduler.park(number, window_index, held),
+                Err(StepSendObstacle::SlotBusy(slot)) => {
                     self.scheduler.wait_for_slot(slot, window_index, held)
                 }
             }

@@ -11,7 +11,7 @@ use super::super::trace_recording::{CallbackOrAuxiliaryStream, NonNfsCallExchang
 use super::reply_check_queue::StepReplyDisposition;
 use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
-use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason};
+use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle};
 use crate::auxiliary_programs::{
     AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
@@ -23,18 +23,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &mut StepWindowEntry,
         tape: &mut OptionalReplayRecorder,
-    ) -> UnsentStepReason {
+    ) -> StepSendObstacle {
         if let Err(error) = self.check_all() {
             return error.into();
         }
         let Some(mut beside) = self.issuer.auxiliary.take() else {
-            return UnsentStepReason::unreplayable("other-program: another is being asked");
+            return StepSendObstacle::unreplayable("other-program: another is being asked");
         };
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
             Some(step) => self
                 .call_program(&step, held, &mut beside, tape)
-                .map_or_else(|unsent| unsent, UnsentStepReason::Finished),
+                .map_or_else(|unsent| unsent, StepSendObstacle::Finished),
             None => unreadable_state().into(),
         };
         held.step = kept;
@@ -48,15 +48,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         beside: &mut AuxiliaryRpcConnections,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<StepOutcome, UnsentStepReason> {
+    ) -> Result<StepOutcome, StepSendObstacle> {
         let xid = beside.next_xid();
         let (program, version) = (Program(step.asked.program), step.asked.version);
         let is_emitted = self.issuer.emit_call(step, replacement_header(step, xid), xid, None);
         if let Some(why) = self.issuer.missing_value_reason(is_emitted) {
-            return Err(UnsentStepReason::unreplayable(why));
+            return Err(StepSendObstacle::unreplayable(why));
         }
         if !self.issuer.placed.is_empty() {
-            return Err(UnsentStepReason::unreplayable("payloads: more than can be sent"));
+            return Err(StepSendObstacle::unreplayable("payloads: more than can be sent"));
         }
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
@@ -64,7 +64,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
         let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
-        let call = self.issuer.containment.check_call(call).map_err(UnsentStepReason::unreplayable)?;
+        let call = self.issuer.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
         let program = (program, version);
@@ -79,7 +79,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.issuer.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(held, step, reply)? {
                 StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => {
-                    Err(UnsentStepReason::RetryLater)
+                    Err(StepSendObstacle::RetryLater)
                 }
                 StepReplyDisposition::Finished(outcome) => Ok(outcome),
                 StepReplyDisposition::Check(findings) => {

@@ -11,14 +11,14 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, ShareAccess, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_rpc::{CallTag, ConnectionId, TransportReply};
+use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 
 use super::super::live_values::LiveServerSession;
 use super::super::recovery::calls::{
-    self, RecoveryCall, RecoveryCallContext, RecoveryReply, RecoveryReplyIdentifier,
+    self, RecoveredIdentifiers, RecoveryCall, RecoveryCallContext, RecoveryReply,
 };
 use super::super::recovery::recoverable_client_state::{
-    CallReplyPair, RecoverableDelegation, StateidOther, may_change_state,
+    RecoverableDelegation, SentCallWithReply, StateidOther, may_change_state,
 };
 use super::super::recovery::recoverable_substitute_open::{DelegationSubstituteOpen, substitute_owner};
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
@@ -156,7 +156,7 @@ impl CallIssuer {
         reply: &TransportReply<'_>,
     ) {
         if may_change_state(&held.description.operations) {
-            self.client_state.update(&CallReplyPair {
+            self.client_state.update(&SentCallWithReply {
                 step,
                 sent: &held.call.message,
                 placed: &held.call.placed,
@@ -220,11 +220,11 @@ impl CallIssuer {
         &mut self,
         restart: &mut ClientReclaim,
         ask: RecoveryCall,
-        got: RecoveryReplyIdentifier,
+        got: RecoveredIdentifiers,
     ) -> Result<u64, String> {
         let mut reclaimed = 0;
         match (ask, got) {
-            (RecoveryCall::ExchangeId, RecoveryReplyIdentifier::Client(id, sequence, is_known)) => {
+            (RecoveryCall::ExchangeId, RecoveredIdentifiers::Client(id, sequence, is_known)) => {
                 // The server still knows the client, and its state still exists.
                 let is_unchanged = is_known && id == restart.client;
                 if is_unchanged {
@@ -241,7 +241,7 @@ impl CallIssuer {
                     self.values.set_create_sequence(variable, sequence);
                 }
             }
-            (RecoveryCall::Setclientid, RecoveryReplyIdentifier::Unconfirmed(id, verifier)) => {
+            (RecoveryCall::Setclientid, RecoveredIdentifiers::Unconfirmed(id, verifier)) => {
                 self.replace_delegations(restart);
                 self.replace_client_id(restart, id);
                 let Some(client) = self.client_state.client(id) else { return Ok(0) };
@@ -250,7 +250,7 @@ impl CallIssuer {
                     restart.calls.push_front(RecoveryCall::SetclientidConfirm(verifier));
                 }
             }
-            (RecoveryCall::CreateSession(old), RecoveryReplyIdentifier::Session(id, slots)) => {
+            (RecoveryCall::CreateSession(old), RecoveredIdentifiers::Session(id, slots)) => {
                 self.client_state.rename_session(old, id);
                 if let Some(client) = self.client_state.client_mut(restart.client) {
                     client.sequence = client.sequence.wrapping_add(1);
@@ -263,13 +263,13 @@ impl CallIssuer {
                 }
                 restart.session.get_or_insert((id, 0, slots));
             }
-            (RecoveryCall::Open(old), RecoveryReplyIdentifier::UnconfirmedOpen(stateid)) => {
+            (RecoveryCall::Open(old), RecoveredIdentifiers::UnconfirmedOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 restart.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
             (
                 RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveryReplyIdentifier::Stateid(stateid),
+                RecoveredIdentifiers::Stateid(stateid),
             ) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
@@ -279,7 +279,7 @@ impl CallIssuer {
                     .rev()
                     .for_each(|lock| restart.calls.push_front(RecoveryCall::Lock(lock, 0)));
             }
-            (RecoveryCall::Lock(old, at), RecoveryReplyIdentifier::Stateid(stateid)) => {
+            (RecoveryCall::Lock(old, at), RecoveredIdentifiers::Stateid(stateid)) => {
                 let new = stateid.other;
                 self.client_state.rename_lock(old, new);
                 let variables = self.client_state.lock(new).map(|lock| lock.variables.clone());
@@ -376,7 +376,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         held: &mut StepWindowEntry,
         step: &TraceStep<'_>,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
         outcome: &ReplyStatusesAndGrants,
         recorded: impl FnOnce() -> ReplyStatusesAndGrants,
     ) -> bool {
@@ -407,7 +407,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         client: Clientid4,
         id: Option<Sessionid4>,
-        connection: ConnectionId,
+        connection: TransportConnectionId,
     ) {
         let Some(line) = self.connections.connection_index.get(&connection).copied() else { return };
         if self.connections.reclaim.is_some() || self.report.end.is_interrupted {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::{
-    CallTag, ConnectionId, ReconnectionAttempts, TransportErrorResponsibility, TransportReply,
+    CallTag, ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility, TransportReply,
 };
 
 use super::super::recovery::{self, MAX_RESENDS, NO_CONNECTION, SessionBindError};
@@ -19,7 +19,7 @@ use super::scheduler::RETRY_DELAY;
 use super::send::unsigned_header;
 use super::step_window::{BIND_INDEX, StepWindowEntry, call_tag, unreadable_state};
 use super::{
-    OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, UnsentStepReason,
+    OptionalReplayRecorder, ReplayEngine, ReplayRunError, ReplayerCallSubmitResult, StepSendObstacle,
 };
 use crate::containment::ContainedTransport;
 use crate::trace::{NONE, TraceStep};
@@ -37,7 +37,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         step: &TraceStep<'_>,
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<usize, UnsentStepReason> {
+    ) -> Result<usize, StepSendObstacle> {
         let of = step.caller.connection;
         let of = self.context.options.connections.map_or(of, |most| of % u64::from(most.max(1)));
         let place = (step.caller.client, of);
@@ -59,24 +59,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         };
         if let Some(until) = self.ensure_connected(number, transport)? {
-            return Err(UnsentStepReason::UnreachableUntil(until));
+            return Err(StepSendObstacle::UnreachableUntil(until));
         }
         if self.connections.has_given_up() {
             return Err(no_connection_state().into());
         }
         let Some(line) = self.connections.lines.get(number) else {
-            return Err(UnsentStepReason::Parked(number));
+            return Err(StepSendObstacle::Parked(number));
         };
         let connection = line.connection;
         self.bind_sessions(number, transport);
         if let Some(line) = self.connections.lines.get(number).filter(|line| line.is_waiting_for_binding()) {
             return Err(match line.next_binding.filter(|due| *due > Instant::now()) {
-                Some(until) => UnsentStepReason::UnreachableUntil(until),
-                None => UnsentStepReason::Parked(number),
+                Some(until) => StepSendObstacle::UnreachableUntil(until),
+                None => StepSendObstacle::Parked(number),
             });
         }
         match transport.credits(connection).is_some_and(|credits| credits.available() == 0) {
-            true => Err(UnsentStepReason::Parked(number)),
+            true => Err(StepSendObstacle::Parked(number)),
             false => Ok(number),
         }
     }
@@ -140,7 +140,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         place: (u32, u64),
         transport: &mut ContainedTransport<'_>,
-    ) -> Result<ConnectionId, UnsentStepReason> {
+    ) -> Result<TransportConnectionId, StepSendObstacle> {
         let target = self.context.target;
         if self.report.calls == 0 {
             return transport.connect(target).map_err(|error| ReplayRunError::from(error).into());
@@ -148,14 +148,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let new = || ReconnectionAttempts::new(Instant::now(), self.context.options.timeout);
         let attempts = self.connections.first_attempts.entry(place).or_insert_with(new);
         if attempts.next_attempt() > Instant::now() {
-            return Err(UnsentStepReason::UnreachableUntil(attempts.next_attempt()));
+            return Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt()));
         }
         match attempts.connect(target, |target| transport.connect(target)) {
             Ok(Some(connection)) => {
                 self.connections.first_attempts.remove(&place);
                 Ok(connection)
             }
-            Ok(None) => Err(UnsentStepReason::UnreachableUntil(attempts.next_attempt())),
+            Ok(None) => Err(StepSendObstacle::UnreachableUntil(attempts.next_attempt())),
             Err(error) if error.blame() == TransportErrorResponsibility::Unreachable => {
                 self.mark_unreachable(&error);
                 Err(no_connection_state().into())
@@ -173,7 +173,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
-    pub(super) fn mark_connection_lost(&mut self, connection: ConnectionId) {
+    pub(super) fn mark_connection_lost(&mut self, connection: TransportConnectionId) {
         if let Some(number) = self.connections.mark_lost(connection, self.context.options.timeout) {
             self.scheduler.unpark(number, usize::MAX);
         }
@@ -217,7 +217,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), UnsentStepReason> {
+    ) -> Result<(), StepSendObstacle> {
         let mut nobody = None;
         let tape = if held.rewrites.is_substituted { &mut nobody } else { tape };
         let StepWindowEntry { step: kept, description: parts, call, turn, rewrites, .. } = &mut *held;

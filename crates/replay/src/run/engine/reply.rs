@@ -18,7 +18,7 @@ use super::super::step_outcome::StepOutcome;
 use super::connections::SessionBinding;
 use super::io_split::CombinedIoReply;
 use super::issuer::CallIssuer;
-use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, StepReplyDisposition};
+use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{
     MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, OptionalReplayRecorder, ReplayEngine, ReplayRunError,
@@ -412,7 +412,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.report.protocol.add_own(error);
         }
         let is_unbound = waits;
-        Ok(StepReplyDisposition::Check(PreliminaryReplyFindings {
+        Ok(StepReplyDisposition::Check(UncheckedLiveReplyFacts {
             outcome,
             recorded,
             is_echo,

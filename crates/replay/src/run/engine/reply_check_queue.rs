@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
-use nfsrdma_rpc::{ReplyPayloads, TransportReply};
+use nfsrdma_rpc::{ReplyWriteChunkContents, TransportReply};
 
 use super::super::reply_statuses_and_grants::ReplyStatusesAndGrants;
 use super::super::step_outcome::StepOutcome;
@@ -31,12 +31,12 @@ pub(super) enum StepReplyDisposition {
     /// The step has this state, whatever else the Reply contains.
     Finished(StepOutcome),
     /// The Reply is to be checked.
-    Check(PreliminaryReplyFindings),
+    Check(UncheckedLiveReplyFacts),
 }
 
 /// Findings about a Reply from before its check.
 #[derive(Debug, Default)]
-pub(super) struct PreliminaryReplyFindings {
+pub(super) struct UncheckedLiveReplyFacts {
     pub(super) outcome: ReplyStatusesAndGrants,
     /// Outcome of the recorded Reply, where it matters.
     pub(super) recorded: ReplyStatusesAndGrants,
@@ -80,7 +80,7 @@ impl<'a> From<&'a TransportReply<'_>> for LiveReply<'a> {
 #[derive(Debug, Default)]
 struct QueuedReplyCheck {
     window_step: Box<StepWindowEntry>,
-    findings: PreliminaryReplyFindings,
+    findings: UncheckedLiveReplyFacts,
     latency: Duration,
     reply: OwnedLiveReply,
 }
@@ -119,11 +119,11 @@ impl OwnedLiveReply {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    fn payloads(&self) -> ReplyPayloads<'_> {
+    fn payloads(&self) -> ReplyWriteChunkContents<'_> {
         self.chunks.iter().map(|range| self.bytes(range.clone())).collect()
     }
 
-    fn live<'a>(&'a self, payloads: &'a ReplyPayloads<'_>) -> LiveReply<'a> {
+    fn live<'a>(&'a self, payloads: &'a ReplyWriteChunkContents<'_>) -> LiveReply<'a> {
         LiveReply { message: self.bytes(0..self.message_length_bytes), chunks: payloads.items() }
     }
 }
@@ -153,7 +153,7 @@ impl ReplyCheckQueue {
     fn push(
         &mut self,
         held: Box<StepWindowEntry>,
-        findings: PreliminaryReplyFindings,
+        findings: UncheckedLiveReplyFacts,
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Box<StepWindowEntry> {
@@ -178,7 +178,7 @@ impl ReplyCheckQueue {
     fn recycle(&mut self, mut kept: QueuedReplyCheck) {
         let free = self.free_bytes + kept.reply.bytes.capacity();
         if free <= MAX_QUEUED_BYTES && self.free_buffers.len() < MAX_FREE_BUFFERS {
-            kept.findings = PreliminaryReplyFindings::default();
+            kept.findings = UncheckedLiveReplyFacts::default();
             self.free_bytes = free;
             self.free_buffers.push(kept);
         }
@@ -190,7 +190,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn queue_check(
         &mut self,
         held: Box<StepWindowEntry>,
-        findings: PreliminaryReplyFindings,
+        findings: UncheckedLiveReplyFacts,
         latency: Duration,
         reply: &TransportReply<'_>,
     ) -> Result<Box<StepWindowEntry>, ReplayRunError> {
@@ -232,7 +232,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &mut PreliminaryReplyFindings,
+        answer: &mut UncheckedLiveReplyFacts,
     ) {
         if std::mem::take(&mut answer.is_unbound) {
             self.issuer.register_identifiers(held, live);
@@ -278,7 +278,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        answer: &PreliminaryReplyFindings,
+        answer: &UncheckedLiveReplyFacts,
         latency: Duration,
     ) -> Result<StepOutcome, TraceError> {
         let outcome = self.verification.check(held, step, live, (answer, latency), self.contents)?;

@@ -20,10 +20,10 @@ use super::super::recovery::MAX_RESENDS;
 use super::gss_context_renewal::RenewableGssContext;
 use super::issuer::CallIssuer;
 use super::reply::CompletedStep;
-use super::{ReplayEngine, ReplayRunError, UnsentStepReason};
+use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::root_credential;
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{GssProtection, TraceReader, TraceSlotValueKind, TraceStep};
+use crate::trace::{GssProtection, ReplayTraceReader, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
@@ -73,7 +73,7 @@ struct MachineCredential {
 
 /// Reason for not signing a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum UnsignedCallReason {
+pub(super) enum GssUnsignedCallReason {
     /// The context is being renewed.
     NotYet,
     /// The context is lost, for this reason.
@@ -86,7 +86,7 @@ impl GssCallSigner {
     /// # Errors
     /// Returns an error if a context cannot be established.
     pub(super) fn from_trace(
-        trace: &mut TraceReader<impl Read + Seek>,
+        trace: &mut ReplayTraceReader<impl Read + Seek>,
         transport: &mut dyn RpcTransport,
         target: &ConnectTarget,
         tag: &str,
@@ -183,7 +183,7 @@ impl GssCallSigner {
         client: u32,
         tag: CallTag,
         message: &[u8],
-    ) -> Result<Option<&[u8]>, UnsignedCallReason> {
+    ) -> Result<Option<&[u8]>, GssUnsignedCallReason> {
         let Some(MachineCredential { context, service }) = self.machine_credentials.get(&client).copied()
         else {
             return Ok(None);
@@ -198,7 +198,7 @@ impl GssCallSigner {
         let arguments = message.get(cursor.position()..).unwrap_or_default();
         let call = GssSealInput { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = with.context.seal(&call, &mut self.message);
-        let (_, seal) = sealed.map_err(|error| UnsignedCallReason::Never(error.to_string()))?;
+        let (_, seal) = sealed.map_err(|error| GssUnsignedCallReason::Never(error.to_string()))?;
         self.own_signatures
             .insert(tag, GssReplyVerificationData { context, generation: with.generation, protection: seal });
         Ok(Some(&self.message))
@@ -300,13 +300,13 @@ impl CallIssuer {
         &self,
         step: &TraceStep<'_>,
         connection: usize,
-    ) -> Result<(), UnsentStepReason> {
+    ) -> Result<(), StepSendObstacle> {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
         match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
             None | Some(Ok(())) => Ok(()),
-            Some(Err(UnsignedCallReason::NotYet)) => Err(UnsentStepReason::Parked(connection)),
-            Some(Err(UnsignedCallReason::Never(why))) => {
-                Err(UnsentStepReason::unreplayable(format_args!("security: {why}")))
+            Some(Err(GssUnsignedCallReason::NotYet)) => Err(StepSendObstacle::Parked(connection)),
+            Some(Err(GssUnsignedCallReason::Never(why))) => {
+                Err(StepSendObstacle::unreplayable(format_args!("security: {why}")))
             }
         }
     }

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_rpc::CallTag;
 use rustc_hash::FxHashMap;
 
-use super::super::call_operations_and_files::CallTitleCache;
+use super::super::call_operations_and_files::StepTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
@@ -17,10 +17,10 @@ use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_id;
-use super::step_window::{CapturedStepScheduling, StepWindow, StepWindowEntry};
+use super::step_window::{CapturedStepFacts, StepWindow, StepWindowEntry};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
-use crate::trace::{NONE, TraceError, TraceReader, TraceStep};
+use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceStep};
 
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -30,11 +30,11 @@ const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 /// The steps of a run that are not finished, in the order and at the pace in which they are to be sent. It neither
 /// sends Calls nor reads Replies.
 pub(super) struct StepScheduler<'r, R> {
-    pub(super) steps: &'r mut TraceReader<R>,
+    pub(super) steps: &'r mut ReplayTraceReader<R>,
     /// `true` once all steps were read.
     pub(super) is_exhausted: bool,
     plan: StepPlanner,
-    pub(super) titles: CallTitleCache,
+    pub(super) titles: StepTitleCache,
     pub(super) window: StepWindow,
     graph: DependencyGraph,
     dependencies: DependencyCollector,
@@ -62,7 +62,7 @@ pub(super) struct StepScheduler<'r, R> {
 impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     /// Creates the schedule of the steps of a trace, which is at its first step.
     pub(super) fn new(
-        steps: &'r mut TraceReader<R>,
+        steps: &'r mut ReplayTraceReader<R>,
         plan: StepPlanner,
         dependencies: DependencyCollector,
         pace: ReplayPace,
@@ -72,7 +72,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             steps,
             is_exhausted: false,
             plan,
-            titles: CallTitleCache::default(),
+            titles: StepTitleCache::default(),
             window: StepWindow::default(),
             graph: DependencyGraph::default(),
             dependencies,
@@ -125,12 +125,12 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             }
             let has_session = step.caller.session != NONE
                 && held.description.operations.first() == Some(&Operation::SEQUENCE);
-            held.captured = CapturedStepScheduling {
+            held.captured = CapturedStepFacts {
                 call_time_ns: step.origin.time,
                 reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
-                ..CapturedStepScheduling::default()
+                ..CapturedStepFacts::default()
             };
             (held.turn, held.due) = (self.turns, None);
             (held.delay_retries, held.rewrites, held.resend) = Default::default();

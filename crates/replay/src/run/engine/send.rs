@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthSys, Flavor, StartTls};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
@@ -14,7 +14,7 @@ use nfsrdma_rpc::{
 };
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use super::super::captured_open_grants::CapturedOpens;
+use super::super::captured_open_grants::StepOpenGrants;
 use super::super::compound_rewrite::{self, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::FileDivergence;
@@ -24,14 +24,14 @@ use super::io_split::{SplitIoPiece, UnboundVariableReason};
 use super::issuer::CallIssuer;
 use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
 use super::{
-    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, UnsentStepReason,
+    NO_DELEGATION_REASON, OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle,
     record_divergence,
 };
 use crate::containment::{ContainedTransport, ReplyIdentifiers};
 use crate::trace::value_substitution::captured_value;
 use crate::trace::{
-    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
-    TraceSlotValueKind, TraceStep, generated_file_data,
+    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, ReplayTraceReader, TraceError,
+    TracePayload, TraceSlotValueKind, TraceStep, generated_file_data,
 };
 
 /// Filler for the unused entries of a Call's payload array.
@@ -79,7 +79,7 @@ impl CallIssuer {
         &mut self,
         step: &TraceStep<'_>,
         piece: Option<SplitIoPiece>,
-        contents: &mut TraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
         mut notice: impl FnMut(u32, FileDivergence),
     ) -> Result<(), TraceError> {
         while self.buffers.len() < self.placed.len() {
@@ -117,7 +117,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         held: &mut StepWindowEntry,
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(), UnsentStepReason> {
+    ) -> Result<(), StepSendObstacle> {
         let StepWindowEntry { step: kept, description: parts, .. } = &*held;
         let Some(step) = kept.trace_step() else {
             return Err(unreadable_state().into());
@@ -126,12 +126,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(self.call_auxiliary(held, tape));
         }
         if let Some(why) = self.issuer.recreates_refused_object(&step, parts) {
-            return Err(UnsentStepReason::unreplayable(why));
+            return Err(StepSendObstacle::unreplayable(why));
         }
         self.bind_deferred_for(&step);
         if held.resend.is_pending {
             return match self.resend(window_index, held, transport, tape) {
-                Err(UnsentStepReason::Finished(StepOutcome::Unreplayable(why))) => {
+                Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(why))) => {
                     let what = match (held.resend.is_denied, held.resend.was_unbound) {
                         (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
                         (true, false) => "MSG_DENIED",
@@ -152,7 +152,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let mut stateids = step.call.variables(TraceSlotValueKind::STATEID);
             let is_lost = |variable| self.issuer.values.get(variable).is_none();
             if stateids.any(is_lost) || borrowed.iter().any(|one| !one.has_own_owner) {
-                return Err(UnsentStepReason::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+                return Err(StepSendObstacle::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
             }
         }
         let slot = held.captured.slot.and_then(|(session, slot)| {
@@ -161,15 +161,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             live.is_busy(slot).then_some((session, slot))
         });
         if let Some(slot) = slot {
-            return Err(UnsentStepReason::SlotBusy(slot));
+            return Err(StepSendObstacle::SlotBusy(slot));
         }
         let number = self.live_connection(&step, transport)?;
         let Some(line) = self.connections.lines.get_mut(number) else {
-            return Err(UnsentStepReason::Parked(number));
+            return Err(StepSendObstacle::Parked(number));
         };
         // The Call could not be sent anyway.
         if transport.credits(line.connection).is_some_and(|credits| credits.available() == 0) {
-            return Err(UnsentStepReason::Parked(number));
+            return Err(StepSendObstacle::Parked(number));
         }
         line.xid = line.xid.wrapping_add(1);
         let xid = Xid(line.xid);
@@ -179,8 +179,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let opens = match !self.context.options.keeps_requested_wants
             && parts.operations.contains(&Operation::OPEN)
         {
-            true => CapturedOpens::wants_of_step(&step),
-            false => CapturedOpens::default(),
+            true => StepOpenGrants::wants_of_step(&step),
+            false => StepOpenGrants::default(),
         };
         let callback = match parts.operations.contains(&Operation::SETCLIENTID) {
             true => self.callback_address(&step, number, transport),
@@ -210,7 +210,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             why => why,
         };
         if let Some(why) = refused {
-            return Err(UnsentStepReason::unreplayable(why));
+            return Err(StepSendObstacle::unreplayable(why));
         }
         let piece = self.issuer.limit_io(
             &step,
@@ -283,13 +283,13 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (number, xid, tag): (usize, Xid, CallTag),
         transport: &mut ContainedTransport<'_>,
         tape: &mut OptionalReplayRecorder,
-    ) -> Result<(Instant, ReplyIdentifiers), UnsentStepReason> {
+    ) -> Result<(Instant, ReplyIdentifiers), StepSendObstacle> {
         let Some(connection) = self.connections.lines.get(number).map(|line| line.connection) else {
-            return Err(UnsentStepReason::Parked(number));
+            return Err(StepSendObstacle::Parked(number));
         };
         self.issuer.check_signing(step, number)?;
         if self.issuer.is_window_full(step, self.scheduler.window.signatures()) {
-            return Err(UnsentStepReason::Parked(number));
+            return Err(StepSendObstacle::Parked(number));
         }
         let files = &mut self.verification.divergent_files;
         self.issuer.read_payloads(step, piece, self.contents, |file, touched| {
@@ -297,7 +297,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         })?;
         let signed = self.issuer.sign(step, xid);
         let is_signed =
-            signed.map_err(|error| UnsentStepReason::unreplayable(format_args!("security: {error}")))?;
+            signed.map_err(|error| StepSendObstacle::unreplayable(format_args!("security: {error}")))?;
         let (message, placed) = match self.issuer.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
             None => (&self.issuer.call_buffer, &self.issuer.placed),
@@ -336,17 +336,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 None => RequestedCallForm::Fitting,
             },
         };
-        let call = self.issuer.containment.check_call(call).map_err(UnsentStepReason::unreplayable)?;
+        let call = self.issuer.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
         match transport.submit(connection, &call) {
             Ok(_) => {}
-            Err(SubmitError::Busy(_)) => return Err(UnsentStepReason::Parked(number)),
+            Err(SubmitError::Busy(_)) => return Err(StepSendObstacle::Parked(number)),
             // The transport reports the end of the connection later.
             Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)) => {
                 self.mark_connection_lost(connection);
-                return Err(UnsentStepReason::UnreachableUntil(Instant::now()));
+                return Err(StepSendObstacle::UnreachableUntil(Instant::now()));
             }
             Err(error) => {
-                return Err(UnsentStepReason::unreplayable(format!("transport: {error}")));
+                return Err(StepSendObstacle::unreplayable(format!("transport: {error}")));
             }
         }
         // The time is taken before the Call is recorded, which takes time of its own.
@@ -396,7 +396,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
 /// Reads the content of a payload into a buffer, or zeros if it is unknown. Returns `true` if it is known.
 pub(super) fn read_content<R: Read + Seek>(
-    contents: &mut TraceReader<R>,
+    contents: &mut ReplayTraceReader<R>,
     key: u64,
     payload: &TracePayload,
     buffer: &mut Vec<u8>,
@@ -440,7 +440,7 @@ pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid,
         vers,
         proc,
         cred: Credential::Sys(rpc::auth::FlavorSpecificAuthBody::Known(sys)),
-        verf: Verifier::None(AuthNoneVerifier { body: StartTls::default() }),
+        verf: Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() }),
     });
     rpc::RpcMsg { xid, body }.encode(encoder);
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
-use nfsrdma_rpc::{CallTag, ConnectionId};
+use nfsrdma_rpc::{CallTag, TransportConnectionId};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
@@ -28,7 +28,7 @@ pub(super) struct StepWindowEntry {
     pub(super) description: CallOperationsAndFiles,
     /// Reason for not running the step as captured.
     pub(super) reason: Option<PlanReason>,
-    pub(super) captured: CapturedStepScheduling,
+    pub(super) captured: CapturedStepFacts,
     /// Sequence number among all steps of the run.
     pub(super) turn: u64,
     /// Time when it is to be sent.
@@ -51,7 +51,7 @@ impl StepWindowEntry {
 
 /// Circumstances of a step in the capture.
 #[derive(Debug, Default)]
-pub(super) struct CapturedStepScheduling {
+pub(super) struct CapturedStepFacts {
     /// Times of its Call and Reply.
     pub(super) call_time_ns: u64,
     pub(super) reply_time_ns: u64,
@@ -92,7 +92,7 @@ pub(super) struct LastSentStepCall {
     /// Number of recoveries in the run when it was sent.
     pub(super) recoveries_at_send: u32,
     /// Connection and send time while it is in flight.
-    pub(super) in_flight: Option<(ConnectionId, Instant)>,
+    pub(super) in_flight: Option<(TransportConnectionId, Instant)>,
     /// `true` if it overlapped in this run with a step that changes files.
     pub(super) overlaps_change: bool,
 }

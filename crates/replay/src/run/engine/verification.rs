@@ -19,7 +19,7 @@ use super::super::{recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
 use super::lock_stateid_change_detection::LockStateidChangeDetector;
 use super::reply::{recorded_items, unprotected_reply};
-use super::reply_check_queue::{LiveReply, PreliminaryReplyFindings, ReplyCheckQueue};
+use super::reply_check_queue::{LiveReply, ReplyCheckQueue, UncheckedLiveReplyFacts};
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
 use crate::run_plan::reason::PlanReason;
@@ -27,7 +27,7 @@ use crate::seed::SeededTree;
 use crate::seed::file_server_client::ObjectOwner;
 use crate::trace::file_format::LONGEST;
 use crate::trace::{
-    MessageCaptureCompleteness, NONE, PayloadContentState, TraceError, TracePayload, TraceReader,
+    MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
     TraceSlotValueKind, TraceStep, generated_file_data,
 };
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
@@ -121,8 +121,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (answer, latency): (&PreliminaryReplyFindings, Duration),
-        contents: &mut TraceReader<R>,
+        (answer, latency): (&UncheckedLiveReplyFacts, Duration),
+        contents: &mut ReplayTraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
         let (mut state, went) = match answer.is_echo {
             true => self.compare_reply(held, step, live, (answer, latency), contents)?,
@@ -205,11 +205,11 @@ impl<'r> LiveReplyVerificationState<'r> {
         held: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: LiveReply<'_>,
-        (PreliminaryReplyFindings { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
-            &PreliminaryReplyFindings,
+        (UncheckedLiveReplyFacts { outcome, recorded, has_delayed_entry, sent, .. }, latency): (
+            &UncheckedLiveReplyFacts,
             Duration,
         ),
-        contents: &mut TraceReader<R>,
+        contents: &mut ReplayTraceReader<R>,
     ) -> Result<(StepOutcome, StepExecutionFidelity), TraceError> {
         let message = unprotected_reply(step);
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {

@@ -190,7 +190,7 @@ fn header(message: &[u8]) -> Option<&[u8]> {
 
 /// Result of a Call of a recovery.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::run) enum RecoveryReplyIdentifier {
+pub(in crate::run) enum RecoveredIdentifiers {
     /// Client ID, sequence ID for CREATE_SESSION, and `true` if the server still knew the client.
     Client(Clientid4, u32, bool),
     /// Client ID to be confirmed.
@@ -211,7 +211,7 @@ pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
     /// Result of the last operation.
-    pub(in crate::run) result: RecoveryReplyIdentifier,
+    pub(in crate::run) result: RecoveredIdentifiers,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
 }
@@ -223,8 +223,7 @@ impl RecoveryReply {
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
         message.reply().filter(|reply| reply.status().is_success())?;
         let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-        let mut answer =
-            Self { statuses: Vec::new(), result: RecoveryReplyIdentifier::Done, delegation: None };
+        let mut answer = Self { statuses: Vec::new(), result: RecoveredIdentifiers::Done, delegation: None };
         // No Call of a recovery has more operations.
         for results in reply.operations().map_while(Result::ok).take(4) {
             answer.statuses.push(results.status());
@@ -232,28 +231,26 @@ impl RecoveryReply {
                 answer.delegation = ok.delegation.stateid().cloned();
             }
             answer.result = match results {
-                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryReplyIdentifier::Client(
+                Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Client(
                     ok.eir_clientid,
                     ok.eir_sequenceid,
                     ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R),
                 ),
                 Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                    RecoveryReplyIdentifier::Unconfirmed(ok.clientid, ok.setclientid_confirm)
+                    RecoveredIdentifiers::Unconfirmed(ok.clientid, ok.setclientid_confirm)
                 }
                 Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                    RecoveryReplyIdentifier::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
+                    RecoveredIdentifiers::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
                 Results::OPEN(StatusUnion::Ok(ok))
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
                 {
-                    RecoveryReplyIdentifier::UnconfirmedOpen(ok.stateid)
+                    RecoveredIdentifiers::UnconfirmedOpen(ok.stateid)
                 }
-                Results::OPEN(StatusUnion::Ok(ok)) => RecoveryReplyIdentifier::Stateid(ok.stateid),
-                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => {
-                    RecoveryReplyIdentifier::Stateid(ok.open_stateid)
-                }
-                Results::LOCK(LockRes::Ok(ok)) => RecoveryReplyIdentifier::Stateid(ok.lock_stateid),
-                _ => RecoveryReplyIdentifier::Done,
+                Results::OPEN(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.stateid),
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.open_stateid),
+                Results::LOCK(LockRes::Ok(ok)) => RecoveredIdentifiers::Stateid(ok.lock_stateid),
+                _ => RecoveredIdentifiers::Done,
             };
         }
         (!answer.statuses.is_empty()).then_some(answer)
@@ -262,7 +259,7 @@ impl RecoveryReply {
     /// Returns the stateid of the open that was reclaimed.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
-            RecoveryReplyIdentifier::Stateid(stateid) | RecoveryReplyIdentifier::UnconfirmedOpen(stateid) => {
+            RecoveredIdentifiers::Stateid(stateid) | RecoveredIdentifiers::UnconfirmedOpen(stateid) => {
                 Some(stateid.other)
             }
             _ => None,

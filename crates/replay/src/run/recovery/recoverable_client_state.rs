@@ -17,7 +17,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use crate::run::captured_open_grants::CapturedOpens;
+use crate::run::captured_open_grants::StepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
@@ -40,7 +40,7 @@ pub(in crate::run) type StateidOther = [u8; 12];
 
 /// A client.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct RecoverableNfsClient {
+pub(in crate::run) struct RecoverableClientRecord {
     /// Its EXCHANGE_ID or SETCLIENTID Call, as sent.
     pub(super) message: Box<[u8]>,
     /// Its owner string.
@@ -127,7 +127,7 @@ impl RecoverableLockRange {
 /// All state that is held.
 #[derive(Debug, Default)]
 pub(in crate::run) struct RecoverableState {
-    pub(super) clients: FxHashMap<Clientid4, RecoverableNfsClient>,
+    pub(super) clients: FxHashMap<Clientid4, RecoverableClientRecord>,
     pub(super) sessions: FxHashMap<Sessionid4, RecoverableSession>,
     /// Ordered, so that runs are deterministic.
     pub(super) opens: BTreeMap<StateidOther, RecoverableOpen>,
@@ -139,7 +139,7 @@ pub(in crate::run) struct RecoverableState {
 
 /// A Call as sent, and its Reply.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::run) struct CallReplyPair<'a> {
+pub(in crate::run) struct SentCallWithReply<'a> {
     pub(in crate::run) step: &'a TraceStep<'a>,
     /// Call without its payloads, and the payloads with their positions.
     pub(in crate::run) sent: &'a [u8],
@@ -185,8 +185,8 @@ struct CompoundCurrentFilehandles<'a> {
 
 impl RecoverableState {
     /// Updates the state from a Call and its Reply.
-    pub(in crate::run) fn update(&mut self, spoken: &CallReplyPair<'_>) {
-        let CallReplyPair { step, sent, placed, mut reply } = *spoken;
+    pub(in crate::run) fn update(&mut self, spoken: &SentCallWithReply<'_>) {
+        let SentCallWithReply { step, sent, placed, mut reply } = *spoken;
         let items = TracePayloadInMessage::items(placed);
         let mut cursor = Cursor::new(sent).with_chunks(&items);
         let is_message =
@@ -232,7 +232,7 @@ impl RecoverableState {
                     let mut variables = stateid_variables(step, at);
                     let client = place.client.unwrap_or(args.owner.clientid);
                     if let Some(stateid) = ok.delegation.stateid()
-                        && CapturedOpens::recorded(step).delegated_access(at) != 0
+                        && StepOpenGrants::recorded(step).delegated_access(at) != 0
                         && let Some(variable) = variables.pop()
                     {
                         let delegation = RecoverableDelegation {
@@ -419,7 +419,7 @@ impl RecoverableState {
             self.dropped += 1;
             return;
         }
-        let client = RecoverableNfsClient {
+        let client = RecoverableClientRecord {
             message: sent.into(),
             owner: owner.into(),
             minor_version: minor,
@@ -443,7 +443,7 @@ impl RecoverableState {
     }
 
     fn remove_replaced(&mut self, id: Clientid4, owner: &[u8]) {
-        let is_old = |(other, client): (&Clientid4, &RecoverableNfsClient)| {
+        let is_old = |(other, client): (&Clientid4, &RecoverableClientRecord)| {
             (*other != id && *client.owner == *owner).then_some(*other)
         };
         let old: Vec<_> = self.clients.iter().filter_map(is_old).collect();
@@ -551,11 +551,11 @@ impl RecoverableState {
         })
     }
 
-    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableNfsClient> {
+    pub(in crate::run) fn client(&self, id: Clientid4) -> Option<&RecoverableClientRecord> {
         self.clients.get(&id)
     }
 
-    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableNfsClient> {
+    pub(in crate::run) fn client_mut(&mut self, id: Clientid4) -> Option<&mut RecoverableClientRecord> {
         self.clients.get_mut(&id)
     }
 
@@ -564,7 +564,7 @@ impl RecoverableState {
     }
 
     /// Returns the client of a session.
-    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableNfsClient> {
+    pub(in crate::run) fn client_of_session(&self, id: Sessionid4) -> Option<&RecoverableClientRecord> {
         self.client(self.session(id)?.client)
     }
 

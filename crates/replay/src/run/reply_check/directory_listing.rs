@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::run::tolerance_rules::{self, ReplyDifferenceToleranceRule};
+use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparableValue, ComparedMessageSection, hash,
 };
@@ -53,7 +53,7 @@ impl ReplayListingChecks {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_strict: bool,
-        needed: &mut Vec<ReplyDifferenceToleranceRule>,
+        needed: &mut Vec<BuiltInToleranceRule>,
     ) -> Vec<ListingFieldDifference> {
         let ends = [is_end(a), is_end(b)];
         let (Some(mut of_a), Some(mut of_b)) = (take_entries(a), take_entries(b)) else { return Vec::new() };
@@ -195,11 +195,11 @@ fn is_end(section: &ComparedMessageSection) -> bool {
 }
 
 /// Name and fields of a directory entry.
-type ReplayListingEntry = (Box<[u8]>, Vec<ComparableMessageField>);
+type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
 /// Removes the directory entries from a section and returns the name and fields of each. Returns `None` if it is no
 /// listing.
-fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReplayListingEntry>> {
+fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReaddirReplyEntry>> {
     let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
@@ -208,7 +208,7 @@ fn take_entries(section: &mut ComparedMessageSection) -> Option<Vec<ReplayListin
     let (below, other): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other;
-    let mut elements: Vec<ReplayListingEntry> = Vec::new();
+    let mut elements: Vec<ReaddirReplyEntry> = Vec::new();
     let first = below.first().map(|entry| Rc::clone(&entry.path));
     for entry in below {
         if first.as_ref().is_some_and(|first| Rc::ptr_eq(first, &entry.path)) || elements.is_empty() {

@@ -32,24 +32,24 @@ pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
 use directory_listing::ReplayListingChecks;
 use mandatory_server_operations::{lacks_required, missing_required_attributes};
-use reply_check_result_cache::{ReplyCheckBytePattern, ReplyPatternCache};
+use reply_check_result_cache::{CachedReplyCheckTemplate, ReplyPatternCache};
 use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
-use super::tolerance_rules::{self, ReplyDifferenceToleranceRule};
+use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::file_server_client::ObjectVersionAttributes;
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
+use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
-use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairing};
+use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, ComparisonRecord,
     FieldPath,
 };
-use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, RecordComparer};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
 
 /// Maximum number of unsupported operations that are remembered.
@@ -114,7 +114,7 @@ pub enum ReplyCheckResult {
     /// Everything that must be equal is equal.
     Matched,
     /// Only differences that rules tolerate; the first of these rules.
-    Tolerated(ReplyDifferenceToleranceRule),
+    Tolerated(BuiltInToleranceRule),
     /// The server does not support the operation and has executed none in this run: operation and status.
     Unsupported(String, String),
     /// Differences that no rule tolerates.
@@ -128,7 +128,7 @@ pub struct ReplyChecker {
     selection: ComparisonOptions,
     identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
-    pub compared: ComparisonCoverageCounts,
+    pub compared: ComparedFieldAndByteCounts,
     /// `true` to tolerate nothing.
     is_strict: bool,
     /// Rules that are turned off.
@@ -164,7 +164,7 @@ impl ReplyChecker {
             recorder: ComparableTransactionRecorder::default(),
             selection,
             identities: CrossCaptureIdentityMap::default(),
-            compared: ComparisonCoverageCounts::default(),
+            compared: ComparedFieldAndByteCounts::default(),
             is_strict,
             disabled_rules: off.into_iter().collect(),
             file_rules: Vec::new(),
@@ -209,7 +209,7 @@ impl ReplyChecker {
     }
 
     /// Removes differences that a rule from the file tolerates. Returns the first of these rules.
-    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<ReplyDifferenceToleranceRule> {
+    fn remove_tolerated(&self, differences: &mut Vec<Difference>) -> Option<BuiltInToleranceRule> {
         let mut first = None;
         differences.retain(|difference| {
             let rule = self.file_rules.iter().find(|rule| rule.allows(difference));
@@ -247,7 +247,7 @@ impl ReplyChecker {
         let mut lacking = missing_required_attributes(places);
         if is_learnt && lacking.is_empty() {
             let compared = (&verdict, compared);
-            let pattern = ReplyCheckBytePattern::of(
+            let pattern = CachedReplyCheckTemplate::of(
                 replies,
                 places,
                 compared,
@@ -349,7 +349,7 @@ impl ReplyChecker {
             pattern.identities.iter_mut().map(|named| named.names(sides)).collect::<Option<Vec<_>>>()?;
         let place = replies.place();
         for (named, [one, other]) in pattern.identities.iter().zip(names) {
-            self.identities.record_pair(one, other, || FirstIdentityPairing {
+            self.identities.record_pair(one, other, || FirstIdentityPairPosition {
                 operation: self.recorder.word(replies.title),
                 section: Rc::clone(&named.section),
                 path: Rc::clone(&named.path),
@@ -455,7 +455,7 @@ impl ReplyChecker {
     fn result(
         &mut self,
         mut differences: Vec<Difference>,
-        tolerated: &[ReplyDifferenceToleranceRule],
+        tolerated: &[BuiltInToleranceRule],
     ) -> ReplyCheckResult {
         if let Some(rule) = self.remove_tolerated(&mut differences)
             && differences.is_empty()
@@ -522,7 +522,7 @@ impl ReplyChecker {
     }
 
     /// Returns `true` if a rule is enabled.
-    pub fn is_enabled(&self, rule: ReplyDifferenceToleranceRule) -> bool {
+    pub fn is_enabled(&self, rule: BuiltInToleranceRule) -> bool {
         !self.is_strict && !self.disabled_rules.contains(rule.name)
     }
 
@@ -586,7 +586,7 @@ fn fill_hashes(message: &mut ComparableMessage, known: &[(u32, Option<u128>)]) {
 }
 
 fn is_status(entry: &ComparableMessageField) -> bool {
-    entry.path.class == CompareClass::Equal(DifferenceKind::Status)
+    entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status)
 }
 
 fn is_ok(datum: &ComparableValue) -> bool {
@@ -651,16 +651,16 @@ fn remove_incomparable(section: &mut ComparedMessageSection, may_have_restarted:
 
 fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {
     match path.class {
-        CompareClass::Identity(MappedIdentifierType::Filehandle) => false,
+        FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle) => false,
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
-        CompareClass::Identity(MappedIdentifierType::Verifier) => {
+        FieldEqualityRequirement::Identity(MappedIdentifierType::Verifier) => {
             may_have_restarted
                 || ![Operation::WRITE, Operation::COMMIT]
                     .into_iter()
                     .any(|write| write.name() == Some(operation))
         }
-        CompareClass::Identity(_) => true,
-        CompareClass::Equal(DifferenceKind::Status) => false,
+        FieldEqualityRequirement::Identity(_) => true,
+        FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,
         _ if operation.is_empty() => path.field.starts_with("rpc"),
         _ => path.field == field_name::NFS_STATEID_SEQID || path.leaf() == "attrmask",
     }

@@ -1,7 +1,7 @@
 //! Cache of reply pairs whose result is known from their bytes.
 //!
 //! A run has thousands of pairs that differ only in XID, sequence ID, times and data. A pair that was decoded and found
-//! to match, or to differ as a rule tolerates, creates a [`ReplyCheckBytePattern`]: a class for each byte of the
+//! to match, or to differ as a rule tolerates, creates a [`CachedReplyCheckTemplate`]: a class for each byte of the
 //! message. If another pair agrees with the pattern, both its messages would be decoded the same way, with the same
 //! result. Otherwise it is decoded: a pattern never finds a difference.
 
@@ -15,10 +15,10 @@ use rustc_hash::FxHashMap;
 
 use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
-use nfsrdma_analysis::comparison::compare_class::{CompareClass, MappedIdentifierType};
-use nfsrdma_analysis::comparison::identity_map::IdentityValueHash;
+use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
 use nfsrdma_analysis::comparison::record::{ComparableValue, FieldPath, hash};
-use nfsrdma_analysis::comparison::record_comparison::{ComparisonCoverageCounts, OPERATION_COUNT_FIELD};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of message lengths with patterns.
@@ -49,13 +49,13 @@ pub(super) struct ReplyPatternIdentitySlot {
     pub(super) identity: MappedIdentifierType,
     bytes: Range<usize>,
     /// Last pair of values, which is often the next one, too.
-    last_pair: Option<[(Box<[u8]>, IdentityValueHash); 2]>,
+    last_pair: Option<[(Box<[u8]>, ServerAssignedValueHash); 2]>,
 }
 
 impl ReplyPatternIdentitySlot {
     /// Returns the identifiers of both sides and stores them as the last pair. Returns `None` if the pair must be
     /// decoded.
-    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[IdentityValueHash; 2]> {
+    pub(super) fn names(&mut self, sides: [&[u8]; 2]) -> Option<[ServerAssignedValueHash; 2]> {
         let [a, b] = sides.map(|side| side.get(self.bytes.clone()));
         let of = [a?, b?];
         if let Some([one, other]) = &self.last_pair
@@ -65,7 +65,7 @@ impl ReplyPatternIdentitySlot {
             return Some([one.1, other.1]);
         }
         let name = |bytes: &[u8]| {
-            IdentityValueHash::from_value(self.identity, &ComparableValue::from_bytes(bytes), None)
+            ServerAssignedValueHash::from_value(self.identity, &ComparableValue::from_bytes(bytes), None)
         };
         let names = [name(of[0])?, name(of[1])?];
         self.last_pair = Some([(of[0].into(), names[0]), (of[1].into(), names[1])]);
@@ -80,7 +80,7 @@ impl ReplyPatternIdentitySlot {
 
 /// Pattern of a decoded pair.
 #[derive(Debug)]
-pub(super) struct ReplyCheckBytePattern {
+pub(super) struct CachedReplyCheckTemplate {
     procedure: Option<Procedure>,
     overlapped_in_capture: bool,
     /// Recorded and live message.
@@ -97,18 +97,18 @@ pub(super) struct ReplyCheckBytePattern {
     /// Result of the comparison.
     pub(super) verdict: ReplyCheckResult,
     /// Counts of the comparison.
-    pub(super) compared: ComparisonCoverageCounts,
+    pub(super) compared: ComparedFieldAndByteCounts,
     /// `true` if an operation creates names.
     pub(super) makes_names: bool,
 }
 
-impl ReplyCheckBytePattern {
+impl CachedReplyCheckTemplate {
     /// Creates the pattern of a decoded pair. `places` are the fields of both messages with their positions, `compared`
     /// the counts of the comparison. Returns `None` if the pair is not suitable.
     pub(super) fn of(
         replies: &ReplyPair<'_>,
         [of_recorded, places]: [&[LocatedField<'_>]; 2],
-        (verdict, compared): (&ReplyCheckResult, ComparisonCoverageCounts),
+        (verdict, compared): (&ReplyCheckResult, ComparedFieldAndByteCounts),
         (related, sections): (Vec<MatchedReplyAttribute>, usize),
         may_have_restarted: bool,
     ) -> Option<Self> {
@@ -153,7 +153,7 @@ impl ReplyCheckBytePattern {
             }
             let is_left_out = is_incomparable(section, path, may_have_restarted);
             let (bytes, what) = field_byte_class(place, is_left_out);
-            if let (CompareClass::Identity(identity), false) = (path.class, is_left_out) {
+            if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
                 if what != ReplyByteComparisonClass::Free {
                     return None;
                 }
@@ -222,19 +222,20 @@ fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
             (bytes.clone(), ReplyByteComparisonClass::Fixed)
         }
         (
-            CompareClass::Varies(_) | CompareClass::Identity(_),
+            FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Identity(_),
             FieldValue::Bytes(of) | FieldValue::Text(of),
         ) => (content(of), ReplyByteComparisonClass::Free),
-        (CompareClass::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
+        (FieldEqualityRequirement::Varies(_), FieldValue::Unsigned(_) | FieldValue::Signed(_)) => {
             (bytes.clone(), ReplyByteComparisonClass::Free)
         }
         (_, FieldValue::Unsigned(_)) if is_left_out => (bytes.clone(), ReplyByteComparisonClass::Free),
-        (CompareClass::Equal(_) | CompareClass::Racing(_), FieldValue::Bytes(of) | FieldValue::Text(of)) => {
-            (content(of), ReplyByteComparisonClass::Equal)
-        }
+        (
+            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
+            FieldValue::Bytes(of) | FieldValue::Text(of),
+        ) => (content(of), ReplyByteComparisonClass::Equal),
         // A hyper is never the count of following items.
         (
-            CompareClass::Equal(_) | CompareClass::Racing(_),
+            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_),
             FieldValue::Unsigned(_) | FieldValue::Signed(_),
         ) if bytes.len() == 8 => (bytes.clone(), ReplyByteComparisonClass::Equal),
         _ => (bytes.clone(), ReplyByteComparisonClass::Fixed),
@@ -244,7 +245,7 @@ fn field_byte_class(place: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
 /// Patterns of messages of one length.
 #[derive(Debug, Default)]
 struct ReplyPatternsOfLength {
-    patterns: Vec<ReplyCheckBytePattern>,
+    patterns: Vec<CachedReplyCheckTemplate>,
     /// Index of the pattern to be replaced next.
     next: usize,
     /// Number of decoded pairs since the last hit.
@@ -264,7 +265,7 @@ impl ReplyPatternCache {
     }
 
     /// Returns the pattern that a pair agrees with.
-    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut ReplyCheckBytePattern> {
+    pub(super) fn find(&mut self, replies: &ReplyPair<'_>) -> Option<&mut CachedReplyCheckTemplate> {
         if replies.listing.is_some() {
             return None;
         }
@@ -296,7 +297,7 @@ impl ReplyPatternCache {
     }
 
     /// Stores the pattern of a pair of this length, if it has one, replacing the oldest at the limit.
-    pub(super) fn insert(&mut self, length: usize, pattern: Option<ReplyCheckBytePattern>) {
+    pub(super) fn insert(&mut self, length: usize, pattern: Option<CachedReplyCheckTemplate>) {
         let of_length = self.by_length.entry(length).or_default();
         of_length.unused_patterns += 1;
         let Some(pattern) = pattern else { return };

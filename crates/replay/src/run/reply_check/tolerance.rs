@@ -8,8 +8,8 @@ use std::rc::Rc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReplyChecker;
-use crate::run::tolerance_rules::{self, ReplyDifferenceToleranceRule};
-use nfsrdma_analysis::comparison::compare_class::CompareClass;
+use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
+use nfsrdma_analysis::comparison::compare_class::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
 };
@@ -21,7 +21,7 @@ impl ReplyChecker {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_directory: bool,
-        needed: &mut Vec<ReplyDifferenceToleranceRule>,
+        needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let operation = Rc::clone(&a.name);
         let mut rulings = std::mem::take(&mut self.rule_cache);
@@ -38,7 +38,7 @@ impl ReplyChecker {
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
         is_directory: bool,
-        needed: &mut Vec<ReplyDifferenceToleranceRule>,
+        needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let is_same_data = has_same_data(a, b);
         tolerate_committed(a, b, needed, |rule| self.is_enabled(rule));
@@ -46,10 +46,9 @@ impl ReplyChecker {
         if let Some(squashed) = self.squashed_ids.filter(|_| self.is_enabled(tolerance_rules::OWNER)) {
             tolerate_squashed_owner(a, b, squashed, needed);
         }
-        let mut taken: [Vec<(ReplyDifferenceToleranceRule, ComparableMessageField)>; 2] =
-            [Vec::new(), Vec::new()];
+        let mut taken: [Vec<(BuiltInToleranceRule, ComparableMessageField)>; 2] = [Vec::new(), Vec::new()];
         for (section, taken) in [&mut *a, &mut *b].into_iter().zip(&mut taken) {
-            let mut kinds = DirectoryAttributePaths::default();
+            let mut kinds = DirectoryTypedFieldPaths::default();
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
@@ -72,8 +71,8 @@ impl ReplyChecker {
         }
         let [of_a, of_b] = &taken;
         let is_same = |(a, b): (
-            &(ReplyDifferenceToleranceRule, ComparableMessageField),
-            &(ReplyDifferenceToleranceRule, ComparableMessageField),
+            &(BuiltInToleranceRule, ComparableMessageField),
+            &(BuiltInToleranceRule, ComparableMessageField),
         )| { a.1.path.text == b.1.path.text && a.1.datum.is_same(&b.1.datum) };
         if of_a.len() != of_b.len() || !of_a.iter().zip(of_b).all(is_same) {
             let differing = of_a.iter().zip(of_b).find(|pair| !is_same(*pair)).map(|(a, _)| a.0);
@@ -89,7 +88,7 @@ impl ReplyChecker {
         &self,
         a: &mut ComparedMessageSection,
         b: &mut ComparedMessageSection,
-        needed: &mut Vec<ReplyDifferenceToleranceRule>,
+        needed: &mut Vec<BuiltInToleranceRule>,
     ) {
         let names = |section: &ComparedMessageSection| -> FxHashSet<Box<str>> {
             section
@@ -134,7 +133,7 @@ impl ReplyChecker {
 pub(super) fn tolerate_mode(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ReplyDifferenceToleranceRule>,
+    needed: &mut Vec<BuiltInToleranceRule>,
 ) {
     let is_mode = |entry: &&ComparableMessageField| entry.path.leaf() == "mode";
     let mode = |section: &ComparedMessageSection| {
@@ -161,11 +160,11 @@ pub(super) struct ReplyToleranceRuleCache {
 struct CachedToleranceRule {
     /// Keeps the addresses from being reused.
     _addresses: (Rc<str>, Rc<FieldPath>),
-    rule: Option<ReplyDifferenceToleranceRule>,
+    rule: Option<BuiltInToleranceRule>,
 }
 
 impl ReplyToleranceRuleCache {
-    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<ReplyDifferenceToleranceRule> {
+    fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<BuiltInToleranceRule> {
         let place = (operation.as_ptr(), Rc::as_ptr(path));
         let ruling = self.rules.entry(place).or_insert_with(|| CachedToleranceRule {
             _addresses: (Rc::clone(operation), Rc::clone(path)),
@@ -187,7 +186,7 @@ fn needs_no_rule(
         let is_special =
             matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
         Rc::ptr_eq(path, &b.path)
-            && (matches!(path.class, CompareClass::Varies(_))
+            && (matches!(path.class, FieldEqualityRequirement::Varies(_))
                 || a.datum == b.datum
                 || !is_special && !has_rule(path))
     };
@@ -213,11 +212,11 @@ fn is_post_op(path: &str) -> bool {
 
 /// Paths whose attributes are those of a directory, according to their type field.
 #[derive(Default)]
-struct DirectoryAttributePaths {
+struct DirectoryTypedFieldPaths {
     directories: Vec<Box<str>>,
 }
 
-impl DirectoryAttributePaths {
+impl DirectoryTypedFieldPaths {
     /// Processes the next field of an operation.
     fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
@@ -263,8 +262,8 @@ fn has_same_data(a: &ComparedMessageSection, b: &ComparedMessageSection) -> bool
 fn tolerate_committed(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ReplyDifferenceToleranceRule>,
-    is_on: impl Fn(ReplyDifferenceToleranceRule) -> bool,
+    needed: &mut Vec<BuiltInToleranceRule>,
+    is_on: impl Fn(BuiltInToleranceRule) -> bool,
 ) {
     let find = |section: &ComparedMessageSection| {
         section.entries.iter().position(|entry| entry.path.leaf() == "committed")
@@ -289,7 +288,7 @@ fn tolerate_squashed_owner(
     a: &mut ComparedMessageSection,
     b: &ComparedMessageSection,
     squashed: [u32; 2],
-    needed: &mut Vec<ReplyDifferenceToleranceRule>,
+    needed: &mut Vec<BuiltInToleranceRule>,
 ) {
     let owner = |entry: &ComparableMessageField| match entry.path.field {
         field_name::NFS_FATTR3_UID => Some(squashed[0]),
@@ -319,8 +318,8 @@ fn tolerate_squashed_owner(
 fn tolerate_access(
     a: &mut ComparedMessageSection,
     b: &mut ComparedMessageSection,
-    needed: &mut Vec<ReplyDifferenceToleranceRule>,
-    is_on: impl Fn(ReplyDifferenceToleranceRule) -> bool,
+    needed: &mut Vec<BuiltInToleranceRule>,
+    is_on: impl Fn(BuiltInToleranceRule) -> bool,
 ) {
     if !a.is_operation(Operation::ACCESS) || !is_on(tolerance_rules::ACCESS_SUPPORTED) {
         return;
@@ -348,7 +347,7 @@ mod tests {
 
     fn entry(text: &str, datum: ComparableValue) -> ComparableMessageField {
         ComparableMessageField {
-            path: Rc::new(FieldPath::new(text, "", CompareClass::Equal(DifferenceKind::Result))),
+            path: Rc::new(FieldPath::new(text, "", FieldEqualityRequirement::Equal(DifferenceKind::Result))),
             datum,
         }
     }
@@ -360,7 +359,7 @@ mod tests {
             let size = entry("reply.entries.attrs.size", ComparableValue::Number(1));
             [name, entry("reply.entries.attrs.type", ComparableValue::Named(kind)), size]
         };
-        let mut kinds = DirectoryAttributePaths::default();
+        let mut kinds = DirectoryTypedFieldPaths::default();
         for (kind, is_directory) in [("NF4DIR", true), ("NF4REG", false), ("NF4DIR", true)] {
             let entries = of(kind);
             entries.iter().for_each(|entry| kinds.process_field(entry));

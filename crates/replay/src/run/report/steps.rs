@@ -93,7 +93,7 @@ pub struct ReplayOperationReport {
 
 /// Results of the steps of a run.
 #[derive(Clone, Debug, Default)]
-pub struct StepResults {
+pub struct StepOutcomeSummary {
     /// Number of steps of the trace.
     pub total: u64,
     /// Number of steps by state.
@@ -114,7 +114,7 @@ pub struct StepResults {
     uncommon: FxHashMap<u64, (FinalStepState, u64)>,
 }
 
-impl StepResults {
+impl StepOutcomeSummary {
     /// Counts a step in its final state.
     pub fn count(&mut self, step: StepId, operation: &str, outcome: StepOutcome) {
         self.total += 1;
@@ -314,8 +314,8 @@ mod tests {
     }
 
     /// Returns the results of one step in each state: 0 matched, 1 tolerated, 2 mismatched, and so on.
-    fn one_of_each(max_mismatches: usize) -> StepResults {
-        let mut results = StepResults { max_mismatches, ..StepResults::default() };
+    fn one_of_each(max_mismatches: usize) -> StepOutcomeSummary {
+        let mut results = StepOutcomeSummary { max_mismatches, ..StepOutcomeSummary::default() };
         let outcomes = [
             StepOutcome::Matched,
             StepOutcome::Tolerated(tolerance_rules::AFTER),
@@ -354,20 +354,20 @@ mod tests {
         }
     }
 
-    fn mismatched(results: &mut StepResults, step: u64, operation: &str, path: &str) {
+    fn mismatched(results: &mut StepOutcomeSummary, step: u64, operation: &str, path: &str) {
         let difference = Difference { path: path.to_owned(), ..difference(step, DifferenceKind::Result) };
         results.count(step_id(step), operation, StepOutcome::Mismatched(vec![difference]));
     }
 
     /// Returns the steps of each group: the first, the number of the others, and the first of these.
-    fn groups(results: &StepResults) -> Vec<(u64, u64, Vec<u64>)> {
+    fn groups(results: &StepOutcomeSummary) -> Vec<(u64, u64, Vec<u64>)> {
         let steps = |one: &StepMismatch| one.first_similar.iter().map(|similar| similar.step.step).collect();
         results.mismatches.iter().map(|one| (one.step.step, one.similar_steps, steps(one))).collect()
     }
 
     #[test]
     fn mismatches_of_one_operation_and_field_are_one_group_whatever_the_limit() {
-        let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+        let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
         (0..100).for_each(|step| mismatched(&mut results, step, "NFS 3 GETATTR", "obj_attributes.uid"));
         mismatched(&mut results, 100, "NFS 3 GETATTR", "obj_attributes.size");
         (101..104).for_each(|step| mismatched(&mut results, step, "NFS 3 LOOKUP", "obj_attributes.uid"));
@@ -378,9 +378,9 @@ mod tests {
 
     #[test]
     fn the_groups_of_several_copies_are_joined() {
-        let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+        let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
         let copy = || {
-            let mut results = StepResults { max_mismatches: 2, ..StepResults::default() };
+            let mut results = StepOutcomeSummary { max_mismatches: 2, ..StepOutcomeSummary::default() };
             mismatched(&mut results, 1, READ, "READ.eof");
             mismatched(&mut results, 2, READ, "READ.eof");
             results

@@ -13,7 +13,7 @@
 
 use std::fmt;
 
-use super::{ALL, ReplyDifferenceToleranceRule};
+use super::{ALL, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 
@@ -33,7 +33,7 @@ struct ToleranceRuleFileLine {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToleranceFileRule {
     /// Name and reason.
-    pub rule: ReplyDifferenceToleranceRule,
+    pub rule: BuiltInToleranceRule,
     lines: Vec<ToleranceRuleFileLine>,
 }
 
@@ -115,7 +115,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         }
         // Rule names are `'static`, as reports also name built-in rules.
         let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
-        rules.push(ToleranceFileRule { rule: ReplyDifferenceToleranceRule { name, why }, lines: Vec::new() });
+        rules.push(ToleranceFileRule { rule: BuiltInToleranceRule { name, why }, lines: Vec::new() });
         return Ok(());
     }
     let words: Vec<&str> = said.split_whitespace().collect();

@@ -6,7 +6,7 @@ use super::super::begins_fpdu;
 use super::framing::conversation;
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
-use crate::rdma_operation::{CapturedRdmaPayloadBytes, ConnectionSide};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide};
 
 /// A stream of `count` Sends and Writes, and the start of each FPDU.
 fn stream(has_markers: bool, has_crc: bool, count: u8) -> (Sender, Vec<usize>, Vec<Seen>) {
@@ -346,7 +346,7 @@ fn a_segment_that_begins_with_an_fpdu_is_told_wherever_the_first_marker_stands()
         for from in begins.into_iter().skip(1) {
             let bytes = &server.bytes[from..];
             assert!(
-                begins_fpdu(CapturedRdmaPayloadBytes { bytes, length: bytes.len() as u32 }, true),
+                begins_fpdu(CapturedPacketPayload { bytes, length: bytes.len() as u32 }, true),
                 "{has_crc} {from}"
             );
         }
@@ -371,7 +371,7 @@ proptest! {
             }
         }
         let length = bytes.len() as u32 + more;
-        let is_one = begins_fpdu(CapturedRdmaPayloadBytes { bytes: &bytes, length }, is_expected);
+        let is_one = begins_fpdu(CapturedPacketPayload { bytes: &bytes, length }, is_expected);
         // On another port, a message of RPC-over-RDMA is required.
         prop_assert!(!is_one || is_expected);
     }
@@ -387,7 +387,7 @@ proptest! {
         let seen = |begin: u64| {
             let mut bench = Bench::default();
             for (number, piece) in (0..).zip(rest.chunks(length)) {
-                let _ = begins_fpdu(CapturedRdmaPayloadBytes { bytes: piece, length: piece.len() as u32 }, true);
+                let _ = begins_fpdu(CapturedPacketPayload { bytes: piece, length: piece.len() as u32 }, true);
                 bench.feed(ConnectionSide::B, begin + number * length as u64, piece);
             }
             bench.log.seen

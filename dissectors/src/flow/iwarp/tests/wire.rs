@@ -12,9 +12,7 @@ use crate::iwarp::mpa::{
     Enhanced, FpduHeader, Marker, REPLY_KEY, REQUEST_KEY, RdmaReadQueueDepth, ReplyFrame, RequestFrame,
 };
 use crate::iwarp::rdmap::{Invalidate, RdmapControl, RdmapOpcode, ReadRequest};
-use crate::rdma_operation::{
-    CapturedRdmaPayloadBytes, ConnectionSide, Handle, RdmaAttribution, RdmaOperation,
-};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSide, Handle, RdmaAttribution, RdmaOperation};
 
 /// Start position of streams.
 pub(in crate::flow) const START: StreamPosition = 1 << 32;
@@ -325,7 +323,7 @@ impl Bench {
         let number = FrameNumber(self.number);
         let frames = [number];
         let packet_meta = PacketMeta::new(&frames, Timestamp(self.number as i64));
-        let data = CapturedRdmaPayloadBytes { bytes: &bytes[..captured], length: bytes.len() as u32 };
+        let data = CapturedPacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 
@@ -336,7 +334,7 @@ impl Bench {
     /// Feeds bytes that were not captured.
     pub(in crate::flow) fn hole(&mut self, side: ConnectionSide, at: StreamPosition, length: usize) {
         let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
-        let data = CapturedRdmaPayloadBytes { bytes: &[], length: length as u32 };
+        let data = CapturedPacketPayload { bytes: &[], length: length as u32 };
         self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
     }
 

@@ -42,7 +42,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         [FsLocationsItem4 { fli_entries: List::from(&entries[..]), fli_rootpath: List::from(&names[..]) }];
     let (hint_words, hints) =
         mask_and_values(&[Threshold::READ_SIZE(4096), Threshold::WRITE_IOSIZE(1 << 20)]);
-    let hints = BitmapItems::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
+    let hints = BitmapKeyedValues::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
     let thresholds = [ThresholdItem4 { thi_layout_type: Layouttype4::LAYOUT4_FLEX_FILES, thi_hints: hints }];
     let (aces, times, durations) = ([ACE, ACE], [TIME], [u64::MAX]);
     let layouts = [Layouttype4::LAYOUT4_NFSV4_1_FILES, Layouttype4::LAYOUT4_SCSI];
@@ -213,9 +213,9 @@ fn fattr4(words: &[u32], values: &[u8]) -> Vec<u8> {
 fn every_attribute_of_the_table_is_read_and_written() {
     every_attribute(|examples| {
         use super::super::bitmap::BitNames;
-        use super::super::bitmap_keyed_values::BitmapItem;
+        use super::super::bitmap_keyed_values::BitmapKeyedValue;
         let attributes: Vec<_> = examples.iter().map(|(attribute, _)| attribute.clone()).collect();
-        let numbers: Vec<_> = attributes.iter().map(BitmapItem::number).collect();
+        let numbers: Vec<_> = attributes.iter().map(BitmapKeyedValue::number).collect();
         assert_eq!(numbers, (0..=86).collect::<Vec<_>>());
         assert_eq!(Attributes::ALL.iter().map(|(number, _)| *number).collect::<Vec<_>>(), numbers);
 

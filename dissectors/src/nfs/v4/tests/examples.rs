@@ -10,7 +10,7 @@ mod state;
 
 use super::super::*;
 use crate::nfs::StatusUnion;
-use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, Rfc8267DraftDdpItem, Text, Void};
+use crate::xdr::{Chain, Ddp, DdpText, DraftDdpEligibleData, List, Opaque, Text, Void};
 
 const SECONDS: Nfstime4 = Nfstime4 { seconds: 1_700_000_000, nseconds: 7 };
 const SPAN: Duration4 = Duration4 { seconds: 1_700_000_000, nseconds: 7 };
@@ -43,11 +43,11 @@ fn bitmap<N>(words: &[u32]) -> Bitmap4<'static, N> {
     Bitmap4::from(slice(words))
 }
 
-fn masked<T: BitmapItem<'static, Names = N> + 'static, N: BitNames>(
+fn masked<T: BitmapKeyedValue<'static, Names = N> + 'static, N: BitNames>(
     items: &[T],
-) -> BitmapItems<'static, T, N> {
+) -> BitmapKeyedValues<'static, T, N> {
     let (words, values) = mask_and_values(items);
-    BitmapItems::new(bitmap(&words), Opaque(slice(values)))
+    BitmapKeyedValues::new(bitmap(&words), Opaque(slice(values)))
 }
 
 fn fattr() -> Fattr4<'static> {

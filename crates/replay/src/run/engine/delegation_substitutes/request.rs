@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text};
 
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
-use crate::run::captured_open_grants::CapturedOpens;
+use crate::run::captured_open_grants::StepOpenGrants;
 use crate::trace::value_substitution::TracePayloadInMessage;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 
@@ -146,7 +146,7 @@ impl SubstituteOpenRequest {
         reply: LiveReply<'_>,
         missing: Option<(u32, u32)>,
     ) -> Option<Self> {
-        let opens = CapturedOpens::recorded(step);
+        let opens = StepOpenGrants::recorded(step);
         let items = TracePayloadInMessage::items(&held.call.placed);
         let mut sent = Cursor::new(&held.call.message).with_chunks(&items);
         let mut answered = reply.cursor();

@@ -3,23 +3,23 @@
 use rustc_hash::FxHashMap;
 
 use super::MAX_ENTRIES;
-use super::reply_attribute_values::CheckedFileAttribute;
+use super::reply_attribute_values::ComparedAttributeKind;
 use crate::seed::file_server_client::is_root_name;
 
 /// Kind, `true` for objects from before the run, and captured owner or group.
-type FileOwnerMappingKey = (CheckedFileAttribute, bool, Box<[u8]>);
+type CapturedOwnerAttributeKey = (ComparedAttributeKind, bool, Box<[u8]>);
 
 /// Live owner of each captured owner. Seeded objects may have another one until it is set.
 #[derive(Debug, Default)]
 pub(super) struct OwnerPairs {
-    live: FxHashMap<FileOwnerMappingKey, Box<[u8]>>,
+    live: FxHashMap<CapturedOwnerAttributeKey, Box<[u8]>>,
 }
 
 impl OwnerPairs {
     /// Adds a captured and a live owner, as encoded. Returns both as text if the live one is another than before.
     pub(super) fn insert(
         &mut self,
-        kind: CheckedFileAttribute,
+        kind: ComparedAttributeKind,
         is_seeded: bool,
         [recorded, live]: [&[u8]; 2],
     ) -> Option<[String; 2]> {

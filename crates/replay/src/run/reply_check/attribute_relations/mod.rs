@@ -40,7 +40,7 @@ use self::captured_live_fsid_pairs::FileSystemPairs;
 use self::captured_live_owner_pairs::OwnerPairs;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
-use self::reply_attribute_values::{AttributeSubject, CheckedFileAttribute, MatchedReplyAttribute};
+use self::reply_attribute_values::{AttributeSubject, ComparedAttributeKind, MatchedReplyAttribute};
 use self::server_clock_granularity::ServerClockTraits;
 pub(super) use self::violations::AttributeRelationViolation;
 use self::violations::RecordedLiveAttributePair;
@@ -268,10 +268,10 @@ impl AttributeRelations {
                 self.check_value(done, &observation, &mut broken);
                 self.check_size(replies, &observation);
                 match both.recorded.aspect {
-                    CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata => {
+                    ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                         times.extend(server_clock_granularity::decode_time(bytes[1]))
                     }
-                    CheckedFileAttribute::Change if both.recorded.subject == AttributeSubject::Current => {
+                    ComparedAttributeKind::Change if both.recorded.subject == AttributeSubject::Current => {
                         change = Some(observation.number()[1] as u64);
                     }
                     _ => {}
@@ -355,19 +355,19 @@ impl AttributeRelations {
     ) -> Vec<FinalAttributeDifference> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
-        let of = |aspect: CheckedFileAttribute| {
+        let of = |aspect: ComparedAttributeKind| {
             let known = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
-            let field = if aspect == CheckedFileAttribute::Change { "nfs.changeid4" } else { known.field };
+            let field = if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { known.field };
             (known.likelihood == AttributeChangeLikelihood::None && known.names == self.changed_names)
                 .then_some((field, known.values[1]))
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
         let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
-            ("change (stays)", of(CheckedFileAttribute::Change), marks.change, &number),
-            ("time_modify (stays)", of(CheckedFileAttribute::Modified), marks.modified, &time),
-            ("time_metadata (stays)", of(CheckedFileAttribute::Metadata), marks.metadata, &time),
+            ("change (stays)", of(ComparedAttributeKind::Change), marks.change, &number),
+            ("time_modify (stays)", of(ComparedAttributeKind::Modified), marks.modified, &time),
+            ("time_metadata (stays)", of(ComparedAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
         let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
@@ -391,25 +391,25 @@ impl AttributeRelations {
         broken: &mut Vec<AttributeRelationViolation>,
     ) {
         match observation.fact.aspect {
-            CheckedFileAttribute::ChangeType => {
+            ComparedAttributeKind::ChangeType => {
                 self.clock.change_attr_type = u32::try_from(observation.number()[1]).ok()
             }
-            CheckedFileAttribute::FileSystem => broken.extend(self.check_file_system(observation)),
-            CheckedFileAttribute::Fileid | CheckedFileAttribute::MountedOn => {
+            ComparedAttributeKind::FileSystem => broken.extend(self.check_file_system(observation)),
+            ComparedAttributeKind::Fileid | ComparedAttributeKind::MountedOn => {
                 broken.extend(self.check_fileid(done, observation))
             }
-            CheckedFileAttribute::Owner | CheckedFileAttribute::Group => {
+            ComparedAttributeKind::Owner | ComparedAttributeKind::Group => {
                 broken.extend(self.check_owner(done, observation));
                 broken.extend(self.check_ordered(done, observation));
             }
-            CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata => {
+            ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                 server_clock_granularity::decode_time(observation.bytes[1])
                     .into_iter()
                     .for_each(|time| self.clock.record_time(time));
                 broken.extend(self.check_ordered(done, observation));
             }
-            CheckedFileAttribute::Change => broken.extend(self.check_ordered(done, observation)),
-            CheckedFileAttribute::Size | CheckedFileAttribute::FileType => {}
+            ComparedAttributeKind::Change => broken.extend(self.check_ordered(done, observation)),
+            ComparedAttributeKind::Size | ComparedAttributeKind::FileType => {}
         }
     }
 
@@ -421,11 +421,11 @@ impl AttributeRelations {
         }
         let [recorded, live] = observation.number().map(|value| value as u64);
         match observation.fact.aspect {
-            CheckedFileAttribute::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
+            ComparedAttributeKind::FileType if recorded != u64::from(NfsFtype4::NF4REG.0) => {
                 self.sizes.set_unlimited(file);
             }
-            CheckedFileAttribute::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
-            CheckedFileAttribute::Size => {
+            ComparedAttributeKind::Size if !replies.is_racing => self.sizes.add_base(file, recorded),
+            ComparedAttributeKind::Size => {
                 self.sizes.add(file, recorded);
                 self.sizes.check(file, live, || {
                     let place = ReportedReplyLocation {
@@ -461,7 +461,7 @@ impl AttributeRelations {
         observation: &RecordedLiveAttributePair<'_>,
     ) -> Option<AttributeRelationViolation> {
         let now = observation.number();
-        let is_own = observation.fact.aspect == CheckedFileAttribute::Fileid;
+        let is_own = observation.fact.aspect == ComparedAttributeKind::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
         if observation.object < ROOT {
@@ -517,14 +517,14 @@ impl AttributeRelations {
             return None;
         }
         let aspect = observation.fact.aspect;
-        let is_time = matches!(aspect, CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata);
+        let is_time = matches!(aspect, ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata);
         // A step that writes an object sets its time to now, whatever else was in flight; the same holds for created
         // objects.
         if is_time {
             let is_of_run = self.was_created_in_run(done, observation.object);
             let object = self.object_state(observation.object, done.step_turn);
             let is_written = !observation.fact.is_before && object.written == Some(done.step_turn);
-            let may_be_set = aspect == CheckedFileAttribute::Modified
+            let may_be_set = aspect == ComparedAttributeKind::Modified
                 && (object.is_set || has_recorded_second(observation));
             if (is_written || is_of_run && !may_be_set) && is_unexpected_time(done, observation) {
                 return Some(observation.violation_after("of now", observation.number()));
@@ -533,7 +533,7 @@ impl AttributeRelations {
         if !done.has_no_overlap {
             return None;
         }
-        if aspect == CheckedFileAttribute::Change
+        if aspect == ComparedAttributeKind::Change
             && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
             && self.clock.is_below_run(done.step_turn, observation.number().map(|value| value as u64))
         {
@@ -564,7 +564,7 @@ impl AttributeRelations {
         if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
             return if live { then("stays") } else { None };
         }
-        if matches!(aspect, CheckedFileAttribute::Owner | CheckedFileAttribute::Group) || !recorded {
+        if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !recorded {
             return None;
         }
         if known.likelihood == AttributeChangeLikelihood::Certain {
@@ -573,7 +573,7 @@ impl AttributeRelations {
                 known.changed.unwrap_or(known.received),
             );
             let must_move = match aspect {
-                CheckedFileAttribute::Change => {
+                ComparedAttributeKind::Change => {
                     let between = known
                         .previous_change
                         .map(|before| server_clock_granularity::elapsed_between(before, done.times[1]));
@@ -592,11 +592,11 @@ impl AttributeRelations {
             }
         }
         let falls = match aspect {
-            CheckedFileAttribute::Change => {
+            ComparedAttributeKind::Change => {
                 let [before, now] = [known.values[1], now[1]].map(|value| value as u64);
                 self.clock.is_forbidden_decrease(before, now) && known.values[0] < observation.number()[0]
             }
-            CheckedFileAttribute::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
+            ComparedAttributeKind::Metadata => known.values[0] < now[0] && now[1] < known.values[1],
             _ => false,
         };
         if falls { then("rises") } else { None }
@@ -639,7 +639,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 ) -> bool {
     let change = |is_before: bool| {
         let both = of(is_before).find(|both| {
-            both.recorded.aspect == CheckedFileAttribute::Change
+            both.recorded.aspect == ComparedAttributeKind::Change
                 && both.recorded.subject == AttributeSubject::Parent
         })?;
         sides[0].get(both.recorded.bytes.clone())

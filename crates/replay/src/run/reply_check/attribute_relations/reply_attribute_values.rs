@@ -12,7 +12,7 @@ use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Kind of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in super::super) enum CheckedFileAttribute {
+pub(in super::super) enum ComparedAttributeKind {
     /// Change attribute: `change`, or `before` and `after` of change_info4.
     Change,
     /// Modification time of the content: `time_modify`, `mtime`.
@@ -59,7 +59,7 @@ pub(in super::super) struct AttributeOccurrence {
     pub(in super::super) section: usize,
     pub(super) operation: Rc<str>,
     pub(super) subject: AttributeSubject,
-    pub(super) aspect: CheckedFileAttribute,
+    pub(super) aspect: ComparedAttributeKind,
     /// `true` if it is the value before the operation.
     pub(super) is_before: bool,
     /// Path of its first field.
@@ -140,7 +140,7 @@ fn collect_field(place: &LocatedField<'_>, facts: &mut Vec<AttributeOccurrence>)
 }
 
 /// Returns the kind of a field, and `true` if its value begins there.
-fn attribute_kind(path: &FieldPath) -> Option<(CheckedFileAttribute, bool)> {
+fn attribute_kind(path: &FieldPath) -> Option<(ComparedAttributeKind, bool)> {
     let is_first = match path.leaf() {
         "seconds" | "major" => true,
         "nseconds" | "minor" => false,
@@ -150,16 +150,16 @@ fn attribute_kind(path: &FieldPath) -> Option<(CheckedFileAttribute, bool)> {
                     ("change" | "before" | "after", field)
                         if field.starts_with(field_name::NFS_CHANGEID4) =>
                     {
-                        CheckedFileAttribute::Change
+                        ComparedAttributeKind::Change
                     }
-                    ("owner", field_name::NFS_FATTR4_OWNER) => CheckedFileAttribute::Owner,
-                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => CheckedFileAttribute::Group,
-                    ("fileid", _) => CheckedFileAttribute::Fileid,
-                    ("mounted_on_fileid", _) => CheckedFileAttribute::MountedOn,
-                    ("fsid", _) => CheckedFileAttribute::FileSystem,
-                    ("change_attr_type", _) => CheckedFileAttribute::ChangeType,
-                    ("size", _) => CheckedFileAttribute::Size,
-                    ("type", _) => CheckedFileAttribute::FileType,
+                    ("owner", field_name::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
+                    ("owner_group", field_name::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
+                    ("fileid", _) => ComparedAttributeKind::Fileid,
+                    ("mounted_on_fileid", _) => ComparedAttributeKind::MountedOn,
+                    ("fsid", _) => ComparedAttributeKind::FileSystem,
+                    ("change_attr_type", _) => ComparedAttributeKind::ChangeType,
+                    ("size", _) => ComparedAttributeKind::Size,
+                    ("type", _) => ComparedAttributeKind::FileType,
                     _ => return None,
                 },
                 true,
@@ -169,9 +169,9 @@ fn attribute_kind(path: &FieldPath) -> Option<(CheckedFileAttribute, bool)> {
     let above = path.parent_path().strip_suffix('.')?;
     Some((
         match above.rsplit('.').next()? {
-            "mtime" | "time_modify" => CheckedFileAttribute::Modified,
-            "ctime" | "time_metadata" => CheckedFileAttribute::Metadata,
-            "fsid" => CheckedFileAttribute::FileSystem,
+            "mtime" | "time_modify" => ComparedAttributeKind::Modified,
+            "ctime" | "time_metadata" => ComparedAttributeKind::Metadata,
+            "fsid" => ComparedAttributeKind::FileSystem,
             _ => return None,
         },
         is_first,

@@ -32,12 +32,12 @@ pub(super) struct ServerClockTraits {
     increase_decrease_counts: [u32; 2],
     /// change_attr_type4, if the server returns it.
     pub(super) change_attr_type: Option<u32>,
-    change_range: LiveChangeAttributeRange,
+    change_range: ObservedChangeAttributeRange,
 }
 
 /// Change attributes set by changes of the run, for all objects: a server may draw them from one clock.
 #[derive(Debug, Default)]
-struct LiveChangeAttributeRange {
+struct ObservedChangeAttributeRange {
     /// Turn of the last step.
     turn: Option<u64>,
     /// Minimum and maximum of all steps, and maximum before the last step.
@@ -106,14 +106,14 @@ impl ServerClockTraits {
         let is_recorded_below = recorded < drawn.recorded_least;
         drawn.recorded_least = drawn.recorded_least.min(recorded);
         let Some(last) = drawn.turn else {
-            *drawn = LiveChangeAttributeRange {
+            *drawn = ObservedChangeAttributeRange {
                 turn: Some(turn),
                 least: change,
                 greatest: change,
                 before: change,
                 recorded_least: recorded,
                 is_per_object: drawn.is_per_object,
-                ..LiveChangeAttributeRange::default()
+                ..ObservedChangeAttributeRange::default()
             };
             return false;
         };
@@ -140,7 +140,8 @@ impl ServerClockTraits {
     /// Forgets the values drawn so far, after a restart of the server.
     pub(super) fn forget(&mut self) {
         let is_per_object = self.change_range.is_per_object;
-        self.change_range = LiveChangeAttributeRange { is_per_object, ..LiveChangeAttributeRange::default() };
+        self.change_range =
+            ObservedChangeAttributeRange { is_per_object, ..ObservedChangeAttributeRange::default() };
     }
 
     /// Returns the minimum distance of changes that times distinguish.

@@ -1,6 +1,6 @@
 //! Attribute values of a reply pair and their contradictions to earlier ones.
 
-use super::reply_attribute_values::{AttributeOccurrence, CheckedFileAttribute};
+use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
 use crate::run::call_operations_and_files::ROOT;
 use crate::trace::NONE;
 use nfsrdma_analysis::comparison::difference::{
@@ -80,13 +80,13 @@ impl RecordedLiveAttributePair<'_> {
 
     pub(super) fn format_value(&self, value: u128) -> String {
         match self.fact.aspect {
-            CheckedFileAttribute::Modified | CheckedFileAttribute::Metadata => {
+            ComparedAttributeKind::Modified | ComparedAttributeKind::Metadata => {
                 format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX))
             }
-            CheckedFileAttribute::FileSystem if self.bytes[0].len() == 16 => {
+            ComparedAttributeKind::FileSystem if self.bytes[0].len() == 16 => {
                 format!("{:x}:{:x}", value >> 64, value & u128::from(u64::MAX))
             }
-            CheckedFileAttribute::Owner | CheckedFileAttribute::Group => format!("name {value:032x}"),
+            ComparedAttributeKind::Owner | ComparedAttributeKind::Group => format!("name {value:032x}"),
             _ => value.to_string(),
         }
     }
