@@ -673,8 +673,8 @@ fn show(
     }
     if output.dropped_frames() > 0 {
         report_error(format_args!(
-            "{}: {} frames belong to Transactions that were open for long; of these their values were not kept, and a \
-             Transaction may be missing",
+            "{}: values of {} frames were dropped from memory because their Transactions stayed open too long; a \
+             Transaction may be missing from the output",
             if args.display_filter.is_some() { "-Y" } else { "-e" },
             output.dropped_frames()
         ));

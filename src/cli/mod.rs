@@ -129,8 +129,9 @@ Narrow terminals show fewer columns.
 
 /// Exit codes for the help and the manual.
 pub const EXIT_CODES: &str = "  0  success, whatever NFS statuses the capture contains
-  1  compare, check: differences found; lint: something denied was found
+  1  compare, check, replay: differences found; lint: denied findings
   2  usage error or read error; results up to the error are printed
+  3  replay, check: too little was verified, or the run was interrupted
   4  server or transport unreachable
   6  protocol error by this program
 ";

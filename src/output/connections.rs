@@ -106,7 +106,7 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
                 let _ = write!(said, " of {limit}");
             }
             if let Some(least) = least_left {
-                let _ = write!(said, ", {least} left at least");
+                let _ = write!(said, ", minimum left {least}");
             }
         }
     }
@@ -205,7 +205,7 @@ fn property_values(properties: &PeerProperties) -> [(&'static str, Option<String
 /// Describes the service connected to, and the RFC 8797 private data with the inline thresholds.
 fn set_up(row: &ConnectionStats) -> String {
     let Some(terms) = row.state.and_then(|state| state.parameters) else {
-        return "its set-up is not in the capture, or not completely".to_owned();
+        return "set-up not captured, or only in part".to_owned();
     };
     let side = |name: &str, data: SidePrivateData| match data {
         SidePrivateData::Present(data) => {
@@ -213,7 +213,7 @@ fn set_up(row: &ConnectionStats) -> String {
             let invalidates = if data.remote_invalidation { ", remote invalidation" } else { "" };
             format!("{name} sends {send} and receives {receive} bytes inline{invalidates}")
         }
-        SidePrivateData::Absent => format!("{name} says nothing (1024 bytes inline)"),
+        SidePrivateData::Absent => format!("{name} sends no private data (1024 bytes inline)"),
         SidePrivateData::Cut => format!("{name}'s private data is not in the capture"),
     };
     let service = match (port(&terms.service), terms.service) {

@@ -106,8 +106,8 @@ impl PlanReportView<'_> {
         );
         self.line(to, "connections", &hosts)?;
         let data = match summary.keeping {
-            TraceFileDataRetention::HASHED => "their hashes are known",
-            TraceFileDataRetention::KEYED => "a run makes them from a key",
+            TraceFileDataRetention::HASHED => "kept as hashes",
+            TraceFileDataRetention::KEYED => "generated from a key",
             _ => "kept",
         };
         let unknown = match end.unknown {
@@ -116,10 +116,10 @@ impl PlanReportView<'_> {
         };
         self.line(to, "file data", &format!("{}, {data}{unknown}", HumanSize(end.payload)))?;
         let lost = [
-            (end.late, "step", "out of the order of time"),
-            (end.forgotten, "name", "forgotten"),
+            (end.late, "step", "out of time order"),
+            (end.forgotten, "name", "dropped"),
             (end.left_out, "item", "left out"),
-            (self.plan.dropped_variables, "need", "forgotten"),
+            (self.plan.dropped_variables, "value", "dropped"),
         ];
         for (number, thing, what) in lost.into_iter().filter(|(number, ..)| *number > 0) {
             let things = PluralCount(number, thing);
@@ -150,10 +150,10 @@ impl PlanReportView<'_> {
         if !undefined.is_empty() {
             let parts: Vec<_> = undefined
                 .iter()
-                .map(|(holds, number)| format!("{} {}", HumanCount(*number), holds.display_name()))
+                .map(|(holds, number)| PluralCount(*number, &holds.display_name()).to_string())
                 .collect();
             writeln!(to, "{}", StyledText(styles.header, "From before the capture"))?;
-            self.line(to, "names", &parts.join(", "))?;
+            self.line(to, "identifiers", &parts.join(", "))?;
         }
         self.tree(to)
     }
@@ -202,7 +202,7 @@ impl PlanReportView<'_> {
         }
         let unknown = match tree.unknown_bytes {
             0 => String::new(),
-            unknown => format!(", of {} no more than a hash", HumanSize(unknown)),
+            unknown => format!("; of {}, only a hash is known", HumanSize(unknown)),
         };
         let content = format!(
             "{}, of which {} are read before they are written{unknown}",
@@ -212,7 +212,7 @@ impl PlanReportView<'_> {
         self.line(to, "content", &content)?;
         self.line(to, "by steps", &format!("{} created", PluralCount(tree.created, "object")))?;
         for item in tree.items.iter().take(self.count) {
-            let path = if item.path.is_empty() { "(no name was seen)".as_bytes() } else { &item.path };
+            let path = if item.path.is_empty() { "(no name captured)".as_bytes() } else { &item.path };
             let what = match item.file_type {
                 FileType::FILE => HumanSize(item.size).to_string(),
                 FileType::LINK => format!("-> {}", String::from_utf8_lossy(&item.target)),

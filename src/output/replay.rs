@@ -366,7 +366,7 @@ impl PrintableReplayReport<'_> {
             ("callbacks", self.report.callbacks.by_operation.values().sum()),
             ("unanswered", self.report.callbacks.unanswered),
             ("discarded", self.report.protocol.discarded),
-            ("no room for", self.report.dropped_values),
+            ("dropped values", self.report.dropped_values),
         ]
     }
 
@@ -496,7 +496,7 @@ impl PrintableReplayReport<'_> {
                 .then(|| (format!("{} of {count} names and objects differ", walked.differing), lines));
             let unfinished = || {
                 let why = walked.failed.clone()?;
-                Some(("the final check did not come to its end".to_owned(), vec![why]))
+                Some(("the final check was not completed".to_owned(), vec![why]))
             };
             junit::JunitTestCase {
                 name: "files",

@@ -66,7 +66,7 @@ table! {
         /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
-        /// captured acknowledgement tells.
+        /// captured acknowledgement identifies it.
         call_delivered: Option<ParquetRowText<'r>>,
         /// Number of the first frame of the Call.
         call_frame: Option<u64>,
@@ -89,7 +89,7 @@ table! {
         /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
-        /// captured acknowledgement tells.
+        /// captured acknowledgement identifies it.
         reply_delivered: Option<ParquetRowText<'r>>,
         /// Number of the first frame of the Reply.
         reply_frame: Option<u64>,

@@ -55,7 +55,7 @@ pub fn run(mut app: App, has_mouse: bool) -> io::Result<TuiEnd> {
             return Ok(TuiEnd::Signal(signal));
         }
         if terminal::is_lost() {
-            return Err(io::Error::other("a part of the program has failed; see above"));
+            return Err(io::Error::other("internal error; see above"));
         }
         is_new |= app.tick();
         if let Some(error) = app.no_frames_error() {

@@ -209,7 +209,7 @@ pub(super) fn save(
         && let gone = (wanted as u64).saturating_sub(saved)
         && gone > 0
     {
-        text += &format!("; {gone} are gone: later frames took their room (--max-memory)");
+        text += &format!("; {gone} are no longer in memory (--max-memory)");
     }
     // Of a single frame, only a comment may be missing.
     if too_late > 0 && unit == OutputLineUnit::Transactions {

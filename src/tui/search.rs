@@ -30,15 +30,15 @@ impl SearchCriterion {
     /// Returns the message for a search without a match.
     pub(super) fn not_found_message(&self) -> String {
         match self {
-            Self::Text(text) => format!("nothing has {text:?}"),
+            Self::Text(text) => format!("not found: {text:?}"),
             Self::Incomplete => "all Transactions are complete".to_owned(),
             Self::Failed => "no Transaction failed".to_owned(),
             Self::Slow => "no Transaction is slow".to_owned(),
             Self::Marked => "nothing is marked; m marks".to_owned(),
-            Self::Frame(frame) => format!("no Transaction has a part in frame {frame}"),
+            Self::Frame(frame) => format!("frame {frame} belongs to no Transaction"),
             Self::Xid(xid) => format!("no Transaction has XID {xid}"),
             Self::Index(index) => format!("no Transaction {index}"),
-            Self::Time(_) => "no Transaction began so late".to_owned(),
+            Self::Time(_) => "no Transaction begins after that time".to_owned(),
         }
     }
 }

@@ -267,7 +267,7 @@ fn a_setting_that_means_nothing_is_told_and_not_lost() {
         ("ignore NOSUCHOP", "unknown operation NOSUCHOP"),
         ("ignore READ,REDA", "unknown operation REDA; did you mean READ?"),
         ("tolerate nosuch 5", "unknown field, length or count nosuch"),
-        ("tolerate frames inf%", "give a number, such as 4096, or a part, such as 5%"),
+        ("tolerate frames inf%", "give a number, such as 4096, or a percentage, such as 5%"),
     ] {
         let set = right.replace("[settings]\n", &format!("[settings]\n{line}\n"));
         folder.write("trace.pcap.baseline", set.as_bytes());

@@ -357,7 +357,7 @@ fn a_followed_file_that_is_replaced_or_truncated_is_read_again() {
     append(&file, &first[24..]);
     terminal.wait("237 of 237");
     terminal.key("R");
-    terminal.wait("the files are read again");
+    terminal.wait("reloading the files");
     terminal.wait("237 of 237");
     terminal.key("q");
     terminal.wait("ended with 0");

@@ -369,7 +369,7 @@ fn an_input_is_never_written_over() {
         let output = run(&["-w", &to], input, File::open(file.path()).unwrap().into());
         assert_eq!(output.status.code(), Some(2));
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("cannot be written too"), "{said}");
+        assert!(said.contains("cannot be overwritten"), "{said}");
     }
     assert_eq!(fs::read(file.path()).unwrap(), bytes);
 }

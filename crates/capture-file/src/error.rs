@@ -193,7 +193,7 @@ impl fmt::Display for SourceErrorKind {
             Self::Window { needed_bytes, free_bytes, budget_bytes } => {
                 write!(
                     f,
-                    "the zstd data needs a window of {}, and {} are left for it; give --max-memory {}, name fewer \
+                    "the zstd data needs a window of {}, but only {} are left; use --max-memory {}, name fewer \
                      compressed files at a time, or decompress it first (zstd -d --long=31)",
                     mebibytes(*needed_bytes),
                     mebibytes(*free_bytes),
@@ -205,7 +205,7 @@ impl fmt::Display for SourceErrorKind {
             }
             Self::Block(kind, what) => write!(f, "pcapng block of type {kind:#010x} {what}; {DAMAGED}"),
             Self::UnknownInterface(id) => {
-                write!(f, "packet of interface {id}, which the section does not describe; {DAMAGED}")
+                write!(f, "packet of interface {id}, which the section does not define; {DAMAGED}")
             }
             Self::UnknownLinkType(link) => write!(
                 f,

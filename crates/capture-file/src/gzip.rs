@@ -118,7 +118,7 @@ impl Gzip {
             }
             // Neither input nor output advanced although both are available: no progress is possible.
             Ok(_) if consumed == 0 && produced == 0 && !into.is_empty() => {
-                self.state = GzipState::Fail(Some(corrupt("the data does not go on")));
+                self.state = GzipState::Fail(Some(corrupt("decompression makes no progress")));
             }
             Ok(_) => {}
             Err(error) => {

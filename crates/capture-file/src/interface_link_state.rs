@@ -22,7 +22,7 @@ impl fmt::Display for CaptureInterfaceState {
             Self::Up => "the interface is up",
             Self::NoCarrier => "the interface has no link; nothing is captured until it has one",
             Self::Down => "the interface is down; nothing is captured until it is up again",
-            Self::Gone => "the interface is gone; capture again when it is there",
+            Self::Gone => "the interface no longer exists; capture again when it is back",
         })
     }
 }

@@ -198,7 +198,7 @@ impl fmt::Display for OutputError {
             OutputErrorKind::Input(input) => {
                 write!(
                     f,
-                    "is read as {}, and cannot be written too; name another file",
+                    "is also an input ({}) and cannot be overwritten; name another file",
                     escape::escape_line(input)
                 )
             }
@@ -256,7 +256,7 @@ pub fn write_advice(error: &io::Error) -> &'static str {
             "check the path"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "make room or write elsewhere"
+            "free disk space, or write elsewhere"
         }
         _ => "write elsewhere",
     }
@@ -515,15 +515,15 @@ impl OutputFile {
     pub fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Result<Self, OutputError> {
         let refused = |what| Err(OutputError::new(path, OutputErrorKind::Special(what)));
         if is_standard_output(path) {
-            return refused("a stream, while the beginning of this file is written last");
+            return refused("a stream, but the header of this file is written last");
         }
         let about = fs::symlink_metadata(path).ok();
         if about.is_some_and(|about| about.file_type().is_fifo()) {
-            return refused("a FIFO, while the beginning of this file is written last");
+            return refused("a FIFO, but the header of this file is written last");
         }
         let mut this = Self::create(path, inputs)?;
         if matches!(this.place, OutputPublicationState::Stream) && this.to.stream_position().is_err() {
-            return refused("a device that cannot seek, while the beginning of this file is written last");
+            return refused("a device that cannot seek, but the header of this file is written last");
         }
         Ok(this)
     }
@@ -814,7 +814,7 @@ fn open_stream(path: &Path) -> io::Result<File> {
     if kind.is_char_device() || kind.is_fifo() {
         Ok(file)
     } else {
-        Err(io::Error::other("it became another file meanwhile"))
+        Err(io::Error::other("another file has replaced it meanwhile"))
     }
 }
 

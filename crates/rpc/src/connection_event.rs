@@ -190,7 +190,7 @@ impl fmt::Display for ReceivedMessageDiscardReason {
             Self::Xid => "header and RPC message have different XIDs",
             Self::Chunks => "its chunks are not those that the Call offered",
             Self::NoReplyChunk => "RDMA_NOMSG without a Reply chunk",
-            Self::ReverseCall => "a Call of the reverse direction that is not taken",
+            Self::ReverseCall => "a Call of the reverse direction, which is not accepted",
         })
     }
 }
@@ -271,7 +271,7 @@ impl fmt::Display for DisconnectReason {
             Self::NonRpcProtocol(other) => {
                 return write!(
                     f,
-                    "this port speaks {other}, and no NFS; check the port (2049 over TCP, 20049 over RDMA)"
+                    "this port speaks {other}, not NFS; check the port (2049 over TCP, 20049 over RDMA)"
                 );
             }
             Self::Record(length) => {
@@ -282,16 +282,14 @@ impl fmt::Display for DisconnectReason {
             }
             Self::LocalClose => "closed by this side",
             Self::Closed => "closed by the server",
-            Self::Reset => "reset by the server or by something between",
-            Self::Unreachable => "the server does not acknowledge any more",
+            Self::Reset => "reset by the server or by a device in between",
+            Self::Unreachable => "the server no longer acknowledges packets",
             Self::NoReceiver => "the server has no receive buffer posted (RNR)",
             Self::RemoteAccess => "an access to a chunk was refused (remote access error)",
-            Self::Length => "a Send was longer than the buffer that waited for it",
-            Self::LocalFault => {
-                "the local device refused an operation of this program, which is its own fault"
-            }
+            Self::Length => "a Send was longer than the receive buffer posted for it",
+            Self::LocalFault => "the local device refused an invalid operation of this program",
             Self::Device => "the local device is gone",
-            Self::Protocol => "the server sent what cannot be followed any further",
+            Self::Protocol => "the server sent a message that cannot be processed",
         };
         f.write_str(text)
     }

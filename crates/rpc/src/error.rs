@@ -176,7 +176,7 @@ impl fmt::Display for SubmitError {
         f.write_str(match self {
             Self::Busy(SubmitBusyReason::Credits) => "no credit is left; wait for a Reply",
             Self::Busy(SubmitBusyReason::Memory) => "no registered memory is left; wait for a Reply",
-            Self::Busy(SubmitBusyReason::Queue) => "too much waits to be sent; wait for a Reply",
+            Self::Busy(SubmitBusyReason::Queue) => "the send queue is full; wait for a Reply",
             Self::Refused(PermanentSubmitRefusal::Closed) => "the connection is closed; connect again",
             Self::Refused(PermanentSubmitRefusal::XidInFlight) => {
                 "a Call in flight has this XID; take another"

@@ -65,9 +65,9 @@ crate::operations! { "stat";
     0 NULL(Void) -> Void, "Do nothing. XNFS section 11";
     1 STAT(SmName<'a>) -> SmStatRes, "Ask whether a host can be watched. XNFS section 11, SM_STAT";
     2 MON(Mon<'a>) -> SmStatRes, "Watch a host. XNFS section 11, SM_MON";
-    3 UNMON(MonId<'a>) -> SmStat, "Watch a host no more. XNFS section 11, SM_UNMON";
-    4 UNMON_ALL(MyId<'a>) -> SmStat, "Watch no host any more. XNFS section 11, SM_UNMON_ALL";
-    5 SIMU_CRASH(Void) -> Void, "Tell all hosts of a crash that was none. XNFS section 11, SM_SIMU_CRASH";
+    3 UNMON(MonId<'a>) -> SmStat, "Stop monitoring a host. XNFS section 11, SM_UNMON";
+    4 UNMON_ALL(MyId<'a>) -> SmStat, "Stop monitoring all hosts. XNFS section 11, SM_UNMON_ALL";
+    5 SIMU_CRASH(Void) -> Void, "Simulate a crash: notify all hosts. XNFS section 11, SM_SIMU_CRASH";
     6 NOTIFY(StatChge<'a>) -> Void, "Notify another host that this one has restarted. XNFS section 11, SM_NOTIFY";
 }
 

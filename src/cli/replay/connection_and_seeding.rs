@@ -242,7 +242,7 @@ impl ReplayServerArgs {
         let wanted = self.server.version.map(|version| if version == NfsVersion::V3 { 3 } else { 4 });
         match (wanted, first) {
             (Some(wanted), Some(first)) if wanted != first => Err(anyhow!(
-                "{}: is of NFSv{first}, and {} asks for NFSv{wanted}; leave out ?vers=",
+                "{}: the trace uses NFSv{first}, but {} requests NFSv{wanted}; omit ?vers=",
                 path.display(),
                 self.server
             )

@@ -324,7 +324,7 @@ pub(super) fn seed_and_run(
         )?;
         if of_this.was_run {
             report_error(format!(
-                "{}: a run was here before, and what it changed was not put back: mismatches may follow from that; seed another directory",
+                "{}: an earlier run changed this directory, which may cause mismatches; seed another directory",
                 of_this.directory
             ));
         }
@@ -442,9 +442,7 @@ impl FinishedReplay {
         }
         if let Some(limit) = self.report.end.limit {
             let seconds = limit.as_secs_f64();
-            report_error(format!(
-                "the run took longer than {seconds} s, and was ended; --max-time sets another limit"
-            ));
+            report_error(format!("the run was stopped after {seconds} s; --max-time changes the limit"));
         }
         if let Some(why) = &self.report.end.unreachable {
             report_error(format!("{why}; the run was aborted"));

@@ -78,7 +78,7 @@ fn first_difference(
         writeln!(to, "   {letter}  {}{}{value}", place, if place.is_empty() { "" } else { "  " })?;
     }
     if first.count > 1 {
-        writeln!(to, "   and {} more of it in this Transaction", HumanCount(first.count - 1))?;
+        writeln!(to, "   and {} more of this field in this Transaction", HumanCount(first.count - 1))?;
     }
     Ok(())
 }

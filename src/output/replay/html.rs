@@ -257,7 +257,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     if report.mismatched() == 0 {
         return Ok(());
     }
-    writeln!(to, r#"<section><h2>What differs</h2><div class="wide"><table class="differences">"#)?;
+    writeln!(to, r#"<section><h2>Mismatches</h2><div class="wide"><table class="differences">"#)?;
     writeln!(to, "<thead><tr><th>Where</th><th>Field</th><th>Recorded</th><th>Live</th></tr></thead>")?;
     for mismatch in &report.steps.mismatches {
         let count = mismatch.differences.len();
@@ -337,7 +337,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     };
     writeln!(
         to,
-        r#"<p class="key"><span class="recorded">recorded</span> and <span class="live">live</span> latency; the curves tell what part of the Calls was answered by then, on one logarithmic axis from {} to {}</p><div class="wide"><table>
+        r#"<p class="key"><span class="recorded">recorded</span> and <span class="live">live</span> latency; the curves show the cumulative share of answered Calls, on one logarithmic axis from {} to {}</p><div class="wide"><table>
 <thead><tr><th rowspan="2">Operation</th><th rowspan="2">Steps</th><th rowspan="2">Match</th><th rowspan="2">Timed</th><th colspan="2">Median</th><th colspan="2">99th percentile</th><th rowspan="2" class="curve">Latency</th></tr>
 <tr><th class="recorded">recorded</th><th class="live">live</th><th class="recorded">recorded</th><th class="live">live</th></tr></thead><tbody>"#,
         time(axis.from),

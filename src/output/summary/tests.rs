@@ -257,7 +257,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     .unwrap();
     let text = String::from_utf8(text).unwrap();
     let expected =
-        "1 frame, 154 B. It is cut too short to tell whether RPC is in it: 1 cut NFS-port segment.\n";
+        "1 frame, 154 B. The captured frames are too short to detect RPC: 1 cut NFS-port segment.\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.ends_with("  1  cut stream\n"), "{text}");
 }

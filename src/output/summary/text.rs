@@ -104,7 +104,7 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
         let cut: u64 = counts.filter(|(reason, _)| reason.is_cut()).map(|(_, count)| count).sum();
         let finding = match cut {
             0 => "No RPC in it",
-            1.. => "It is cut too short to tell whether RPC is in it",
+            1.. => "The captured frames are too short to detect RPC",
         };
         let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
     } else {

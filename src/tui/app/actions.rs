@@ -155,9 +155,9 @@ impl App {
                 {
                     self.go_to(&format!("#{index}"));
                 }
-                self.show_message("the files are read again");
+                self.show_message("reloading the files");
             }
-            Ok(None) => self.show_error("what came once cannot be read again"),
+            Ok(None) => self.show_error("data from an interface or a pipe cannot be read again"),
             Err(error) => self.show_error(format!("{}: {}", self.capture.name(), os_error_text(&error))),
         }
     }

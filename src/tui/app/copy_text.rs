@@ -28,7 +28,7 @@ impl App {
         };
         match text {
             Some(text) => self.copy(text.trim_end()),
-            None => self.show_error("nothing is chosen"),
+            None => self.show_error("nothing is selected"),
         }
     }
 
@@ -56,7 +56,7 @@ impl App {
     /// Copies the commands that show the row of the cursor: a Transaction, a frame, or the Transactions of a table row.
     pub(super) fn copy_command(&mut self) {
         let Some(paths) = self.capture.paths() else {
-            return self.show_error("what came once cannot be shown again");
+            return self.show_error("data from an interface or a pipe cannot be read again");
         };
         let files: Vec<String> = paths.iter().map(|path| shell_quoted(&path.to_string_lossy())).collect();
         let files = files.join(" ");
@@ -68,7 +68,7 @@ impl App {
             };
         }
         let (ours, frames) = match self.subject() {
-            None => return self.show_error("nothing is chosen"),
+            None => return self.show_error("nothing is selected"),
             Some(DetailSubject::Frame(frame)) => {
                 let ours =
                     format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::field_name;
 
 use super::{App, FocusPane, ReadPassResults, TableViewState};
 
-const NOTHING_CHOSEN: &str = "nothing is chosen";
+const NOTHING_CHOSEN: &str = "nothing is selected";
 
 impl App {
     /// Returns the filter for the value under the cursor: of a field of the tree, or of the row of a table.
@@ -18,7 +18,7 @@ impl App {
                 Some(value) => format!("{} == {value}", field.name),
                 None => field.name.to_owned(),
             };
-            return Filter::parse(&filter).map(|_| filter).map_err(|_| "no filter can be made of this field");
+            return Filter::parse(&filter).map(|_| filter).map_err(|_| "this field cannot be filtered");
         }
         self.row_filter()
     }
@@ -38,7 +38,7 @@ impl App {
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
         let value =
-            self.tree.literal(field_name::NFS_FHANDLE).ok_or("the chosen Transaction names no file")?;
+            self.tree.literal(field_name::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
         Ok(format!("nfs.fhandle == {value}"))
     }
 
@@ -47,7 +47,7 @@ impl App {
         let value = |name| self.tree.literal(name);
         let (Some(session), Some(slot)) = (value(field_name::NFS_SESSION_ID4), value(field_name::NFS_SLOTID))
         else {
-            return Err("the chosen Transaction has no session: NFSv4.1 and later have");
+            return Err("the selected Transaction has no session (NFSv4.1 and later)");
         };
         Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))
     }

@@ -192,12 +192,12 @@ impl App {
                 self.go_to_frame(frame.0);
                 if has_wrapped {
                     self.show_message(format!(
-                        "going on from the {}",
+                        "search wrapped, continuing from the {}",
                         if is_forward { "first" } else { "last" }
                     ));
                 }
             }
-            None => self.show_error(format!("no frame has {text:?}")),
+            None => self.show_error(format!("not found: {text:?}")),
         }
     }
 

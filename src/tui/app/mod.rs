@@ -389,7 +389,7 @@ impl App {
                 + self.filtered.as_ref().map_or(0, |side| side.pass.pending_rows());
             if waiting > self.shares.waiting_bytes / 2 / ROW_BYTES {
                 self.is_paused = false;
-                self.show_error("going on: the pause took all memory (--max-memory)");
+                self.show_error("pause ended: memory limit reached (--max-memory)");
                 is_new = true;
             }
         }

@@ -98,7 +98,7 @@ impl App {
 
     pub(super) fn repeat_search(&mut self, is_forward: bool) {
         let Some(text) = self.last_search.clone() else {
-            return self.show_error("nothing was searched for; / searches");
+            return self.show_error("no previous search; / searches");
         };
         if self.view.has_tree() && self.focus != FocusPane::List {
             self.focus = FocusPane::Tree;
@@ -165,7 +165,7 @@ impl App {
                 self.focus = FocusPane::List;
                 if hunt.has_wrapped {
                     let from = if hunt.is_forward { "first" } else { "last" };
-                    self.show_message(format!("going on from the {from}"));
+                    self.show_message(format!("search wrapped, continuing from the {from}"));
                 }
                 return true;
             }
@@ -185,7 +185,7 @@ impl App {
         }
         let forgotten = match self.rows().evicted_count() {
             0 => String::new(),
-            count => format!(" among those in memory; {count} are forgotten (--max-memory)"),
+            count => format!(" in memory; {count} were dropped (--max-memory)"),
         };
         self.show_error(hunt.target.not_found_message() + &forgotten);
         true

@@ -20,7 +20,7 @@ use nfsrdma_analysis::statistics::OperationKey;
 use super::frame_order::FilteredSortedFrameList;
 use super::{App, FocusPane, FrameColumn, PacketListSortOrder, TuiBackStackEntry, TuiView};
 
-const NOTHING_CHOSEN: &str = "nothing is chosen";
+const NOTHING_CHOSEN: &str = "nothing is selected";
 
 /// Number of tables, which keep their cursor and order.
 pub(super) const TABLE_COUNT: usize = 4;
@@ -256,7 +256,7 @@ impl App {
             TuiViewRecordKind::Table(view, _) => {
                 let has_text =
                     |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
-                self.search_table(view, is_forward, &has_text, &format!("no row has {text:?}"));
+                self.search_table(view, is_forward, &has_text, &format!("not found: {text:?}"));
             }
         }
     }
@@ -302,7 +302,7 @@ impl App {
                 }
                 if hunt.has_wrapped {
                     self.show_message(format!(
-                        "going on from the {}",
+                        "search wrapped, continuing from the {}",
                         if is_forward { "first" } else { "last" }
                     ));
                 }

@@ -82,13 +82,10 @@ impl FrameReloadWorker {
             TransactionReloadOutcome::Found(found) => Some(self.build_detail(wanted, *found)),
             TransactionReloadOutcome::Superseded => None,
             TransactionReloadOutcome::NotFound if self.capture.is_received_once() => {
-                Some(DetailPaneContent::missing(
-                    subject,
-                    "its frames are gone: they came once, and later ones took their room",
-                ))
+                Some(DetailPaneContent::missing(subject, "its frames are no longer in memory (--max-memory)"))
             }
             TransactionReloadOutcome::NotFound => {
-                Some(DetailPaneContent::missing(subject, "the capture changed while it was looked at"))
+                Some(DetailPaneContent::missing(subject, "the capture file changed while it was open"))
             }
         }
     }
@@ -248,7 +245,7 @@ impl FrameReloadWorker {
                 return None;
             }
         }
-        Some(DetailPaneContent::missing(subject, "the frame is gone"))
+        Some(DetailPaneContent::missing(subject, "the frame is no longer in memory"))
     }
 }
 

@@ -81,11 +81,11 @@ fn search_goes_on_and_back_and_around() {
     screen.keys("N");
     assert_eq!(screen.chosen(), first);
     screen.keys("N");
-    assert!(screen.last_line().contains("going on from the last"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("continuing from the last"), "{}", screen.last_line());
     screen.keys("nn");
     assert_eq!(screen.app.list.at, second);
     screen.ask('/', "no such thing");
-    assert!(screen.last_line().contains(r#"nothing has "no such thing""#), "{}", screen.last_line());
+    assert!(screen.last_line().contains(r#"not found: "no such thing""#), "{}", screen.last_line());
 }
 
 #[test]
@@ -107,11 +107,7 @@ fn one_goes_to_a_frame_an_xid_a_time_and_a_transaction() {
     screen.ask('g', "nowhere");
     assert!(screen.last_line().contains("invalid location"), "{}", screen.last_line());
     screen.ask('g', "99999");
-    assert!(
-        screen.last_line().contains("no Transaction has a part in frame 99999"),
-        "{}",
-        screen.last_line()
-    );
+    assert!(screen.last_line().contains("frame 99999 belongs to no Transaction"), "{}", screen.last_line());
 }
 
 #[test]
@@ -411,7 +407,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
         screen.keys(&key.to_string()).press(KeyCode::Down);
         screen.ask('/', "no such text");
         assert_eq!(screen.app.view, view);
-        assert!(screen.last_line().contains(r#"has "no such text""#), "{key}: {}", screen.last_line());
+        assert!(screen.last_line().contains(r#"not found: "no such text""#), "{key}: {}", screen.last_line());
         screen.keys("n").keys("N");
         assert_eq!(screen.app.view, view);
         screen.keys("y");
@@ -477,7 +473,7 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     assert_eq!(screen.app.frame_list.at, naks[1]);
     screen.keys("N").keys("N");
     assert_eq!(screen.app.frame_list.at, *naks.last().unwrap());
-    assert!(screen.last_line().contains("going on from the last"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("continuing from the last"), "{}", screen.last_line());
 }
 
 #[test]
@@ -664,7 +660,7 @@ fn a_message_leaves_the_keys_where_they_are() {
     screen.ask('/', "no such thing");
     let text = screen.text();
     assert_eq!(text.lines().last(), Some(keys.as_str()), "{text}");
-    assert!(screen.last_line().contains(r#"nothing has "no such thing""#), "{text}");
+    assert!(screen.last_line().contains(r#"not found: "no such thing""#), "{text}");
 }
 
 #[test]

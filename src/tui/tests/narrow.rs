@@ -74,7 +74,7 @@ fn an_error_of_the_input_stands_above_the_keys_until_it_was_read() {
     assert!(screen.last_line().contains("expected pcap or pcapng"), "{text}");
     // Another message may replace the error, which then returns.
     screen.keys("n");
-    assert!(screen.last_line().contains("nothing was searched for"), "{}", screen.text());
+    assert!(screen.last_line().contains("no previous search"), "{}", screen.text());
     screen.keys("j");
     assert!(screen.last_line().contains("expected pcap or pcapng"), "{}", screen.text());
     screen.press(KeyCode::Esc);

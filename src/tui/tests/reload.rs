@@ -83,7 +83,7 @@ fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
     assert_eq!(screen.app.rows().len(), 237);
     // The first Transaction may have been reloaded before its frames were evicted.
     screen.press(KeyCode::End).press(KeyCode::Home);
-    assert!(screen.text().contains("its frames are gone"), "{}", screen.text());
+    assert!(screen.text().contains("its frames are no longer in memory"), "{}", screen.text());
     screen.press(KeyCode::End);
     let detail = screen.app.tree.detail.as_ref().unwrap();
     assert_eq!(detail.problem, None);
@@ -150,7 +150,7 @@ fn what_cannot_be_saved_of_what_came_once_is_said() {
     screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
     let printed = save(&mut screen, &file.display().to_string());
     assert!(printed.starts_with("saved 1 Transaction to "), "{printed}");
-    assert!(printed.ends_with("; 1 are gone: later frames took their room (--max-memory)"), "{printed}");
+    assert!(printed.ends_with("; 1 are no longer in memory (--max-memory)"), "{printed}");
     assert!(!saved_frames(&file).is_empty());
     let printed = save(&mut screen, "/nonexistent/file");
     assert!(printed.contains("cannot write: no such directory /nonexistent"), "{printed}");
@@ -185,7 +185,7 @@ fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it
 fn frames_that_are_gone_are_said_to_be_in_the_packet_list() {
     let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
     screen.keys("5").press(KeyCode::Home);
-    assert!(screen.text().contains("      1  gone: later frames took its room"), "{}", screen.text());
+    assert!(screen.text().contains("      1  no longer in memory"), "{}", screen.text());
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let row = chosen_row(app);
     let Some((row, credits)) = row.and_then(|row| Some((row, row.credits.as_ref()?))) else {
         rule(app, buffer, head, "Credits", "", false);
-        let text = "a connection without RDMA has no credits, and no Call on it took a slot of a session";
+        let text = "no credits (not an RDMA connection), and no Call used a session slot";
         return draw_text(buffer, area, 0, &Line::styled(text, app.theme.dim));
     };
     let is_rdma = row.tally.name.transport.is_rdma();

@@ -59,7 +59,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             }
             None => {
                 let is_gone = (stretch.wanted.0..stretch.first.0).contains(&number);
-                let what = if is_gone { "  gone: later frames took its room (--max-memory)" } else { "" };
+                let what = if is_gone { "  no longer in memory (--max-memory)" } else { "" };
                 let text = format!("{:>7}{what}", grouped(number));
                 draw_text(buffer, lines, line as usize, &Line::styled(text, app.theme.dim));
             }

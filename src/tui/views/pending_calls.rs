@@ -37,7 +37,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let title = format!("No reply for {}", HumanDuration(oldest, app.tui_glyphs.glyphs));
     let counts = match usize::from(lines) < activity.old_count {
         true => format!(
-            "{} of {} that wait, {} in flight",
+            "{} of {} waiting, {} in flight",
             lines,
             grouped(activity.old_count as u64),
             grouped(activity.pending_count as u64)

@@ -51,7 +51,7 @@ pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
     let start = app.unfiltered.tables.times.map(|(start, _)| start);
     if let Some(held) = app.loaded_frames() {
         let (count, of) = (held.len() as u64, app.unfiltered.progress.frames);
-        let cut = if held.is_truncated { "; more found no room (--max-memory)" } else { "" };
+        let cut = if held.is_truncated { "; more were dropped (--max-memory)" } else { "" };
         counts = format!("{} of {} frames{cut}", grouped(count), grouped(of));
     }
     if let Some(since) = side.progress.first_available_time

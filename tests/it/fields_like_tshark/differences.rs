@@ -185,7 +185,7 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
 pub(super) const RULES: [Rule; 49] = [
     Rule {
         title: "Frames that a snap length cut",
-        why: "tshark reads nothing of a management datagram or a message whose frame is cut.",
+        why: "tshark does not decode a management datagram or a message in a truncated frame.",
         right: US,
         section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: the captured part is the start of the message",
         elsewhere: None,
@@ -196,7 +196,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Start-up frames on ports that are used again",
-        why: "tshark takes them for FPDUs of the connection before: 19792 is \"MP\".",
+        why: "tshark decodes them as FPDUs of the preceding connection: 19792 is \"MP\".",
         right: US,
         section: "RFC 5044 section 7.1.1",
         elsewhere: None,
@@ -208,7 +208,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "iWARP whose start was not captured",
-        why: "tshark knows a stream of MPA by its start-up frames alone.",
+        why: "tshark recognizes an MPA stream only by its start-up frames.",
         right: US,
         section: "RFC 5044 section 4, RFC 5041 section 4: FPDUs that follow each other by their lengths",
         elsewhere: None,
@@ -216,7 +216,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A Read response that ends after a loss",
-        why: "tshark puts the packets of a Read response together as a message of RPC where it has lost count of them.",
+        why: "tshark reassembles the packets of a Read response as an RPC message if it has lost track of them.",
         right: US,
         section: "InfiniBand volume 1 section 9.7.5: a Read response goes on with the PSN of its request",
         elsewhere: None,
@@ -227,8 +227,8 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "A segment of TCP that was sent again",
-        why: "tshark does not look into it; here it shows what it is a copy of.",
+        title: "A retransmitted TCP segment",
+        why: "tshark does not decode it; this program shows the content that it repeats.",
         right: BOTH,
         section: "RFC 9293 section 3.8.1",
         elsewhere: None,
@@ -300,7 +300,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The flow label of a ConnectRequest",
-        why: "tshark reads flow label and packet rate two bytes from their place.",
+        why: "tshark reads the flow label and the packet rate at an offset that is wrong by two bytes.",
         right: US,
         section: "InfiniBand volume 1 section 12.6.5",
         elsewhere: None,
@@ -324,7 +324,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The R_Key to be invalidated",
-        why: "tshark has one name for the header and its only field.",
+        why: "tshark uses one name for the header and for its only field.",
         right: BOTH,
         section: "InfiniBand volume 1 section 9.3",
         elsewhere: None,
@@ -410,7 +410,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "File data in chunks",
-        why: "It is counted and not kept here, so it is not shown.",
+        why: "This program counts file data but does not keep it, so it is not shown.",
         right: "tshark",
         section: "RFC 8166 section 3.4.4",
         elsewhere: None,
@@ -428,7 +428,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Tokens and checksums of RPCSEC_GSS",
-        why: "tshark shows them with the length before and the fill behind them.",
+        why: "tshark includes the preceding length and the padding.",
         right: US,
         section: "RFC 2203 sections 5.3.1 and 5.3.2.2: opaque data, RFC 4506 section 4.10",
         elsewhere: None,
@@ -453,7 +453,7 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "COMPOUNDs that tshark does not read to their ends",
+        title: "COMPOUNDs that tshark decodes only in part",
         why: "It stops at an OPEN result with OPEN_DELEGATE_NONE_EXT, whose boolean it does not read, at an OPEN with \
               CLAIM_DELEG_CUR_FH, whose stateid it shows as an operation, and at GET_DIR_DELEGATION.",
         right: US,
@@ -569,7 +569,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The recall flag of a write delegation",
-        why: "tshark shows it under no name.",
+        why: "tshark shows it without a field name.",
         right: US,
         section: "RFC 8881 section 18.16.2",
         elsewhere: None,
@@ -615,7 +615,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Bits of rights that are not set",
-        why: "tshark shows those alone that were asked for; here each mask has all of its bits.",
+        why: "tshark shows only the requested bits; this program shows all bits of each mask.",
         right: BOTH,
         section: "RFC 1813 section 3.3.4, RFC 8881 section 18.1",
         elsewhere: None,

@@ -427,10 +427,10 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
             let output = program(&[&run[..], &["--remove"]].concat());
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(error.contains(&format!("not removed: it contains {precious:?}")), "{error}");
-            assert!(!error.contains("a run was here before"), "{error}");
+            assert!(!error.contains("an earlier run changed"), "{error}");
             // Changes of a replay are not undone.
             let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
-            assert!(error.contains(&format!("{directory}: a run was here before")), "{error}");
+            assert!(error.contains(&format!("{directory}: an earlier run changed")), "{error}");
             assert_eq!(fs::read_to_string(path).unwrap(), "of somebody");
         }
         fs::remove_dir_all(export.join("deep")).unwrap();

@@ -1,4 +1,4 @@
-"""Holds what the program says of a capture to what the client of the capture says that it did.
+"""Compares the program's decoding of a capture with the journal of the client.
 
 Standard input: the program's Transactions (JSON Lines). Argument: the journal of transport_exercise, a line a Call. Each Call of
 the one must be in the other, once, with the same form, the same bytes and the same chunks, both ways. A Call that the client gave

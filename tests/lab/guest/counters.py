@@ -1,4 +1,4 @@
-"""Holds what the program says of a capture to what the client's kernel counted while it was made.
+"""Compares the program's counts of a capture with the counters of the client's kernel.
 
 Arguments: the program's Transactions (JSON Lines), and /proc/self/mountstats before and after the end of the capture, which are
 the same but for what the client did meanwhile of its own accord. Calls, bytes sent and bytes received of each operation must

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Captures driven again against the kernel's server, each recorded: BRING=FILE,... are the captures. What the run says of each comes
-# out as NAME.json, what it sent and received as NAME.pcap. What the captured server did because of its own state it does
+# Replays captures (BRING=FILE,...) against the kernel's server, and records each run. The report of each run is written
+# to NAME.json, and its packets to NAME.pcap. The server repeats what the captured server did because of its state
 # again: a small file system is full, and locks are refused until the grace period ends. So does somebody on the server who had
 # delegations recalled. With KERBEROS=1 what was signed is signed anew.
 #

@@ -189,11 +189,11 @@ impl OpenBaselineFile {
             let line = begin(line);
             return Err(BaselineReadError::new(
                 number + 1,
-                format!("nothing follows the end, and here is {line:?}; {REWRITE_ADVICE}"),
+                format!("unexpected {line:?} after the end; {REWRITE_ADVICE}"),
             ));
         }
         if count == 0 {
-            let reason = format!("it has no Transactions, and holds nothing; {REWRITE_ADVICE}");
+            let reason = format!("it has no Transactions and checks nothing; {REWRITE_ADVICE}");
             return Err(BaselineReadError::new(number, reason));
         }
         head.counts.operations = counts.operations;
@@ -356,7 +356,7 @@ impl ParsedBaselineHead {
             }
             _ => None,
         };
-        understood.ok_or_else(|| format!("what is {:?}? {REWRITE_ADVICE}", begin(line)))
+        understood.ok_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line)))
     }
 
     fn part(&mut self, line: &str) -> Result<(), String> {

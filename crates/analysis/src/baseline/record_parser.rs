@@ -84,7 +84,7 @@ impl<'b> BaselineRecordParser<'b> {
             Some(line) => self.read_detail(line)?,
             None => self.begin(line),
         };
-        understood.ok_or_else(|| format!("what is {:?}? {REWRITE_ADVICE}", begin(line)))
+        understood.ok_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line)))
     }
 
     /// Ends the current Transaction, and returns it without the keys that pair its record.

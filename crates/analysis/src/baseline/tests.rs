@@ -288,7 +288,7 @@ fn what_is_there_twice_or_against_another_line_is_refused() {
     let other = text.replacen("calls 3,", "calls 4,", 1);
     assert!(refused(&other).contains("follows from the other lines"), "{}", refused(&other));
     assert!(refused(&text.replacen("baseline 2", "baseline +2", 1)).starts_with("line 1: "));
-    assert!(refused(&(text.clone() + "more\n")).contains("nothing follows the end"));
+    assert!(refused(&(text.clone() + "more\n")).contains("after the end"));
     assert!(
         refused(&text.replacen("[fields]\n", "[fields]\nNFS 4 call READ nosuch nfs.count4\n", 1))
             .contains("is a field that no Transaction has")

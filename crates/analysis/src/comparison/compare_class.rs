@@ -170,13 +170,13 @@ pub const RULES: &[CompareRule] = &[
     varies("credits follow the load", &["rpcordma.flow_control"]),
     varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
     varies(
-        "protection of the message, which follows its other bytes and the key",
+        "depends on the other bytes of the message and on the key",
         &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
     ),
     varies("a time", &["nfs.timeval.*", "nfs.nfstime3.*", "nfs.nfstime4.*"]),
-    varies("a server counts changes as it likes", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
+    varies("each server has its own change counter", &["nfs.changeid4*", "nfs.cp_major", "nfs.cp_minor"]),
     varies(
-        "a number that the file system gives to files, and may give again",
+        "file number, assigned and reused by the file system",
         &[
             "nfs.fattr3.fileid",
             "nfs.fattr4.fileid",
@@ -187,9 +187,9 @@ pub const RULES: &[CompareRule] = &[
             "nfs.readdirplus.entry.fileid",
         ],
     ),
-    varies("a number of the file system itself", &["nfs.fattr.fsid", "nfs.fattr3.fsid", "nfs.fsid4.*"]),
+    varies("identifier of the file system", &["nfs.fattr.fsid", "nfs.fattr3.fsid", "nfs.fsid4.*"]),
     varies(
-        "room on the file system, which others use too",
+        "space on the file system, which other clients also use",
         &[
             "nfs.fattr.blocks",
             "nfs.statfs.b*",
@@ -201,7 +201,7 @@ pub const RULES: &[CompareRule] = &[
         ],
     ),
     varies("lease time of the server", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
-    varies("a count of Calls on a slot or of an owner", &["nfs.seqid", "nfs.lock_seqid"]),
+    varies("sequence number of a slot or an owner", &["nfs.seqid", "nfs.lock_seqid"]),
     varies(
         "slots are taken as they become free",
         &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
@@ -210,7 +210,7 @@ pub const RULES: &[CompareRule] = &[
         "the version of the program at the other end",
         &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
     ),
-    varies("the network and its family of addresses", &["nfs.r_netid"]),
+    varies("network type and address family", &["nfs.r_netid"]),
     varies("a count of the restarts of a host", &["nlm.state", "stat.state", "stat.stat_res.state"]),
     varies(
         "where a program listens",
@@ -222,7 +222,7 @@ pub const RULES: &[CompareRule] = &[
             "nfsrdma.universal_address.port",
         ],
     ),
-    varies("a minor number of the server's own", &["nfs.minorid4"]),
+    varies("minor ID that the server chooses", &["nfs.minorid4"]),
     CompareRule {
         fields: &[
             "nfs.padsize4",
@@ -308,24 +308,24 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionExemptField] = &[
     follows(
         "nfs.attr_mask",
         0,
-        "each minor version has attributes of its own, and a client asks for those it knows",
+        "each minor version defines other attributes, and a client requests those it knows",
     ),
-    follows("nfs.access_check", 0x3f, "the rights to extended attributes are of RFC 8276 section 8.5"),
-    follows("nfs.access_supported", 0x3f, "a server answers the rights that it was asked for"),
-    follows("nfs.access_rights", 0x3f, "a server answers the rights that it was asked for"),
+    follows("nfs.access_check", 0x3f, "RFC 8276 section 8.5 adds the rights to extended attributes"),
+    follows("nfs.access_supported", 0x3f, "a server reports only rights that the client requested"),
+    follows("nfs.access_rights", 0x3f, "a server reports only rights that the client requested"),
     follows(
         "nfs.share_access",
         !0x0030_0000,
-        "what a client wants with a delegation: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
+        "the delegation that a client requests: OPEN4_SHARE_ACCESS_WANT_* of RFC 9754",
     ),
     follows(
         "nfs.open_rflags",
         !0x10,
-        "OPEN4_RESULT_NO_OPEN_STATEID of RFC 9754: the delegation is all there is",
+        "OPEN4_RESULT_NO_OPEN_STATEID of RFC 9754: a delegation without an open stateid",
     ),
-    follows("nfs.open.delegation_type", 0, "a client that wants a delegation hears why it has none"),
-    follows("nfs.open.why_no_delegation", 0, "a client that wants a delegation hears why it has none"),
-    follows("nfs.ond_server_will_signal_avail", 0, "a client that wants a delegation hears why it has none"),
+    follows("nfs.open.delegation_type", 0, "present only if the client requested a delegation"),
+    follows("nfs.open.why_no_delegation", 0, "present only if the client requested a delegation"),
+    follows("nfs.ond_server_will_signal_avail", 0, "present only if the client requested a delegation"),
 ];
 
 /// Returns the entry of a field that depends on the minor version.

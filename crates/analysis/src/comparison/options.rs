@@ -121,7 +121,7 @@ impl std::str::FromStr for MaxNumericDifference {
             }
             None => text.parse().ok().map(Self::Absolute),
         };
-        most.ok_or_else(|| "give a number, such as 4096, or a part, such as 5%".to_owned())
+        most.ok_or_else(|| "give a number, such as 4096, or a percentage, such as 5%".to_owned())
     }
 }
 

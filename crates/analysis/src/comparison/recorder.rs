@@ -60,7 +60,7 @@ pub struct ComparableTransactionRecorder {
 }
 
 /// Reason why padding may differ.
-const PADDING_REASON: &str = "fill has no meaning";
+const PADDING_REASON: &str = "XDR padding has no meaning";
 
 /// The root paths of Calls and of Replies.
 const ROOT_PATHS: [u32; 2] = [0, 1];

@@ -145,7 +145,7 @@ impl<'c> FilterCompiler<'c> {
             return Err(self.no_field_in_relation(left, relation, right));
         };
         if relation == ParsedComparisonOperator::Contains && !first.is_bytes() {
-            let what = format!("{} holds no text and no bytes to look into", self.source_text(left.span));
+            let what = format!("{} is neither text nor bytes", self.source_text(left.span));
             return Err(self.error(left.span, what));
         }
         if !first.is_comparable_with(second) {
@@ -171,7 +171,7 @@ impl<'c> FilterCompiler<'c> {
         );
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
         if is_order && let Some(field) = { unordered }.find(|field| self.has_unordered_values(field)) {
-            let what = format!("values of {} have no order; compare with ==, != or in {{...}}", field.name);
+            let what = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
             return Err(self.error(left.span, what));
         }
         let left_beside = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
@@ -221,7 +221,7 @@ impl<'c> FilterCompiler<'c> {
         });
         match words.into_iter().next() {
             Some((word, span)) => self.unknown_field(word, span),
-            None => self.error(left.span, format!("no side of {} is a field", relation.text())),
+            None => self.error(left.span, format!("neither side of {} is a field", relation.text())),
         }
     }
 
@@ -240,9 +240,7 @@ impl<'c> FilterCompiler<'c> {
         };
         if !sort.is_bytes() {
             let left = self.source_text(left.span);
-            return Err(
-                self.error(span, format!("{left} is {}, and no text; string({left}) is", sort.text()))
-            );
+            return Err(self.error(span, format!("{left} is {}, not text; use string({left})", sort.text())));
         }
         let pattern = std::str::from_utf8(pattern).map_err(|_| {
             self.error(right.span, "a regular expression is UTF-8; a byte in it is written \\\\xff")

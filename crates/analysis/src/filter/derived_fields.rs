@@ -44,20 +44,20 @@ facts! { GeneratedField;
     TimeDelta "frame.time_delta" Duration, "Time since the frame before", CAPTURE;
     TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was selected", CAPTURE;
     Length "frame.len" Unsigned, "Length of the frame on the wire in bytes", CAPTURE;
-    CapturedLength "frame.cap_len" Unsigned, "How many bytes of the frame were captured", CAPTURE;
+    CapturedLength "frame.cap_len" Unsigned, "Captured length of the frame in bytes", CAPTURE;
     Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
 
     /// Payload of a datagram.
     PAYLOAD:
     TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
     TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
-    TcpNextSequence "tcp.nxtseq" Unsigned, "Sequence number behind the segment, counted in the same way", "RFC 9293 section 3.4";
+    TcpNextSequence "tcp.nxtseq" Unsigned, "Sequence number after the segment, relative like tcp.seq", "RFC 9293 section 3.4";
     TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
     MpaCrc "nfsrdma.mpa.crc" Text, "CRC of the FPDU that the frame completes: good, bad, absent (not in use) or unknown (not captured whole)", "RFC 5044 section 4.4";
-    Arp "arp" Protocol, "Address resolution, of which no field is read", "RFC 826";
+    Arp "arp" Protocol, "Address Resolution Protocol; its fields are not decoded", "RFC 826";
 
     /// The RPC-over-RDMA header and its chunk lists.
     CHUNK_LISTS:
@@ -90,9 +90,9 @@ facts! { GeneratedField;
     Version "nfsrdma.version" Unsigned, "Version of the program", LINES;
     MinorVersion "nfsrdma.minor_version" Unsigned, "Minor version of NFSv4", "RFC 8178 section 4";
     Procedure "nfsrdma.procedure" Text, "Name of the procedure", LINES;
-    Operation "nfsrdma.operation" Text, "The procedure; of a COMPOUND the operation that it is about", LINES;
+    Operation "nfsrdma.operation" Text, "The procedure, or the main operation of a COMPOUND", LINES;
     Status "nfsrdma.status" Text, "Status of the procedure or COMPOUND", LINES;
-    RpcStatus "nfsrdma.rpc_status" Text, "How RPC went, and RPC-over-RDMA below it", "RFC 5531 section 9";
+    RpcStatus "nfsrdma.rpc_status" Text, "Status of RPC, or of the transport", "RFC 5531 section 9";
     Path "nfsrdma.path" Text, "Path of the file, as far as its names were seen; else the hash of its filehandle", LINES;
     NewPath "nfsrdma.new_path" Text, "The other path of RENAME, LINK, COPY and CLONE", LINES;
     Latency "nfsrdma.latency" Duration, "First frame of the Call to last frame of the Reply", LINES;
@@ -101,7 +101,7 @@ facts! { GeneratedField;
     PhaseServer "nfsrdma.phase.server" Duration, "Time in no other phase: the server at work, and the network", LINES;
     PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
     PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
-    PhaseRecovery "nfsrdma.phase.recovery" Duration, "Waiting for packets that were lost or refused and sent again", LINES;
+    PhaseRecovery "nfsrdma.phase.recovery" Duration, "Time waiting for retransmission of lost or refused packets", LINES;
     Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
     Missing "nfsrdma.missing" Text, "Parts that the capture lacks: call, reply:176-227, read:0:1024-2047", LINES;
     RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
@@ -125,7 +125,7 @@ facts! { GeneratedField;
     ChunkSegments "nfsrdma.chunk.segments" Unsigned, "How many segments a chunk has", "RFC 8166 section 3.4.3";
     ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the Call offers it", "RFC 8166 section 3.4.3";
     ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that were written, according to the Reply", "RFC 8166 section 3.4.6";
-    ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that were seen moving", LINES;
+    ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that RDMA was seen to move", LINES;
 }
 
 impl GeneratedField {

@@ -215,7 +215,7 @@ impl<'t> FilterParser<'t> {
 
     fn unexpected(&self, at: usize) -> FilterError {
         let Some(token) = self.tokens.iter().find(|token| token.at == at) else {
-            return self.error(self.text.len(), "something is missing at the end");
+            return self.error(self.text.len(), "unexpected end of filter");
         };
         let text = self.text.get(token.at..token.end).unwrap_or_default();
         self.error(at, format!("{text} was not expected here"))
@@ -229,7 +229,7 @@ impl<'t> FilterParser<'t> {
             Some(token) => Err(self.error(token.at, format!("a {} is missing before this", sign.text()))),
             None => {
                 let open = self.text.get(opened..=opened).unwrap_or_default();
-                Err(self.error(opened, format!("this {open} is never closed")))
+                Err(self.error(opened, format!("unclosed {open}")))
             }
         }
     }
@@ -237,8 +237,7 @@ impl<'t> FilterParser<'t> {
     /// Parses one level deeper, within the maximum depth.
     fn nested<T>(&mut self, what: impl FnOnce(&mut Self) -> FilterParseResult<T>) -> FilterParseResult<T> {
         if self.depth >= MAX_DEPTH {
-            return Err(self
-                .error(self.at(), format!("more than {MAX_DEPTH} tests and operands stand in each other")));
+            return Err(self.error(self.at(), format!("nested more than {MAX_DEPTH} levels deep")));
         }
         self.depth += 1;
         let result = what(self);
@@ -433,7 +432,7 @@ impl<'t> FilterParser<'t> {
             let span = FilterSpan { at: left.span.at, end: right.span.end };
             left = Operand { form: OperandForm::Arithmetic(Box::new(left), *what, Box::new(right)), span };
         }
-        Err(self.error(self.at(), format!("more than {MAX_DEPTH} operands are put together")))
+        Err(self.error(self.at(), format!("more than {MAX_DEPTH} operands in one expression")))
     }
 
     fn signed(&mut self) -> FilterParseResult<Operand<'t>> {
@@ -676,7 +675,7 @@ mod tests {
         assert_eq!(error(""), (1, "the filter is empty; name a field, as in nfs.opcode == READ".to_owned()));
         assert_eq!(error("a =="), (4, "a field or a value is missing at the end".to_owned()));
         assert_eq!(error("a == == b"), (6, "== was not expected here".to_owned()));
-        assert_eq!(error("(a or b"), (1, "this ( is never closed".to_owned()));
+        assert_eq!(error("(a or b"), (1, "unclosed (".to_owned()));
         assert_eq!(error("a or b)"), (7, ") was not expected here".to_owned()));
         assert_eq!(error("a in 5").0, 6);
         assert_eq!(error("a in {5 6}"), (9, "a } is missing before this".to_owned()));

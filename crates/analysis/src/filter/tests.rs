@@ -341,7 +341,7 @@ fn errors_say_where_and_propose_what_is_nearest() {
     );
     assert_eq!(
         error("nfsrdma.finding.severity >= warning"),
-        (1, "values of nfsrdma.finding.severity have no order; compare with ==, != or in {...}".into())
+        (1, "values of nfsrdma.finding.severity are not ordered; compare with ==, != or in {...}".into())
     );
     assert_eq!(
         error("ip.src == 10.9.0").1,
@@ -349,12 +349,9 @@ fn errors_say_where_and_propose_what_is_nearest() {
     );
     assert_eq!(error("eth.src == 52").0, 12);
     assert_eq!(error("lenn(nfs.name) > 1"), (1, "unknown function lenn; did you mean len?".into()));
-    assert_eq!(error("5 == 6"), (1, "no side of == is a field".into()));
-    assert_eq!(
-        error("tcp.port contains \"80\""),
-        (1, "tcp.port holds no text and no bytes to look into".into())
-    );
-    assert_eq!(error("tcp.port matches \"80\"").1, "tcp.port is a number, and no text; string(tcp.port) is");
+    assert_eq!(error("5 == 6"), (1, "neither side of == is a field".into()));
+    assert_eq!(error("tcp.port contains \"80\""), (1, "tcp.port is neither text nor bytes".into()));
+    assert_eq!(error("tcp.port matches \"80\"").1, "tcp.port is a number, not text; use string(tcp.port)");
     assert_eq!(error("nfs.name matches \"(\"").0, 18);
     assert_eq!(error("ip.src == eth.src").0, 11);
     assert_eq!(error("len(tcp.port) == 2").0, 5);

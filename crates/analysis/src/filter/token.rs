@@ -127,7 +127,7 @@ fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterEr
         return character(text, at);
     }
     if first == '[' {
-        let end = rest.find(']').ok_or_else(|| error(at, "this [ is never closed".to_owned()))?;
+        let end = rest.find(']').ok_or_else(|| error(at, "unclosed [".to_owned()))?;
         let inside = rest.get(1..end).unwrap_or_default();
         return Ok(FilterToken { kind: FilterTokenKind::Slice(inside), at, end: at + end + 1 });
     }
@@ -140,12 +140,10 @@ fn token(text: &str, at: usize, first: char) -> Result<FilterToken<'_>, FilterEr
         Some((sign, what)) => {
             Ok(FilterToken { kind: FilterTokenKind::Sign(*what), at, end: at + sign.len() })
         }
-        None if first == '#' => Err(error(at, "layers of a field (#) cannot be chosen here".to_owned())),
-        None if first == '@' => Err(error(at, "the raw bytes of a field (@) cannot be had here".to_owned())),
-        None if first == '$' => {
-            Err(error(at, "references to a selected frame (${}) mean nothing here".to_owned()))
-        }
-        None => Err(error(at, format!("{first:?} means nothing in a filter"))),
+        None if first == '#' => Err(error(at, "the layer operator (#) is not supported".to_owned())),
+        None if first == '@' => Err(error(at, "the raw-bytes operator (@) is not supported".to_owned())),
+        None if first == '$' => Err(error(at, "field references (${}) are not supported".to_owned())),
+        None => Err(error(at, format!("unexpected character {first:?}"))),
     }
 }
 
@@ -214,7 +212,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
             other => bytes.extend_from_slice(other.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
-    Err(FilterError::new(text, at, "this string is never closed"))
+    Err(FilterError::new(text, at, "unterminated string"))
 }
 
 fn unknown_escape(rest: &str) -> String {
@@ -268,7 +266,7 @@ fn coded(rest: &str, letter: char, bytes: &mut Vec<u8>) -> Option<usize> {
 
 fn character(text: &str, at: usize) -> Result<FilterToken<'_>, FilterError> {
     let rest = text.get(at + 1..).unwrap_or_default();
-    let error = || FilterError::new(text, at, "single quotes need one byte, or an escape sequence of one");
+    let error = || FilterError::new(text, at, "single quotes take one byte or one escape sequence");
     let mut bytes = Vec::new();
     let length = if rest.starts_with('\\') {
         escape(rest, &mut bytes).ok_or_else(error)?
@@ -342,7 +340,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_column() {
-        assert_eq!(error("a == \"b"), (6, "this string is never closed".to_owned()));
+        assert_eq!(error("a == \"b"), (6, "unterminated string".to_owned()));
         assert_eq!(error("frame[1").0, 6);
         assert_eq!(error(r#"a ~ "\d""#).0, 6);
         assert_eq!(error("a == ?").0, 6);

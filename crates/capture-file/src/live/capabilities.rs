@@ -80,7 +80,7 @@ pub fn drop_privileges(target: &PrivilegeDropTarget) -> io::Result<()> {
             become_user(uid, gid)?;
             // If root can be regained, nothing was dropped.
             match nix::unistd::setuid(Uid::from_raw(0)) {
-                Ok(()) => Err(io::Error::other("the rights of root could be taken again")),
+                Ok(()) => Err(io::Error::other("root privileges could be regained")),
                 Err(_) => drop_capabilities(),
             }
         }
@@ -131,7 +131,7 @@ fn lacks_capability(status: &str, capability: u32) -> bool {
 /// Returns the remedy for missing privileges.
 pub fn remedy() -> String {
     if Uid::effective().is_root() {
-        return "this is root without it, as in a container: start that with --cap-add NET_RAW --cap-add NET_ADMIN"
+        return "root lacks it here, as in a container: start that with --cap-add NET_RAW --cap-add NET_ADMIN"
             .to_owned();
     }
     let program = env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));

@@ -51,7 +51,7 @@ const NON_NETWORK_PREFIXES: &[&str] =
 pub fn list_interfaces() -> Result<Vec<CaptureDevice>, SourceError> {
     let found = pcap::Device::list().map_err(|error| {
         let what = format!("cannot list the interfaces: {}", super::open::error_text(&error));
-        let remedy = "look at them with: ip link".to_owned();
+        let remedy = "list them with: ip link".to_owned();
         input_error("-D".to_owned(), SourceErrorKind::Capture { what, remedy })
     })?;
     let system = Path::new("/sys/class");

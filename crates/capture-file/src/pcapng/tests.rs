@@ -271,7 +271,7 @@ fn a_packet_of_an_interface_that_is_not_described_is_an_error() {
     let (_, error) = failure(&bytes);
     assert_eq!(
         error.to_string(),
-        "test: frame 1, byte 48: packet of interface 1, which the section does not describe; \
+        "test: frame 1, byte 48: packet of interface 1, which the section does not define; \
          the file is damaged from here on; earlier frames are valid"
     );
 }

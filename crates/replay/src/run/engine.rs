@@ -94,7 +94,7 @@ const MAX_REPLY_TIMEOUTS: u32 = 3;
 /// Maximum number of copies of the captured clients.
 pub const MAX_CLIENT_COPIES: usize = 4096;
 /// State of a step that uses a delegation that the live server did not grant.
-const NO_DELEGATION_REASON: &str = "no-delegation: is about a delegation that this server did not give";
+const NO_DELEGATION_REASON: &str = "no-delegation: uses a delegation that this server did not grant";
 
 /// An error that ends a run early.
 #[derive(Debug)]
@@ -364,7 +364,7 @@ struct ReplayEngine<'r, R> {
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
     fn conclude(mut self, transport: &mut ContainedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
-        let ended = || StepOutcome::Skipped("interrupted: the run was ended before it".into());
+        let ended = || StepOutcome::Skipped("interrupted: the run ended before it".into());
         for held in self.scheduler.window.steps_in_order() {
             self.report.steps.count(held.id, held.description.title(), ended());
         }
@@ -383,7 +383,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.report.steps.apply_late_differences(late);
         if let (Some(why), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
-            let failed = Some(format!("not begun: {why}"));
+            let failed = Some(format!("not started: {why}"));
             self.report.tree_check = Some(FinalTreeCheckReport { failed, ..FinalTreeCheckReport::default() });
         } else if let Some(walk) = self
             .verification

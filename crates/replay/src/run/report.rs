@@ -54,7 +54,7 @@ impl fmt::Display for ReplayCoverageShortfall {
             Self::Steps { replayed, chosen, min_coverage } => {
                 write!(f, "{replayed} of {chosen} steps were replayed, less than {min_coverage}%")
             }
-            Self::CheckFailed(why) => write!(f, "the final check did not come to its end: {why}"),
+            Self::CheckFailed(why) => write!(f, "the final check was not completed: {why}"),
             Self::Files { looked: [looked, all], bytes: [read, written], min_coverage } => write!(
                 f,
                 "the final check covered {looked} of {all} names and objects, and {read} of {written} bytes, less than {min_coverage}%"

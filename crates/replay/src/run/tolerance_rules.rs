@@ -31,7 +31,7 @@ macro_rules! rules {
 
 rules! {
     /// Results of CREATE_SESSION.
-    SESSION_LIMITS = "session-limits", "a server grants the slots and sizes that it has";
+    SESSION_LIMITS = "session-limits", "slots and sizes depend on the resources of the server";
     /// Results of EXCHANGE_ID.
     SERVER_IDENTITY = "server-identity", "the identity of the server";
     /// Capabilities of a file system.
@@ -41,9 +41,9 @@ rules! {
     /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "security flavors are configured on the server";
     /// Delegations.
-    DELEGATION = "delegation", "a server grants delegations as it likes (RFC 8881 section 10.4)";
+    DELEGATION = "delegation", "a server need not grant a delegation (RFC 8881 section 10.4)";
     /// rflags of OPEN.
-    OPEN_FLAGS = "open-flags", "the server chooses how it locks, and if an open needs confirmation";
+    OPEN_FLAGS = "open-flags", "the server chooses its lock type and whether an open needs confirmation";
     /// Size and link count of a directory.
     DIRECTORY_SIZE = "directory-size", "size and link count of a directory depend on the file system";
     /// Access control lists.
@@ -57,13 +57,13 @@ rules! {
     /// Rights supported by ACCESS.
     ACCESS_SUPPORTED = "access-supported", "a server may support other access rights";
     /// attrset of OPEN and CREATE.
-    ATTRSET = "attrset", "a server may report the attributes set in its own way";
+    ATTRSET = "attrset", "servers report differently which attributes they set";
     /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
     /// sr_status_flags.
-    STATUS_FLAGS = "status-flags", "events of the session";
+    STATUS_FLAGS = "status-flags", "status flags report events of the session and server";
     /// Mode of COPY.
-    COPY_MODE = "copy-mode", "a server copies at once or later";
+    COPY_MODE = "copy-mode", "a server may copy synchronously or asynchronously";
     /// Data that is more stable than requested.
     COMMITTED = "committed", "a server may commit data more safely than requested (RFC 8881 section 18.32.3)";
     /// Segments of READ_PLUS.

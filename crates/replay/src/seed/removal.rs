@@ -40,10 +40,10 @@ impl fmt::Display for RunDirectoryRemovalError {
                 write!(f, "not removed: it contains {name:?}, which no run of this trace creates")
             }
             Self::NotSeededForTrace => {
-                f.write_str("not removed: it does not say that it was seeded for this trace")
+                f.write_str("not removed: no marker shows that it was seeded for this trace")
             }
-            Self::NotEmptied => f.write_str("not removed to its end: it does not become empty"),
-            Self::Server(what, problem) => write!(f, "not removed to its end: {what}: {problem}"),
+            Self::NotEmptied => f.write_str("not completely removed: it does not become empty"),
+            Self::Server(what, problem) => write!(f, "not completely removed: {what}: {problem}"),
         }
     }
 }

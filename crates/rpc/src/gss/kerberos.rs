@@ -242,7 +242,7 @@ impl GssSecurityContextSide for KerberosMechanism {
 
     fn sign(&mut self, message: &[u8], checksum: &mut Vec<u8>) -> Result<(), GssMechanismError> {
         if self.context.is_null() {
-            return Err(GssMechanismError("cannot sign: no context stands".into()));
+            return Err(GssMechanismError("cannot sign: no context is established".into()));
         }
         let (mut minor, mut message, mut mic) = (0, borrowed_buffer(message), empty());
         // SAFETY: the context belongs to the library; all other pointers refer to values on this stack.

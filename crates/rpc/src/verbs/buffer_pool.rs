@@ -41,7 +41,7 @@ impl VerbsBufferPoolError {
         match self {
             Self::Failed(kind) => kind,
             Self::Exhausted | Self::TooLong => {
-                let error = std::io::Error::other("all that there may be is in use");
+                let error = std::io::Error::other("all registered memory is in use");
                 RpcTransportErrorKind::System("taking memory for messages", error)
             }
         }

@@ -337,7 +337,7 @@ fn connect_error(event: &RdmaCmEvent) -> RpcTransportErrorKind {
     match (event.kind, event.status) {
         (RdmaCmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
         (RdmaCmEventKind::Rejected, CONSUMER_REJECT) => {
-            RpcTransportErrorKind::Rejected("its NFS server does not take it".to_owned())
+            RpcTransportErrorKind::Rejected("its NFS server rejects the connection".to_owned())
         }
         (RdmaCmEventKind::Rejected, status @ 1..) => {
             RpcTransportErrorKind::Rejected(format!("reason {status} of the CM"))
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_rejection_has_its_reason() {
-        assert!(event(RdmaCmEventKind::Rejected, 28).contains("its NFS server does not take it"));
+        assert!(event(RdmaCmEventKind::Rejected, 28).contains("its NFS server rejects the connection"));
         assert!(event(RdmaCmEventKind::Rejected, 3).contains("reason 3"));
         assert!(event(RdmaCmEventKind::Unreachable, -110).starts_with("no route"));
     }

@@ -11,8 +11,8 @@ crate::operations! { "nlm";
     0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
     1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
     2 LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock. XNFS section 10, NLM_LOCK";
-    3 CANCEL(NlmCancargs<'a>) -> NlmRes<'a>, "Wait for a lock no more. XNFS section 10, NLM_CANCEL";
-    4 UNLOCK(NlmUnlockargs<'a>) -> NlmRes<'a>, "Give a lock back. XNFS section 10, NLM_UNLOCK";
+    3 CANCEL(NlmCancargs<'a>) -> NlmRes<'a>, "Cancel a blocked lock request. XNFS section 10, NLM_CANCEL";
+    4 UNLOCK(NlmUnlockargs<'a>) -> NlmRes<'a>, "Release a lock. XNFS section 10, NLM_UNLOCK";
     5 GRANTED(NlmTestargs<'a>) -> NlmRes<'a>,
         "Callback: the lock that was waited for is granted. XNFS section 10, NLM_GRANTED";
     6 TEST_MSG(NlmTestargs<'a>) -> Void, "TEST, one-way. XNFS section 10, NLM_TEST_MSG";

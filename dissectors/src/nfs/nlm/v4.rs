@@ -98,8 +98,8 @@ crate::operations! { "nlm";
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 6.2.0";
     1 TEST(Nlm4Testargs<'a>) -> Nlm4Testres<'a>, "Ask whether a lock would be granted. RFC 1813 section 6.2, NLMPROC4_TEST";
     2 LOCK(Nlm4Lockargs<'a>) -> Nlm4Res<'a>, "Ask for a lock. RFC 1813 section 6.2, NLMPROC4_LOCK";
-    3 CANCEL(Nlm4Cancargs<'a>) -> Nlm4Res<'a>, "Wait for a lock no more. RFC 1813 section 6.2, NLMPROC4_CANCEL";
-    4 UNLOCK(Nlm4Unlockargs<'a>) -> Nlm4Res<'a>, "Give a lock back. RFC 1813 section 6.2, NLMPROC4_UNLOCK";
+    3 CANCEL(Nlm4Cancargs<'a>) -> Nlm4Res<'a>, "Cancel a blocked lock request. RFC 1813 section 6.2, NLMPROC4_CANCEL";
+    4 UNLOCK(Nlm4Unlockargs<'a>) -> Nlm4Res<'a>, "Release a lock. RFC 1813 section 6.2, NLMPROC4_UNLOCK";
     5 GRANTED(Nlm4Testargs<'a>) -> Nlm4Res<'a>,
         "Callback: the lock that was waited for is granted. RFC 1813 section 6.2, NLMPROC4_GRANTED";
     6 TEST_MSG(Nlm4Testargs<'a>) -> Void, "TEST, one-way. RFC 1813 section 6.2, NLMPROC4_TEST_MSG";

@@ -31,10 +31,10 @@ crate::operations! { "portmap";
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1833 section 3.2";
     1 SET(Mapping) -> RpcbindSetRes, "Register a program. RFC 1833 section 3.2";
-    2 UNSET(Mapping) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 3.2";
+    2 UNSET(Mapping) -> RpcbindSetRes, "Unregister a program. RFC 1833 section 3.2";
     3 GETPORT(Mapping) -> GetportRes, "Ask for the port of a program. RFC 1833 section 3.2";
-    4 DUMP(Void) -> Pmaplist<'a>, "Ask for the whole register. RFC 1833 section 3.2";
-    5 CALLIT(CallArgs<'a>) -> CallResult<'a>, "Have a procedure called, silently if it fails. RFC 1833 section 3.2";
+    4 DUMP(Void) -> Pmaplist<'a>, "List all registered programs. RFC 1833 section 3.2";
+    5 CALLIT(CallArgs<'a>) -> CallResult<'a>, "Call a procedure indirectly; no reply if it fails. RFC 1833 section 3.2";
 }
 
 impl Procedure {

@@ -10,11 +10,11 @@ crate::operations! { "portmap";
     Procedure, KnownProcedure, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
     1 SET(Rpcb<'a>) -> RpcbindSetRes, "Register a program. RFC 1833 section 2.2.1";
-    2 UNSET(Rpcb<'a>) -> RpcbindSetRes, "Take a program off the register. RFC 1833 section 2.2.1";
+    2 UNSET(Rpcb<'a>) -> RpcbindSetRes, "Unregister a program. RFC 1833 section 2.2.1";
     3 GETADDR(Rpcb<'a>) -> Uaddr<'a>, "Ask for the address of a program. RFC 1833 section 2.2.1";
-    4 DUMP(Void) -> Rpcblist<'a>, "Ask for the whole register. RFC 1833 section 2.2.1";
+    4 DUMP(Void) -> Rpcblist<'a>, "List all registered programs. RFC 1833 section 2.2.1";
     5 CALLIT(RpcbRmtcallargs<'a>) -> RpcbRmtcallres<'a>,
-        "Have a procedure called, silently if it fails. RFC 1833 section 2.2.1";
+        "Call a procedure indirectly; no reply if it fails. RFC 1833 section 2.2.1";
     6 GETTIME(Void) -> Time, "Ask for the time. RFC 1833 section 2.2.1";
     7 UADDR2TADDR(Uaddr<'a>) -> Netbuf<'a>, "Have a universal address converted. RFC 1833 section 2.2.1";
     8 TADDR2UADDR(Netbuf<'a>) -> Uaddr<'a>, "Have an address of a transport converted. RFC 1833 section 2.2.1";

@@ -85,7 +85,7 @@ impl FilterCompiler<'_> {
                 Some(sort) => {
                     return Err(self.error(
                         of.span,
-                        format!("{} is {}, and has no parts", self.source_text(of.span), sort.text()),
+                        format!("{} is {}, which cannot be sliced", self.source_text(of.span), sort.text()),
                     ));
                 }
                 None => return Err(self.not_a_field(of)),
@@ -94,7 +94,7 @@ impl FilterCompiler<'_> {
             OperandForm::Negative(of) => match self.type_of(of)? {
                 sort @ (None | Some(OperandType::Number | OperandType::Duration)) => sort,
                 Some(sort) => {
-                    return Err(self.error(operand.span, format!("{} has no negative", sort.text())));
+                    return Err(self.error(operand.span, format!("{} cannot be negated", sort.text())));
                 }
             },
             OperandForm::Arithmetic(left, what, right) => self.type_of_arithmetic(left, *what, right)?,
@@ -136,7 +136,7 @@ impl FilterCompiler<'_> {
             (first, second) => {
                 let span = FilterSpan { at: left.span.at, end: right.span.end };
                 return Err(
-                    self.error(span, format!("{} and {} make nothing together", first.text(), second.text()))
+                    self.error(span, format!("{} and {} cannot be combined", first.text(), second.text()))
                 );
             }
         }))
@@ -188,7 +188,7 @@ impl FilterCompiler<'_> {
             }
             FilterFunction::Upper | FilterFunction::Lower => refuse("text"),
             FilterFunction::String if matches!(first, OperandType::Text | OperandType::Bytes) => {
-                refuse("what is no text and no bytes")
+                refuse("neither text nor bytes")
             }
             FilterFunction::String => Ok(OperandType::Text),
             FilterFunction::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),

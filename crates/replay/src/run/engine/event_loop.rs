@@ -179,7 +179,7 @@ pub(super) fn drive<R: Read + Seek>(
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.protocol.discarded += 1;
                     if why.is_violation() {
-                        engine.report.protocol.count_violation(format!("a message makes no sense: {why}"));
+                        engine.report.protocol.count_violation(format!("invalid message: {why}"));
                     }
                     let is_own = matches!(why, ReceivedMessageDiscardReason::ReverseCall);
                     engine.report.callbacks.unanswered += u64::from(is_own);

@@ -185,7 +185,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         if self.connections.is_failing() {
-            self.lose_context(at, "connections go away without a Reply");
+            self.lose_context(at, "connections were lost without a Reply");
             return Ok(());
         }
         if self.ensure_connected(line, transport)?.is_some() {
@@ -269,7 +269,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
         if renewal.tries > MAX_RESENDS {
-            self.lose_context(at, "connections go away without a Reply");
+            self.lose_context(at, "connections were lost without a Reply");
         }
         true
     }

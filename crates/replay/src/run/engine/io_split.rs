@@ -59,12 +59,10 @@ impl UnboundVariableReason {
     pub(super) fn text(self) -> String {
         match self {
             Self::Limit => {
-                format!(
-                    "{SERVER_LIMIT_CODE}: needs what a step would have given that exceeds a limit of this server"
-                )
+                format!("{SERVER_LIMIT_CODE}: depends on a step that exceeds a limit of this server")
             }
             Self::Object => {
-                format!("{NOT_SEEDED_CODE}: needs an object whose name or size this server does not take")
+                format!("{NOT_SEEDED_CODE}: needs an object whose name or size this server does not accept")
             }
         }
     }

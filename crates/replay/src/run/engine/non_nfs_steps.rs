@@ -28,7 +28,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return error.into();
         }
         let Some(mut beside) = self.issuer.auxiliary.take() else {
-            return StepSendObstacle::unreplayable("other-program: another is being asked");
+            return StepSendObstacle::unreplayable("other-program: a call of another program is in progress");
         };
         let kept = std::mem::take(&mut held.step);
         let going = match kept.trace_step() {
@@ -56,7 +56,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(StepSendObstacle::unreplayable(why));
         }
         if !self.issuer.placed.is_empty() {
-            return Err(StepSendObstacle::unreplayable("payloads: more than can be sent"));
+            return Err(StepSendObstacle::unreplayable("payloads: more than a Call can carry"));
         }
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.

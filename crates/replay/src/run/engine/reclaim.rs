@@ -142,7 +142,7 @@ impl CallIssuer {
         is_lost.then(|| match status {
             Some(status) => StepOutcome::Mismatched(vec![missing_reply_difference(
                 held,
-                &format!("{status}, and not given back"),
+                &format!("{status}, and not reclaimed"),
             )]),
             None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })
@@ -485,7 +485,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(RecoveryProgress::Abandoned(why));
         }
         if self.connections.is_failing() {
-            return Ok(RecoveryProgress::Abandoned("connections go away without a Reply".into()));
+            return Ok(RecoveryProgress::Abandoned("connections were lost without a Reply".into()));
         }
         if let Some(due) = restart.retry_at.filter(|due| *due > now) {
             return Ok(RecoveryProgress::Waiting(Some(due)));

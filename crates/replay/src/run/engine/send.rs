@@ -67,9 +67,9 @@ impl CallIssuer {
                 self.missing_values.get(&slot.variable).map(|lack| lack.text())
             }
             Some(slot) => {
-                Some(format!("no-value: no Reply of this run has given the {}", slot.holds.display_name()))
+                Some(format!("no-value: no Reply of this run returned the {}", slot.holds.display_name()))
             }
-            None if !is_emitted => Some("wrong-slot: a place in the Call cannot have its value".into()),
+            None if !is_emitted => Some("wrong-slot: a field of the Call cannot hold its value".into()),
             None => None,
         }
     }
@@ -203,9 +203,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let has_other_wants = adapted.is_some_and(|adapted| adapted.has_changed_wants);
         let rerooted = !parts.has_root() || adapted.is_some_and(|adapted| adapted.has_replaced_root);
         let refused = match self.issuer.missing_value_reason(is_emitted) {
-            None if !rerooted => Some("root: the root cannot be put in the place of PUTROOTFH".into()),
+            None if !rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
             None if self.issuer.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
-                Some("payloads: more than can be sent".into())
+                Some("payloads: more than a Call can carry".into())
             }
             why => why,
         };

@@ -37,7 +37,7 @@ use nfsrdma_analysis::comparison::record::hash;
 const MAX_LINK_TEXT_BYTES: u32 = 4096;
 /// State of a step whose recorded Reply shows a change by another client.
 const CHANGED_OUTSIDE_REASON: &str =
-    "changed by another client: its Calls are not in the capture, and the file was there as they left it";
+    "changed by another client: the capture shows the effects of its Calls, but not the Calls";
 
 /// State that determines whether a live Reply is right. It sends nothing.
 pub(super) struct LiveReplyVerificationState<'r> {

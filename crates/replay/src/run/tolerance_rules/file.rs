@@ -96,7 +96,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
     }
     if let Some(rest) = said.strip_prefix('[') {
         let Some((name, why)) = rest.split_once(']') else {
-            return Err("a name without its end; write [NAME] REASON".to_owned());
+            return Err("missing ']' after the name; write [NAME] REASON".to_owned());
         };
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let why = why.trim();
@@ -111,7 +111,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
             return Err(format!("duplicate rule {name}; use another name"));
         }
         if rules.len() >= MAX_RULES {
-            return Err(format!("more than {MAX_RULES} rules; put some together"));
+            return Err(format!("more than {MAX_RULES} rules; merge some of them"));
         }
         // Rule names are `'static`, as reports also name built-in rules.
         let [name, why] = [name, why].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });

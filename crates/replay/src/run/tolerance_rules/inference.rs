@@ -106,7 +106,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
             let _ = writeln!(text, "# Probably a server bug: uncomment only if the difference is intended.");
         }
         let within = operation.as_ref().map(|operation| format!(" in {operation}")).unwrap_or_default();
-        let _ = writeln!(text, "{mark}[learnt-{number}] a server that is known to be good answers so");
+        let _ = writeln!(text, "{mark}[learnt-{number}] seen on a known good server");
         let _ = writeln!(text, "{mark}ignore {word}{within}");
     }
     text
