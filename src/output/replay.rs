@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::json::SCHEMA;
 use super::junit;
 use super::style::{StyledText, TerminalProfile};
-use verdict::ReplayVerdict;
+use verdict::{ReplayVerdict, ReplayVerdictSeverity};
 
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::escape;
@@ -521,7 +521,22 @@ impl PrintableReplayReport<'_> {
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
             junit::JunitTestCase { name, error: None, failure, skipped, live_ns: of.latencies[1].sum() }
         });
-        operations.chain(walk).collect()
+        let verdict = ReplayVerdict::of(self.report, self.min_coverage);
+        let is_elsewhere = self.report.mismatched() > 0
+            || self
+                .report
+                .tree_check
+                .as_ref()
+                .is_some_and(|check| check.differing > 0 || check.failed.is_some());
+        let failure = (verdict.severity != ReplayVerdictSeverity::Good && !is_elsewhere).then(|| {
+            let violations = self.report.protocol.violations.keys();
+            let end = &self.report.end;
+            let why = [&end.unreachable, &end.silent_program].into_iter().flatten();
+            let lines = self.report.protocol.own.iter().chain(violations).chain(why).cloned();
+            (verdict.text, lines.take(junit::MAX_SHOWN_DIFFERENCES).collect())
+        });
+        let run = junit::JunitTestCase { name: "run", error: None, failure, skipped: None, live_ns: 0 };
+        operations.chain(walk).chain([run]).collect()
     }
 }
 

@@ -68,6 +68,8 @@ pub struct RpcClient<'t, F = AllowAllCallCheck> {
     filter: F,
     /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
     target: Option<ConnectTarget>,
+    /// Time from which on Calls fail; `None` for never.
+    deadline: Option<Instant>,
 }
 
 /// A check that every Call of an [`RpcClient`] must pass, made on the finished Call just before it is sent.
@@ -148,6 +150,8 @@ pub enum RpcCallError {
     Timeout(Duration),
     /// The connection was lost.
     Disconnected(DisconnectReason),
+    /// The time limit of the client was reached.
+    DeadlineExceeded,
     /// The server could not process the transport header of the Call.
     RdmaError(RpcRdmaError),
     /// The server supports only other versions of the program: lowest, highest.
@@ -163,7 +167,7 @@ pub enum RpcCallError {
 impl RpcCallError {
     /// Returns `true` if the connection cannot be used for further Calls.
     pub fn is_final(&self) -> bool {
-        matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_))
+        matches!(self, Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_) | Self::DeadlineExceeded)
     }
 
     /// Returns the party that is to blame.
@@ -187,6 +191,7 @@ impl fmt::Display for RpcCallError {
             Self::Timeout(time) => {
                 write!(f, "no Reply within {} s; check that the server runs", time.as_secs_f64())
             }
+            Self::DeadlineExceeded => f.write_str("time limit reached"),
             Self::Disconnected(reason @ DisconnectReason::NonRpcProtocol(_)) => reason.fmt(f),
             Self::Disconnected(reason) => write!(f, "{reason} before the Reply arrived"),
             Self::RdmaError(RpcRdmaError::Chunk) => f.write_str("RDMA_ERROR: ERR_CHUNK"),
@@ -232,6 +237,7 @@ impl<'t> RpcClient<'t> {
             undecodable_replies: 0,
             filter: AllowAllCallCheck,
             target: None,
+            deadline: None,
         }
     }
 
@@ -247,6 +253,7 @@ impl<'t> RpcClient<'t> {
             last_latency: self.last_latency,
             undecodable_replies: self.undecodable_replies,
             target: self.target,
+            deadline: self.deadline,
         }
     }
 }
@@ -256,6 +263,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// resends the Call unchanged, with the same XID.
     pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), ..self }
+    }
+
+    /// Makes Calls fail with [`RpcCallError::DeadlineExceeded`] from this time on.
+    pub fn with_deadline(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
     }
 
     /// Returns the filter of Calls.
@@ -336,8 +348,13 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         let (mut lost, mut silent) = (0, 0);
         loop {
             let start = Instant::now();
-            let done = match self.submit(call, start + self.timeout) {
-                Ok(()) => self.receive(call, start, &mut results),
+            if self.deadline.is_some_and(|deadline| start >= deadline) {
+                return Err(RpcCallError::DeadlineExceeded);
+            }
+            let limit = start + self.timeout;
+            let limit = self.deadline.map_or(limit, |deadline| limit.min(deadline));
+            let done = match self.submit(call, limit) {
+                Ok(()) => self.receive(call, [start, limit], &mut results),
                 Err(error) => Err(error),
             };
             match &done {
@@ -428,11 +445,10 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     fn receive<T>(
         &mut self,
         call: &OutgoingRpcCall<'_>,
-        start: Instant,
+        [start, deadline]: [Instant; 2],
         results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>>,
     ) -> Result<T, RpcCallError> {
         let (xid, mut called) = (call.xid, None);
-        let deadline = start + self.timeout;
         loop {
             if let Some((connection, xid)) = called.take() {
                 // If the answer cannot be sent, the server gets none.

@@ -56,6 +56,7 @@ pub(in crate::cli) fn check(
     let server = ReplayServerArgs {
         allow_source_server: reported.allow_source_server,
         timeout: reported.timeout.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+        max_time: reported.max_time,
         ..ReplayServerArgs::with_defaults(server.clone())
     };
     let how = ReplayRunOptionArgs::for_check(reported);
@@ -84,7 +85,8 @@ pub(in crate::cli) fn check(
                     ReportFormat::Json => view.json(&mut to),
                 };
                 written.and_then(|()| to.flush()).map_err(write_error)?;
-                let is_over = ran.report.end.is_interrupted;
+                // A capture at its time limit does not end the others.
+                let is_over = ran.report.end.is_interrupted && ran.report.end.limit.is_none();
                 done.push((name, Ok(ran)));
                 if is_over {
                     break;
@@ -126,8 +128,8 @@ fn more_severe(one: ExitStatus, other: ExitStatus) -> ExitStatus {
         ExitStatus::Done => 0,
         ExitStatus::Uncovered => 1,
         ExitStatus::Differs => 2,
-        ExitStatus::OwnFault => 3,
-        ExitStatus::Unreachable => 4,
+        ExitStatus::Unreachable => 3,
+        ExitStatus::OwnFault => 4,
         ExitStatus::Failed => 5,
     };
     if weight(other) > weight(one) { other } else { one }

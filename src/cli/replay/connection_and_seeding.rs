@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_rpc::gss::GssError;
-use nfsrdma_rpc::synchronous_client::RpcClient;
+use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
     ConnectTarget, RpcTransport, RpcTransportError, TransportConnectionId, TransportErrorResponsibility, open,
@@ -33,6 +33,8 @@ use nfsrdma_replay::trace::TraceError;
 pub(super) enum ReplayStartRefusal {
     /// Failure of the server or the transport.
     Unreachable(String, TransportErrorResponsibility),
+    /// The time limit was reached.
+    TimeLimit(String),
     /// Invalid arguments or trace.
     Usage(anyhow::Error),
 }
@@ -64,7 +66,7 @@ impl From<GssError> for ReplayStartRefusal {
 impl fmt::Display for ReplayStartRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(what, _) => f.write_str(what),
+            Self::Unreachable(what, _) | Self::TimeLimit(what) => f.write_str(what),
             Self::Usage(error) => error.fmt(f),
         }
     }
@@ -75,6 +77,7 @@ impl ReplayStartRefusal {
     pub(super) fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Unreachable(_, blame) => (*blame).into(),
+            Self::TimeLimit(_) => ExitStatus::Uncovered,
             Self::Usage(_) => ExitStatus::Failed,
         }
     }
@@ -85,6 +88,10 @@ impl ReplayStartRefusal {
             Self::Unreachable(what, blame) => {
                 report_error(what);
                 Ok(blame.into())
+            }
+            Self::TimeLimit(what) => {
+                report_error(what);
+                Ok(ExitStatus::Uncovered)
             }
             Self::Usage(error) => bail!(error),
         }
@@ -120,6 +127,8 @@ struct ReplayDirectoryConnection<'a> {
     connection: TransportConnectionId,
     address: SocketAddr,
     is_v3: bool,
+    /// Time limit of all that is done with it.
+    limit: Duration,
     /// Name of the replay's directory.
     directory: &'a str,
 }
@@ -152,7 +161,8 @@ impl ReplayServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_seeding(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayDirectoryConnection { connection, address, is_v3, directory: &directory };
+        let limit = self.preparation_limit(trace);
+        let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
             let was_run = copy.is_replay
@@ -183,7 +193,8 @@ impl ReplayServerArgs {
         };
         let line =
             RpcClient::new(transport, at.connection, root_credential(), xid, self.connect_options().timeout)
-                .with_reconnect(&target);
+                .with_reconnect(&target)
+                .with_deadline(Instant::now() + at.limit);
         let mounted = if at.is_v3 { Some(self.mount_export(at.address)?) } else { None };
         let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
@@ -212,7 +223,8 @@ impl ReplayServerArgs {
         let directory = self.directory(path, copy);
         let containment = Containment::for_removal(&self.server.export, &directory);
         let is_v3 = self.is_v3(path, trace)?;
-        let at = ReplayDirectoryConnection { connection, address, is_v3, directory: &directory };
+        let limit = self.preparation_limit(trace);
+        let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let mark = seeded_directory_markers::trace_marker(trace);
@@ -320,6 +332,9 @@ impl ReplayServerArgs {
                 format!("{}: {problem}", self.server.host),
                 TransportErrorResponsibility::Unreachable,
             ),
+            FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => {
+                ReplayStartRefusal::TimeLimit(format!("{}: {error}; --max-time changes it", self.server.host))
+            }
             FileServerError::Call(error) => {
                 ReplayStartRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }

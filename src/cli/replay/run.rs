@@ -13,7 +13,7 @@ use super::connection_and_seeding::{
     PreparedReplay, ReplayClientCopyIdentity, ReplayStartRefusal, unique_tag,
 };
 use super::report_files::ReplayOutputArgs;
-use super::server::{ReplayServerArgs, open_trace, parse_percent, parse_seconds};
+use super::server::{ReplayServerArgs, open_trace, parse_percent};
 use super::step_selection::{StepSelection, StepSelectionArgs};
 use crate::cli::progress::ProgressLine;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
@@ -155,10 +155,6 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_COVERAGE, value_parser = parse_percent)]
     min_coverage: f64,
 
-    /// Stop after SECONDS with exit code 3 [default: an hour, or ten times the captured time]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    max_time: Option<f64>,
-
     /// Show at most COUNT mismatches
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = 20)]
     count: usize,
@@ -200,7 +196,6 @@ impl ReplayRunOptionArgs {
             no_final_check,
             remove,
             min_coverage: reported.min_coverage,
-            max_time: reported.max_time,
             count,
             junit: None,
             quiet,
@@ -226,7 +221,7 @@ impl ReplayRunOptionArgs {
             connections: self.connections,
             window: self.window as usize,
             timeout: Duration::from_secs_f64(server.timeout),
-            max_time: self.max_time.map(Duration::from_secs_f64),
+            max_time: server.max_time.map(Duration::from_secs_f64),
             strict: self.strict,
             disabled_rules: off,
             rules,

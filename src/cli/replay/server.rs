@@ -11,6 +11,7 @@ use nfsrdma_capture_file::os_error_text;
 use nfsrdma_rpc::ConnectOptions;
 use nfsrdma_rpc::url::{ServerUrl, ServerUrlError};
 
+use nfsrdma_replay::run::ReplayOptions;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
 /// Where a trace runs.
@@ -35,6 +36,11 @@ pub(super) struct ReplayServerArgs {
     /// Timeout of connecting and of each reply in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = parse_seconds)]
     pub(super) timeout: f64,
+
+    /// Stop seeding, the run, or the final check when it has taken SECONDS, with exit code 3 [default: an hour, or ten
+    /// times the captured time]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub(super) max_time: Option<f64>,
 
     /// RDMA credits to request
     #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=16384))]
@@ -106,9 +112,20 @@ impl ReplayServerArgs {
             allow_non_empty: false,
             allow_source_server: false,
             timeout: DEFAULT_TIMEOUT_SECONDS,
+            max_time: None,
             credits: 128,
             inline: 4096,
         }
+    }
+
+    /// Returns the time limit for each of seeding and the removal of the directory.
+    pub(super) fn preparation_limit(&self, trace: &TraceFile) -> Duration {
+        let options = ReplayOptions {
+            max_time: self.max_time.map(Duration::from_secs_f64),
+            ..ReplayOptions::default()
+        };
+        let end = &trace.summary().end;
+        options.max_duration(end.last.saturating_sub(end.first))
     }
 
     /// Returns the requested connection parameters.

@@ -47,12 +47,16 @@ impl ReplayVerdict {
             bad(format!("{} {differ} at the end", PluralCount(files, "file")))
         } else if report.end.unreachable.is_some() {
             incomplete("the server became unreachable")
+        } else if report.end.silent_program.is_some() {
+            incomplete("a program other than NFS did not answer")
+        } else if report.end.limit.is_some() {
+            incomplete("stopped at the time limit")
         } else if report.end.is_interrupted {
             incomplete("stopped before the last step")
         } else if walked.is_some_and(|walked| walked.failed.is_some()) {
             incomplete("the final check is incomplete")
         } else if report.replayed() == 0 {
-            incomplete("nothing was replayed")
+            incomplete("nothing was replayed and compared")
         } else if let Some(shortfall) = shortfall {
             incomplete(&shortfall.to_string())
         } else {
@@ -71,6 +75,9 @@ fn without_difference(report: &ReplayReport) -> String {
     }
     if states.unreplayable > 0 {
         parts.push(format!("{} not replayed", PluralCount(states.unreplayable, "step")));
+    }
+    if report.uncompared() > 0 {
+        parts.push(format!("{} sent without a Reply to compare", PluralCount(report.uncompared(), "step")));
     }
     if report.tree_check.as_ref().is_some_and(|walked| walked.left_out > 0) {
         parts.push("some files not checked".to_owned());
@@ -120,11 +127,11 @@ mod tests {
 
     #[test]
     fn a_run_that_verified_too_little_is_not_good() {
-        is(&report(0, 0, 0), ReplayVerdictSeverity::Incomplete, "nothing was replayed");
+        is(&report(0, 0, 0), ReplayVerdictSeverity::Incomplete, "nothing was replayed and compared");
         is(
             &report(1, 0, 0),
             ReplayVerdictSeverity::Incomplete,
-            "too little could be verified: 1 of 10 steps were replayed, less than 50%",
+            "too little could be verified: 1 of 10 steps were replayed and compared, less than 50%",
         );
         let mut interrupted = report(10, 0, 0);
         interrupted.end = EarlyRunEnd { is_interrupted: true, ..EarlyRunEnd::default() };

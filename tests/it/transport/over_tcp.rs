@@ -176,8 +176,8 @@ fn said_of(answer: &[u8]) -> (Option<i32>, String) {
 fn a_port_that_speaks_something_else_is_named() {
     let foreign: [(&[u8], &str); 3] = [
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "this port speaks SSH, not NFS; check the port"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP, and no NFS"),
-        (b"\x15\x03\x01\0\x02\x02\x0a", "this port speaks TLS, and no NFS"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP, not NFS"),
+        (b"\x15\x03\x01\0\x02\x02\x0a", "this port speaks TLS, not NFS"),
     ];
     for (answer, expected) in foreign {
         let (code, said) = said_of(answer);

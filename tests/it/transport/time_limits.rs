@@ -48,7 +48,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
         let why = report.end.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
         let walked = report.tree_check.as_ref().unwrap();
-        assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not begun")), "{walked:?}");
+        assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not started")), "{walked:?}");
         assert_eq!(walked.names, 0);
         // A Call that binds a new connection of NFSv4.1 gets no Reply, too.
         assert!(

@@ -532,16 +532,17 @@ impl<'t> ContainedTransport<'t> {
     }
 
     /// Returns a synchronous client with root's credential, whose Calls are checked, and which reconnects after
-    /// connection loss.
+    /// connection loss. Its Calls fail from `deadline` on.
     pub fn rpc_client<'l>(
         &'l mut self,
         connection: TransportConnectionId,
         xid: Xid,
         containment: &'l mut Containment,
         target: &ConnectTarget,
+        deadline: Instant,
     ) -> ContainedRpcClient<'l> {
         let timeout = target.options.timeout;
         let client = RpcClient::new(&mut *self.transport, connection, root_credential(), xid, timeout);
-        ContainedRpcClient::new(client.with_reconnect(target), containment)
+        ContainedRpcClient::new(client.with_reconnect(target).with_deadline(deadline), containment)
     }
 }

@@ -62,7 +62,7 @@ use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::file_divergence::FileDivergence;
-use super::final_tree_check::{FinalTreeCheckReport, TreeCheckLiveIdentifiers};
+use super::final_tree_check::{FinalTreeCheckReport, TreeCheckLimits, TreeCheckLiveIdentifiers};
 use super::live_values::{LiveVariableValues, client_suffix};
 use super::options::ReplayOptions;
 use super::preexisting_client_state::{PreexistingStateSetupError, create_missing_state};
@@ -396,14 +396,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 values: &self.issuer.values,
                 checker: &self.verification.checker,
             };
-            let (tag, shown) = (&self.context.tag, self.context.options.max_shown_mismatches);
+            let options = &self.context.options;
+            let limits = TreeCheckLimits {
+                duration: options.max_duration(self.report.timing.recorded_ns),
+                shown_mismatches: options.max_shown_mismatches,
+            };
             self.report.tree_check = Some(walk.check(
                 (transport, &mut self.issuer.containment),
                 self.context.target,
-                tag,
+                &self.context.tag,
                 &left,
                 self.contents,
-                shown,
+                &limits,
             ));
         }
         self.report.dropped_values +=

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
+use super::recovery;
+use super::step_outcome::FinalStepState;
 use super::trace_recording::ReplayTraceRecordingTotals;
+use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::ObjectOwner;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 pub use steps::{
@@ -50,9 +53,14 @@ impl fmt::Display for ReplayCoverageShortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("too little could be verified: ")?;
         match self {
-            Self::Steps { replayed: 0, chosen, .. } => write!(f, "none of {chosen} steps was replayed"),
+            Self::Steps { replayed: 0, chosen, .. } => {
+                write!(f, "none of {chosen} steps was replayed and compared")
+            }
             Self::Steps { replayed, chosen, min_coverage } => {
-                write!(f, "{replayed} of {chosen} steps were replayed, less than {min_coverage}%")
+                write!(
+                    f,
+                    "{replayed} of {chosen} steps were replayed and compared, less than {min_coverage}%"
+                )
             }
             Self::CheckFailed(why) => write!(f, "the final check was not completed: {why}"),
             Self::Files { looked: [looked, all], bytes: [read, written], min_coverage } => write!(
@@ -195,9 +203,19 @@ impl ReplayReport {
         }
     }
 
-    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted.
+    /// Returns the number of steps that were sent and compared: matched, tolerated, mismatched or substituted, without
+    /// those [without a comparison](Self::uncompared).
     pub fn replayed(&self) -> u64 {
-        self.steps.states.replayed()
+        self.steps.states.replayed().saturating_sub(self.uncompared())
+    }
+
+    /// Returns the number of steps that were sent, but have no recorded or no live Reply to compare.
+    pub fn uncompared(&self) -> u64 {
+        let of = |code: &str| {
+            let key = (FinalStepState::Substituted, code.to_owned());
+            self.steps.reasons.get(&key).map_or(0, |because| because.steps)
+        };
+        of(PlanReason::ReplyLost.code()) + of(recovery::REPLY_UNKNOWN.code)
     }
 
     /// Returns the number of steps to be replayed: all that are not skipped.

@@ -15,13 +15,14 @@ pub mod v4;
 use std::fmt;
 use std::io::{Read, Seek};
 
+use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::trace::file_format::{FileType, TraceObjectOrigin};
 use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
 use file_server_client::{
     FileServerClient, FileServerError, FileSystemCapabilities, IoLimits, LiveFilehandle, NewObjectKind,
-    ObjectOwner,
+    NfsOperationFailure, ObjectOwner,
 };
 
 /// Directory that represents the root of the captured server, in the directory of the run.
@@ -338,7 +339,14 @@ impl TreeSeeder<'_> {
         name: &[u8],
         mode: u32,
     ) -> Result<LiveFilehandle, SeedError> {
-        self.find_or_make(parent, name, NewObjectKind::Directory, mode)
+        let found = self.find_or_make(parent, name, NewObjectKind::Directory, mode)?;
+        // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
+        let said = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
+        if self.files.status(&found).map_err(said)?.file_type != FileType::DIRECTORY {
+            let reason = NfsOperationFailure::UnusableResults("not a directory".into());
+            return Err(said(FileServerError::Refused("LOOKUP".to_owned(), reason)));
+        }
+        Ok(found)
     }
 
     /// Finds or creates an object.
@@ -382,6 +390,11 @@ impl TreeSeeder<'_> {
                 if reason.rejects_object() =>
             {
                 self.refuse(format!("{}: {operation}: {reason}", shorten(&what)));
+                Ok(None)
+            }
+            // The containment check accepts no such name.
+            Err(SeedError::Server(what, FileServerError::Call(RpcCallError::Filtered(reason)))) => {
+                self.refuse(format!("{}: {reason}", shorten(&what)));
                 Ok(None)
             }
             done => done.map(Some),

@@ -3,6 +3,8 @@
 //! A tree with [current state](InferredTree::with_current_state) tracks it in addition to the initial state. State that
 //! a step left uncertain is not reported.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
@@ -10,12 +12,10 @@ use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_B
 use crate::trace::file_format::FileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
 
-/// Maximum number of extents tracked per file. The content of a file with more extents is not tracked.
-const MAX_EXTENTS_PER_FILE: usize = 4096;
 /// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
 const MAX_ZEROS_BYTES: u64 = 1 << 20;
-/// Bytes of memory of an extent.
-const EXTENT_BYTES: usize = size_of::<KnownFileContentRange>();
+/// Bytes of memory of an extent: its key, itself, and its share of a node of the map.
+const EXTENT_BYTES: usize = size_of::<KnownFileContentRange>() + 16;
 
 /// The tracked current state.
 #[derive(Debug, Default)]
@@ -37,16 +37,16 @@ pub struct LatestInferredFileState {
     pub size: Option<u64>,
     /// Mode.
     pub mode: Option<u32>,
-    /// Extents that were written and not overwritten, and holes.
-    extents: Vec<KnownFileContentRange>,
+    /// Extents that were written and not overwritten, and holes, by start offset. They do not overlap.
+    extents: BTreeMap<u64, KnownFileContentRange>,
     /// Offset from which on no byte has been written: those that a growing file has there are zeros.
     tail_zeros_from: Option<u64>,
     /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],
     /// `true` if a step left the object in an unknown state.
     is_uncertain: bool,
-    /// `true` if the object had too many extents to track.
-    has_too_many_extents: bool,
+    /// Number of written bytes whose extents exceeded the memory limit.
+    untracked_bytes: u64,
 }
 
 impl LatestInferredFileState {
@@ -54,18 +54,24 @@ impl LatestInferredFileState {
     /// file.
     pub fn known_extents(&self) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
-        let tail = self.tail_zeros_from.filter(|_| !self.has_too_many_extents).map(|from| {
-            KnownFileContentRange { range: (from, size), content: ExtentContent::Zeros, is_concurrent: false }
+        let tail = self.tail_zeros_from.map(|from| KnownFileContentRange {
+            range: (from, size),
+            content: ExtentContent::Zeros,
+            is_concurrent: false,
         });
-        self.extents.iter().cloned().chain(tail).filter_map(move |extent| match extent.content {
+        self.extents.values().cloned().chain(tail).filter_map(move |extent| match extent.content {
             ExtentContent::Payload(..) => Some(extent),
             ExtentContent::Zeros => extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES))),
         })
     }
 
-    /// Returns `true` if the object had too many extents to track; it then has none.
-    pub fn has_too_many_extents(&self) -> bool {
-        self.has_too_many_extents
+    /// Returns the extents that overlap a range, from the last to the first.
+    fn overlapping_extents(&self, from: u64, to: u64) -> impl Iterator<Item = &KnownFileContentRange> {
+        self.extents
+            .range(..to)
+            .rev()
+            .map(|(_, extent)| extent)
+            .take_while(move |extent| extent.range.1 > from)
     }
 }
 
@@ -181,6 +187,21 @@ impl InferredTree {
         self.set_current_size(id, None);
     }
 
+    /// Returns the objects that have a name in an uncertain directory.
+    pub fn bound_in_uncertain_directories(&self) -> FxHashSet<InferredObjectId> {
+        let directories = self
+            .current
+            .iter()
+            .flat_map(|present| present.names.iter().filter(|(parent, _)| present.is_uncertain(**parent)));
+        let bindings = directories.flat_map(|(_, names)| names.values());
+        bindings
+            .filter_map(|binding| match binding {
+                InferredNameBinding::Bound(id) => Some(*id),
+                InferredNameBinding::Unbound => None,
+            })
+            .collect()
+    }
+
     /// Returns the number of known names in uncertain directories.
     pub fn uncertain_name_count(&self) -> u64 {
         let directories = self
@@ -190,7 +211,8 @@ impl InferredTree {
         directories.map(|(_, names)| names.len() as u64).sum()
     }
 
-    /// Returns the number of bytes of known content, including those of uncertain objects.
+    /// Returns the number of bytes of known content, including those of uncertain objects, and of written bytes that
+    /// exceeded the memory limit.
     pub fn written_bytes(&self) -> u64 {
         let names = self.current.iter().flat_map(|present| present.names.values());
         let there: FxHashSet<InferredObjectId> = names
@@ -201,8 +223,11 @@ impl InferredTree {
             })
             .collect();
         let files = self.current.iter().flat_map(|present| &present.files);
-        let pieces = files.filter(|(id, _)| there.contains(id)).flat_map(|(_, file)| file.known_extents());
-        pieces.map(|piece| piece.range.1 - piece.range.0).sum()
+        let bytes = |file: &LatestInferredFileState| {
+            let known: u64 = file.known_extents().map(|piece| piece.range.1 - piece.range.0).sum();
+            known + file.untracked_bytes
+        };
+        files.filter(|(id, _)| there.contains(id)).map(|(_, file)| bytes(file)).sum()
     }
 
     /// Returns `true` if a directory is known to have this name now.
@@ -256,7 +281,7 @@ impl InferredTree {
             if file.size.is_some_and(|known| size < known) {
                 file.tail_zeros_from = None;
             } else if file.tail_zeros_from.is_none() {
-                let end = file.extents.iter().map(|extent| extent.range.1).max().unwrap_or(0);
+                let end = file.extents.values().next_back().map_or(0, |extent| extent.range.1);
                 file.tail_zeros_from = Some(size.max(end));
             }
             file.size = Some(size);
@@ -284,9 +309,9 @@ impl InferredTree {
         let (frames, is_racing) = (present.frames, present.is_concurrent);
         let file = present.files.entry(id).or_default();
         file.frames = frames;
-        let hit = |piece: &KnownFileContentRange| piece.range.0 < to && from < piece.range.1;
+        let overlapping: Vec<u64> = file.overlapping_extents(from, to).map(|extent| extent.range.0).collect();
         present.has_write_conflict =
-            file.extents.iter().any(|piece| is_racing && piece.is_concurrent && hit(piece));
+            is_racing && file.overlapping_extents(from, to).any(|extent| extent.is_concurrent);
         let gap = match file.tail_zeros_from {
             Some(tail) if tail < to => {
                 file.tail_zeros_from = (to < u64::MAX).then_some(to);
@@ -294,19 +319,19 @@ impl InferredTree {
             }
             _ => None,
         };
-        if !file.extents.iter().any(hit) {
-            self.add_current_hole(id, gap);
-            return;
+        let before = file.extents.len();
+        for start in overlapping {
+            let Some(extent) = file.extents.remove(&start) else { continue };
+            let rest = [extent.part(0, from), extent.part(to, u64::MAX)].into_iter().flatten();
+            file.extents.extend(rest.map(|part| (part.range.0, part)));
         }
-        let mut left = Vec::with_capacity(file.extents.len() + 1);
-        for piece in file.extents.drain(..) {
-            if !hit(&piece) {
-                left.push(piece);
-                continue;
-            }
-            left.extend([piece.part(0, from), piece.part(to, u64::MAX)].into_iter().flatten());
+        if from == 0 && to == u64::MAX {
+            file.untracked_bytes = 0;
         }
-        file.extents = left;
+        self.memory_bytes = match file.extents.len() {
+            now if now < before => self.memory_bytes.saturating_sub((before - now) * EXTENT_BYTES),
+            now => self.memory_bytes + (now - before) * EXTENT_BYTES,
+        };
         self.add_current_hole(id, gap);
     }
 
@@ -386,20 +411,17 @@ impl InferredTree {
         id: InferredObjectId,
         extents: impl IntoIterator<Item = KnownFileContentRange>,
     ) {
-        for extent in extents {
-            let has_room = self.reserve_memory(EXTENT_BYTES);
+        for extent in extents.into_iter().filter(|extent| extent.range.0 < extent.range.1) {
+            if self.current.is_none() {
+                return;
+            }
+            let has_space = self.reserve_memory(EXTENT_BYTES);
             let Some(present) = &mut self.current else { return };
             let file = present.files.entry(id).or_default();
-            let is_full = file.extents.len() >= MAX_EXTENTS_PER_FILE || !has_room;
-            // Holes are given up first.
-            if is_full && matches!(extent.content, ExtentContent::Zeros) {
-                continue;
-            }
-            file.has_too_many_extents |= is_full;
-            if file.has_too_many_extents {
-                file.extents = Vec::new();
-            } else if extent.range.0 < extent.range.1 {
-                file.extents.push(extent);
+            if has_space {
+                file.extents.insert(extent.range.0, extent);
+            } else if !matches!(extent.content, ExtentContent::Zeros) {
+                file.untracked_bytes += extent.range.1 - extent.range.0;
             }
         }
     }

@@ -28,16 +28,16 @@ pub(crate) struct Kind {
     pub(crate) version: u32,
     pub(crate) operation: &'static str,
     pub(crate) field: &'static str,
-    pub(crate) turn: ValueChange,
+    pub(crate) value_change: ValueChange,
     /// `true` to inject it each time instead of once.
     pub(crate) is_always: bool,
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, operation, field, turn, is_always } = self;
+        let Self { version, operation, field, value_change, is_always } = self;
         let often = if *is_always { "always" } else { "once" };
-        write!(f, "{version} {operation} {field} {turn:?} {often}")
+        write!(f, "{version} {operation} {field} {value_change:?} {often}")
     }
 }
 
@@ -88,12 +88,10 @@ const V3: &[(&str, &str, ValueChange, bool)] = &[
     always("*", "dir.mtime", ValueChange::Random),
     once("*", "ctime", ValueChange::Zero),
     // Cached values that a server returns again after a change, and changes that did not happen.
-    once("*", "after.mtime", ValueChange::Stale),
     once("*", "dir.mtime", ValueChange::Stale),
     always("*", "dir.mtime", ValueChange::Stale),
     always("*", "dir.ctime", ValueChange::Stale),
     always("WRITE", "after.size", ValueChange::Stale),
-    always("WRITE", "after.mtime", ValueChange::Stale),
     once("WRITE", "after.size", ValueChange::Stale),
     once("*", "mtime", ValueChange::More),
     // Values, by procedure.
@@ -115,7 +113,7 @@ const V3: &[(&str, &str, ValueChange, bool)] = &[
     once("WRITE", "verf", ValueChange::Flip),
     once("WRITE", "after.size", ValueChange::More),
     once("WRITE", "after.mode", ValueChange::Flip),
-    once("WRITE", "before.size", ValueChange::More),
+    once("SETATTR", "before.size", ValueChange::More),
     once("COMMIT", "verf", ValueChange::Flip),
     once("CREATE", "status", ValueChange::More),
     once("CREATE", "obj", ValueChange::Flip),
@@ -221,7 +219,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
     let of = |version: u32, table: &'static [(&'static str, &'static str, ValueChange, bool)]| {
         let kind =
             move |(operation, field, turn, is_always): &(&'static str, &'static str, ValueChange, bool)| {
-                Kind { version, operation, field, turn: *turn, is_always: *is_always }
+                Kind { version, operation, field, value_change: *turn, is_always: *is_always }
             };
         table.iter().map(kind)
     };
@@ -277,7 +275,26 @@ impl FaultInjector {
     pub(crate) fn process_reply(&mut self, asked: &ProxiedCall, record: &mut [u8]) {
         let Some(kind) = self.kind else { return };
         let mut is_file = false;
-        for field in fields(asked, record) {
+        // Operations that make another object the current one, whose earlier values are unknown here.
+        let mut is_other_object = false;
+        let all = fields(asked, record);
+        for (at, field) in all.iter().enumerate() {
+            is_file |= matches!(field.operation, "READ" | "WRITE");
+            is_other_object |= matches!(field.operation, "OPEN" | "LOOKUP" | "LOOKUPP" | "CREATE");
+            let needs_earlier =
+                matches!(kind.value_change, ValueChange::Stale | ValueChange::More) && kind.field != "size";
+            if needs_earlier && is_other_object && field.operation == "GETATTR" {
+                continue;
+            }
+            // An unchanged change_info may describe no directory, as with CLAIM_FH.
+            let other = match field.name {
+                "cinfo.before" => all.get(at + 1),
+                "cinfo.after" => at.checked_sub(1).and_then(|before| all.get(before)),
+                _ => None,
+            };
+            if other.is_some_and(|other| record[other.bytes.clone()] == record[field.bytes.clone()]) {
+                continue;
+            }
             if field.name.ends_with("type") {
                 is_file = record[field.bytes.clone()] == 1_u32.to_be_bytes();
             }
@@ -286,16 +303,16 @@ impl FaultInjector {
                 continue;
             }
             if kind.field == field.name && (kind.operation == "*" || kind.operation == field.operation) {
-                self.turn(kind, asked, &field, record);
+                self.change_value(kind, asked, field, record);
             }
         }
     }
 
-    fn turn(&mut self, kind: Kind, asked: &ProxiedCall, field: &Field, record: &mut [u8]) {
+    fn change_value(&mut self, kind: Kind, asked: &ProxiedCall, field: &Field, record: &mut [u8]) {
         let truth = record[field.bytes.clone()].to_vec();
         let before = self.printed.insert((asked.handle.clone(), field.name), truth.clone());
         let mut value = truth.clone();
-        match kind.turn {
+        match kind.value_change {
             ValueChange::More => carry(&mut value, true),
             ValueChange::Less => carry(&mut value, false),
             ValueChange::Zero => value.fill(0),

@@ -61,7 +61,7 @@ pub(super) struct LiveReplyVerificationState<'r> {
     /// For each operation of the answered step, `true` if its file is a directory.
     pub(super) is_directory: Vec<bool>,
     /// For each operation of the answered step, the number of bytes that it writes.
-    written_bytes: Vec<u64>,
+    pub(super) written_bytes: Vec<u64>,
     /// Length and hash of the file data that the Reply must have, and a buffer for data generated from the key.
     pub(super) expected_data: Vec<(u32, Option<u128>)>,
     pub(super) key_data: Vec<u8>,
@@ -355,10 +355,13 @@ impl<'r> LiveReplyVerificationState<'r> {
             self.leaves_open |= parts.operations.contains(&Operation::OPEN);
         }
         let state = match verdict {
-            ReplyCheckResult::Mismatched(_)
-                if *has_delayed_entry && outcome.is_success() && !self.options.strict =>
+            ReplyCheckResult::Mismatched(differences)
+                if *has_delayed_entry
+                    && outcome.is_success()
+                    && !self.options.strict
+                    && differences.iter().all(is_entry_attribute) =>
             {
-                went = StepExecutionFidelity::Differently;
+                went = StepExecutionFidelity::WithOtherAttributes;
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
@@ -403,6 +406,12 @@ impl<'r> LiveReplyVerificationState<'r> {
         };
         Ok((state, went))
     }
+}
+
+/// Returns `true` if a difference is in an attribute of a directory entry.
+fn is_entry_attribute(difference: &Difference) -> bool {
+    let leaf = difference.path.strip_prefix("READDIR.reply.entries.");
+    leaf.is_some_and(|leaf| leaf != "name") && difference.kind != DifferenceKind::Name
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.

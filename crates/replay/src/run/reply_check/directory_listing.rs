@@ -117,7 +117,9 @@ impl ReplayListingChecks {
         }
         if ends[0] && (ends[1] || !known.live.is_empty()) || is_strict {
             let known = self.by_directory.remove(&directory).unwrap_or_default();
-            return known.remaining_differences();
+            if !known.is_over_limit {
+                return known.remaining_differences();
+            }
         }
         needed.push(tolerance_rules::LISTING);
         Vec::new()
@@ -166,9 +168,6 @@ impl ReplayListingCheck {
     }
 
     fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
-        if self.is_over_limit {
-            return Vec::new();
-        }
         let mut values: Vec<_> = self
             .recorded
             .iter()

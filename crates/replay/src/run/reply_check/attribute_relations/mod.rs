@@ -137,6 +137,7 @@ struct ReplyCheckFileState {
     turn: u64,
     ordered: [Option<LastAttributeValues>; ORDERED_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
+    mounted_on_fileid: Option<[u128; 2]>,
     /// Send time of its last change.
     changed: Option<Instant>,
     /// Turn of the step that last wrote its content, unless its times were set since.
@@ -464,11 +465,14 @@ impl AttributeRelations {
         let is_own = observation.fact.aspect == ComparedAttributeKind::Fileid;
         let is_other = |known: &[u128; 2]| known[0] == now[0] && known[1] != now[1];
         let mut before = None;
-        if observation.object < ROOT {
+        if observation.object != NONE {
             let object = self.object_state(observation.object, done.step_turn);
             before = object.fileid.filter(is_other);
             if is_own {
                 object.fileid = Some(now);
+            } else {
+                before = before.or(object.mounted_on_fileid.filter(is_other));
+                object.mounted_on_fileid = Some(now);
             }
         }
         if let Some(name) =
