@@ -72,6 +72,8 @@ pub(super) struct MockObject {
     /// Times in ticks of the tree's clock.
     pub(super) atime: u64,
     pub(super) mtime: u64,
+    /// Time of last modification that a client has set, in seconds and nanoseconds, until the next change.
+    pub(super) set_mtime: Option<[u32; 2]>,
     pub(super) ctime: u64,
     pub(super) parent: MockFileId,
 }
@@ -118,6 +120,12 @@ impl Default for MockFileTree {
 }
 
 impl MockObject {
+    /// Returns the time of last modification in seconds and nanoseconds.
+    pub(super) fn modified(&self) -> [u32; 2] {
+        let (seconds, nanoseconds) = MockFileTree::time(self.mtime);
+        self.set_mtime.unwrap_or([seconds, nanoseconds])
+    }
+
     /// Returns the type, with the number of both versions: RFC 1813 section 2.6, RFC 8881 section 3.2.
     pub(super) fn kind(&self) -> u32 {
         match self.content {
@@ -231,8 +239,18 @@ impl MockFileTree {
         self.ticks += 1;
         let time = self.ticks;
         let [uid, gid] = self.new_object_owner;
-        let node =
-            MockObject { content, mode, uid, gid, links: 1, atime: time, mtime: time, ctime: time, parent };
+        let node = MockObject {
+            content,
+            mode,
+            uid,
+            gid,
+            links: 1,
+            atime: time,
+            mtime: time,
+            set_mtime: None,
+            ctime: time,
+            parent,
+        };
         self.nodes.insert(id, node);
         id
     }
@@ -284,7 +302,7 @@ impl MockFileTree {
     fn touch(&mut self, id: MockFileId) {
         let time = self.tick();
         if let Some(node) = self.nodes.get_mut(&id) {
-            (node.mtime, node.ctime) = (time, time);
+            (node.mtime, node.set_mtime, node.ctime) = (time, None, time);
         }
     }
 

@@ -29,6 +29,11 @@ fn time(tick: u64) -> Nfstime3 {
     Nfstime3 { seconds, nseconds }
 }
 
+fn modified(object: &super::file_tree::MockObject) -> Nfstime3 {
+    let [seconds, nseconds] = object.modified();
+    Nfstime3 { seconds, nseconds }
+}
+
 fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
     let node = tree.node(id).ok()?;
     let [specdata1, specdata2] = match node.content {
@@ -47,7 +52,7 @@ fn attributes(tree: &MockFileTree, id: MockFileId) -> PostOpAttr {
         fsid: 1,
         fileid: id,
         atime: time(node.atime),
-        mtime: time(node.mtime),
+        mtime: modified(node),
         ctime: time(node.ctime),
     })
 }
@@ -59,7 +64,7 @@ fn handle_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
 
 fn pre_op_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
     let node = tree.node(tree.object(handle.0).ok()?).ok()?;
-    Some(WccAttr { size: node.size(), mtime: time(node.mtime), ctime: time(node.ctime) })
+    Some(WccAttr { size: node.size(), mtime: modified(node), ctime: time(node.ctime) })
 }
 
 fn wcc(tree: &MockFileTree, handle: &NfsFh3<'_>, before: PreOpAttr) -> WccData {
@@ -75,12 +80,16 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     node.mode = to.mode.map_or(node.mode, |mode| mode.0 & 0o7777);
     node.uid = to.uid.unwrap_or(node.uid);
     node.gid = to.gid.unwrap_or(node.gid);
-    // Times set by a client are not stored: the clock of this server counts changes.
+    // Access times set by a client are not stored: the clock of this server counts changes.
     if !matches!(to.atime, SetAtime::DontChange) {
         node.atime = time;
     }
     if !matches!(to.mtime, SetMtime::DontChange) {
         node.mtime = time;
+        node.set_mtime = match &to.mtime {
+            SetMtime::Client(time) => Some([time.seconds, time.nseconds]),
+            _ => None,
+        };
     }
     node.ctime = time;
     Ok(())

@@ -3,7 +3,9 @@
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Attributes, Createhow4, Openflag4, Operation};
+use nfsrdma_dissectors::nfs::v4::{
+    self, Args, Attribute, Attributes, Createhow4, Openflag4, Operation, Settime4,
+};
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
@@ -33,6 +35,8 @@ pub(super) struct CallOperationsAndFiles {
     pub(super) creates_exclusively: bool,
     /// Size in bytes that SETATTR sets, if it sets one.
     pub(super) set_size_bytes: Option<u64>,
+    /// Seconds of the time of last modification that SETATTR sets, if it sets one, since 1970.
+    pub(super) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR only sets times that its client kept under a delegation. A server ignores times of before the
     /// delegation. RFC 9754 section 5.
     pub(super) sets_only_delegated_times: bool,
@@ -105,6 +109,15 @@ fn set_size(operation: &Args<'_>) -> Option<u64> {
     })
 }
 
+/// Returns the seconds of the time of last modification that a SETATTR sets.
+fn set_modify_seconds(operation: &Args<'_>) -> Option<i64> {
+    let Args::SETATTR(args) = operation else { return None };
+    args.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+        Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
+        _ => None,
+    })
+}
+
 impl CallOperationsAndFiles {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut StepTitleCache) {
@@ -112,7 +125,7 @@ impl CallOperationsAndFiles {
         self.effects.clear();
         self.attribute_mask.clear();
         self.creates_exclusively = false;
-        (self.set_size_bytes, self.sets_only_delegated_times) = (None, false);
+        (self.set_size_bytes, self.set_modify_seconds, self.sets_only_delegated_times) = (None, None, false);
         let items = step.call.items();
         let mut cursor = step.call.body_cursor().with_chunks(&items);
         let mut about = None;
@@ -129,6 +142,7 @@ impl CallOperationsAndFiles {
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_attributes(&operation);
                         self.set_size_bytes = self.set_size_bytes.or(set_size(&operation));
+                        self.set_modify_seconds = self.set_modify_seconds.or(set_modify_seconds(&operation));
                         self.sets_only_delegated_times |= sets_only_delegated_times(&operation);
                     }
                     if self.operations.len() as u32 != call.count() {
@@ -141,6 +155,10 @@ impl CallOperationsAndFiles {
                     self.effects.push(OperationEffect::from_v3_args(&arguments));
                     if let v3::Args::SETATTR(args) = &arguments {
                         self.set_size_bytes = args.new_attributes.size;
+                        self.set_modify_seconds = match &args.new_attributes.mtime {
+                            v3::SetMtime::Client(time) => Some(i64::from(time.seconds)),
+                            _ => None,
+                        };
                     }
                     self.creates_exclusively = matches!(
                         &arguments,

@@ -178,7 +178,6 @@ const V4: &[(&str, &str, ValueChange, bool)] = &[
     once("GETATTR", "status", ValueChange::More),
     once("GETATTR", "type", ValueChange::More),
     once("GETATTR", "owner_group", ValueChange::Flip),
-    once("GETATTR", "mounted_on_fileid", ValueChange::More),
     once("LOOKUP", "status", ValueChange::More),
     once("ACCESS", "status", ValueChange::More),
     once("READLINK", "link", ValueChange::Flip),

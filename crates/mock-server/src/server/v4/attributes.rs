@@ -51,6 +51,11 @@ fn time(tick: u64) -> Nfstime4 {
     Nfstime4 { seconds: seconds.into(), nseconds }
 }
 
+fn modified(object: &crate::server::file_tree::MockObject) -> Nfstime4 {
+    let [seconds, nseconds] = object.modified();
+    Nfstime4 { seconds: seconds.into(), nseconds }
+}
+
 /// Returns mask and values of the requested and supported attributes of an object.
 pub(super) fn get(
     tree: &MockFileTree,
@@ -94,7 +99,7 @@ pub(super) fn get(
             Attributes::SPACE_USED => Attribute::SPACE_USED(node.size()),
             Attributes::TIME_ACCESS => Attribute::TIME_ACCESS(time(node.atime)),
             Attributes::TIME_METADATA => Attribute::TIME_METADATA(time(node.ctime)),
-            Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(time(node.mtime)),
+            Attributes::TIME_MODIFY => Attribute::TIME_MODIFY(modified(node)),
             Attributes::MOUNTED_ON_FILEID => Attribute::MOUNTED_ON_FILEID(id),
             _ => return None,
         })
@@ -138,13 +143,17 @@ pub(super) fn set(tree: &mut MockFileTree, id: MockFileId, to: &Fattr4<'_>) -> R
                 node.gid = owner(text).ok_or(Nfsstat4::NFS4ERR_BADOWNER)?;
                 Attributes::OWNER_GROUP
             }
-            // Times set by a client are not stored: the clock of this server counts changes.
+            // Access times set by a client are not stored: the clock of this server counts changes.
             Attribute::TIME_ACCESS_SET(Settime4::Client(_) | Settime4::Server(_)) => {
                 node.atime = time;
                 Attributes::TIME_ACCESS_SET
             }
-            Attribute::TIME_MODIFY_SET(_) => {
+            Attribute::TIME_MODIFY_SET(to) => {
                 node.mtime = time;
+                node.set_mtime = match to {
+                    Settime4::Client(time) => Some([time.seconds as u32, time.nseconds]),
+                    Settime4::Server(_) => None,
+                };
                 Attributes::TIME_MODIFY_SET
             }
             _ => return Err(Nfsstat4::NFS4ERR_ATTRNOTSUPP),

@@ -288,6 +288,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 statuses: &outcome.statuses,
                 written_bytes: &self.written_bytes,
                 set_size_bytes: parts.set_size_bytes,
+                set_modify_seconds: parts.set_modify_seconds,
                 sets_only_delegated_times: parts.sets_only_delegated_times,
             }),
             is_racing: held.captured.overlaps_change,

@@ -106,7 +106,11 @@ impl AttributeRelations {
                 self.record_change(done, first, [Certain, Possible, Certain]);
                 self.record_write(done, first, false);
                 if first != NONE {
-                    self.object_state(first, done.step_turn).is_set = true;
+                    let object = self.object_state(first, done.step_turn);
+                    object.is_set = true;
+                    if done.set_modify_seconds.is_some() || done.set_size_bytes.is_some() {
+                        object.set_modify_seconds = done.set_modify_seconds;
+                    }
                 }
             }
             OperationEffect::Create(_) | OperationEffect::Open(_, true) => {
@@ -170,7 +174,11 @@ impl AttributeRelations {
     /// Records that the content or the names of an object were written, or its attributes set.
     fn record_write(&mut self, done: &ReplyCheckStepContext<'_>, object: u32, is_written: bool) {
         if object != NONE {
-            self.object_state(object, done.step_turn).written = is_written.then_some(done.step_turn);
+            let object = self.object_state(object, done.step_turn);
+            object.written = is_written.then_some(done.step_turn);
+            if is_written {
+                object.set_modify_seconds = None;
+            }
         }
     }
 

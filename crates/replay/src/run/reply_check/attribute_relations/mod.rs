@@ -6,6 +6,7 @@
 //! - `moves`: the value differs after the run's own change of the object;
 //! - `stays`: the value is unchanged if nothing has changed the object;
 //! - `rises`: the value never decreases (RFC 7862 section 12.2.3);
+//! - `set`: the time of last modification is the one that a step has set;
 //! - `of now`: a time set by a change is of the day of the run, and a change attribute is not below all those that
 //!   changes of the run have set, if the server draws them from one clock;
 //! - `one`: an object has one fileid, a file system one fsid, and an owner one name;
@@ -88,6 +89,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) written_bytes: &'a [u64],
     /// Size in bytes that SETATTR sets, if it sets one.
     pub(in crate::run) set_size_bytes: Option<u64>,
+    /// Seconds of the time of last modification that SETATTR sets, if it sets one.
+    pub(in crate::run) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
     pub(in crate::run) sets_only_delegated_times: bool,
 }
@@ -144,6 +147,8 @@ struct ReplyCheckFileState {
     written: Option<u64>,
     /// `true` if a step has set its attributes.
     is_set: bool,
+    /// Seconds of its time of last modification, if a step has set it and none has written the object since.
+    set_modify_seconds: Option<i64>,
     /// Turn of the step that created it, if it was unknown before.
     made: Option<u64>,
 }
@@ -536,6 +541,16 @@ impl AttributeRelations {
         }
         if !done.has_no_overlap {
             return None;
+        }
+        if aspect == ComparedAttributeKind::Modified {
+            let set = self.object_state(observation.object, done.step_turn).set_modify_seconds;
+            let seconds = observation
+                .bytes
+                .map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
+            let set = set.map(i64::cast_unsigned);
+            if set.is_some() && seconds[0] == set && seconds[1] != set {
+                return Some(observation.violation_after("set", observation.number()));
+            }
         }
         if aspect == ComparedAttributeKind::Change
             && self.object_state(observation.object, done.step_turn).made == Some(done.step_turn)
