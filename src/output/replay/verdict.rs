@@ -93,9 +93,10 @@ fn without_difference(report: &ReplayReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfsrdma_replay::run::StepCounts;
     use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
     use nfsrdma_replay::run::report::EarlyRunEnd;
+    use nfsrdma_replay::run::report::StepOutcomeReasonCount;
+    use nfsrdma_replay::run::{FinalStepState, StepCounts};
 
     fn report(matched: u64, tolerated: u64, mismatched: u64) -> ReplayReport {
         let unreplayable = 10 - matched - tolerated - mismatched;
@@ -103,6 +104,20 @@ mod tests {
         let mut report = ReplayReport::default();
         (report.steps.total, report.steps.states) = (10, states);
         report
+    }
+
+    #[test]
+    fn steps_without_a_reply_to_compare_are_not_verified() {
+        let mut report = report(0, 0, 0);
+        report.steps.states = StepCounts { substituted: 10, ..StepCounts::default() };
+        let key = (FinalStepState::Substituted, "reply-lost".to_owned());
+        let mut because = StepOutcomeReasonCount::default();
+        because.steps = 10;
+        report.steps.reasons.insert(key, because);
+        is(&report, ReplayVerdictSeverity::Incomplete, "nothing was replayed and compared");
+        report.steps.states.matched = 10;
+        let text = "10 steps sent without a Reply to compare, nothing else differs";
+        is(&report, ReplayVerdictSeverity::Good, text);
     }
 
     fn is(report: &ReplayReport, severity: ReplayVerdictSeverity, text: &str) {

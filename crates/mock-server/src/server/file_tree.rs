@@ -312,6 +312,36 @@ impl MockFileTree {
         self.nodes.values_mut().for_each(|node| node.ctime = time);
     }
 
+    /// Makes each further name of a hard link denote a copy of the object.
+    pub fn separate_hard_links(&mut self) {
+        let names = self.nodes.iter().filter_map(|(id, object)| match &object.content {
+            MockObjectContent::Directory(directory) => Some((*id, directory)),
+            _ => None,
+        });
+        let mut names: Vec<_> = names
+            .flat_map(|(directory, names)| {
+                names.by_cookie.iter().map(move |(cookie, (_, object))| (*object, directory, *cookie))
+            })
+            .collect();
+        names.sort_unstable();
+        for pair in names.windows(2) {
+            let [(first, ..), (second, directory, cookie)] = pair else { continue };
+            let Some(object) = self.nodes.get(second).filter(|_| first == second).cloned() else { continue };
+            if matches!(object.content, MockObjectContent::Directory(_)) {
+                continue;
+            }
+            let copy = self.next;
+            self.next += 1;
+            self.nodes.insert(copy, object);
+            if let Some(MockObject { content: MockObjectContent::Directory(names), .. }) =
+                self.nodes.get_mut(directory)
+                && let Some((_, object)) = names.by_cookie.get_mut(cookie)
+            {
+                *object = copy;
+            }
+        }
+    }
+
     /// Returns `true` if names are paths.
     pub(super) fn is_permissive(&self) -> bool {
         self.outside.is_some()

@@ -94,7 +94,7 @@ impl RunDirectory<'_> {
 }
 
 /// The live tree that represents the captured server's files.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SeededTree {
     /// Server path of the directory that represents the root.
     pub path: String,

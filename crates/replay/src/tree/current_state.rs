@@ -560,6 +560,49 @@ mod tests {
     }
 
     #[test]
+    fn the_content_of_many_writes_is_known() {
+        let (mut tree, [id, _]) = tree_with_files();
+        for number in 0..20_000 {
+            write(&mut tree, id, number * 10, number * 10 + 10);
+        }
+        // Some are written again, in part.
+        for number in 0..1000 {
+            write(&mut tree, id, number * 25 + 3, number * 25 + 9);
+        }
+        let known: u64 = extents(&tree, id).iter().map(|(from, to, _)| to - from).sum();
+        assert_eq!(known, 200_000);
+    }
+
+    #[test]
+    fn written_bytes_above_the_memory_limit_are_counted() {
+        let limit = 100 * EXTENT_BYTES;
+        let mut tree =
+            InferredTree { current: Some(InferredFileTreeState::default()), ..InferredTree::new(limit) };
+        let directory = tree.find_or_add_by_handle(1, SERVER, 1).unwrap();
+        let id = tree.find_or_add_by_handle(2, SERVER, 1).unwrap();
+        tree.bind_current_name(directory, b"f", InferredNameBinding::Bound(id));
+        for number in 0..200 {
+            write(&mut tree, id, number * 10, number * 10 + 10);
+        }
+        let known: u64 = extents(&tree, id).iter().map(|(from, to, _)| to - from).sum();
+        assert!(known > 0 && known < 1000, "{known}");
+        assert_eq!(tree.written_bytes(), 2000, "those that are not tracked count, too");
+        // Memory of content that is overwritten or cut off is used again.
+        tree.remove_current_range(id, 0, u64::MAX);
+        write(&mut tree, id, 0, 10);
+        assert_eq!((extents(&tree, id).len(), tree.written_bytes()), (1, 10));
+    }
+
+    #[test]
+    fn names_below_an_uncertain_directory_are_not_removed() {
+        let (mut tree, [directory, below]) = tree_with_files();
+        tree.bind_current_name(directory, b"d", InferredNameBinding::Bound(below));
+        assert!(tree.bound_in_uncertain_directories().is_empty());
+        tree.mark_object_uncertain(directory);
+        assert_eq!(tree.bound_in_uncertain_directories().into_iter().collect::<Vec<_>>(), [below]);
+    }
+
+    #[test]
     fn the_copy_of_a_file_that_changes_meanwhile_is_unknown() {
         let (mut tree, [source, _]) = tree_with_files();
         write(&mut tree, source, 0, 100);
