@@ -75,6 +75,8 @@ pub(super) struct MockObject {
     /// Time of last modification that a client has set, in seconds and nanoseconds, until the next change.
     pub(super) set_mtime: Option<[u32; 2]>,
     pub(super) ctime: u64,
+    /// Number of reads.
+    reads: u64,
     pub(super) parent: MockFileId,
 }
 
@@ -95,6 +97,8 @@ pub struct MockFileTree {
     pub refused_name: Option<Vec<u8>>,
     /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
     pub file_bytes: u64,
+    /// `true` if reads raise change attributes by one, as XFS counted access times before Linux 6.13.
+    pub counts_reads: bool,
     /// The objects outside the directory of a replay, if names are paths.
     pub(super) outside: Option<MockDirectoryEscapeRecorder>,
 }
@@ -112,6 +116,7 @@ impl Default for MockFileTree {
             withheld_attribute: None,
             refused_name: None,
             file_bytes: LONGEST_FILE,
+            counts_reads: false,
             outside: None,
         };
         tree.put(MockObjectContent::Directory(MockDirectory::default()), 0o755, Self::ROOT);
@@ -249,6 +254,7 @@ impl MockFileTree {
             mtime: time,
             set_mtime: None,
             ctime: time,
+            reads: 0,
             parent,
         };
         self.nodes.insert(id, node);
@@ -303,6 +309,23 @@ impl MockFileTree {
         let time = self.tick();
         if let Some(node) = self.nodes.get_mut(&id) {
             (node.mtime, node.set_mtime, node.ctime) = (time, None, time);
+        }
+    }
+
+    /// Returns the change attribute of an object.
+    pub(super) fn change_of(&self, object: &MockObject) -> u64 {
+        if self.counts_reads { object.ctime << 16 | object.reads & 0xffff } else { object.ctime }
+    }
+
+    /// Returns the change attribute of an object.
+    pub(super) fn change(&self, id: MockFileId) -> Result<u64, MockNfsError> {
+        Ok(self.change_of(self.node(id)?))
+    }
+
+    /// Counts a read of an object.
+    pub(super) fn record_read(&mut self, id: MockFileId) {
+        if let Some(object) = self.nodes.get_mut(&id) {
+            object.reads += 1;
         }
     }
 

@@ -80,6 +80,8 @@ rules! {
     ROOM = "room", "free and total space depend on the file system";
     /// Files that an earlier step left in another state.
     AFTER = "after-difference", "an earlier step was not supported, or succeeded only here, and left the file in another state";
+    /// Change attributes after reads.
+    ACCESS_TIME = "access-time", "a server may count updates of the access time in the change attribute";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
     DELAYED = "delayed", "the server asked for a retry";
 }

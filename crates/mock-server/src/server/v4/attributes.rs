@@ -76,7 +76,7 @@ pub(super) fn get(
             Attributes::SUPPORTED_ATTRS => Attribute::SUPPORTED_ATTRS(Bitmap4::from(&supported[..])),
             Attributes::TYPE => Attribute::TYPE(NfsFtype4(node.kind())),
             Attributes::FH_EXPIRE_TYPE => Attribute::FH_EXPIRE_TYPE(FhExpireType(0)),
-            Attributes::CHANGE => Attribute::CHANGE(node.ctime),
+            Attributes::CHANGE => Attribute::CHANGE(tree.change_of(node)),
             Attributes::SIZE => Attribute::SIZE(node.size()),
             Attributes::LINK_SUPPORT => Attribute::LINK_SUPPORT(true),
             Attributes::SYMLINK_SUPPORT => Attribute::SYMLINK_SUPPORT(true),

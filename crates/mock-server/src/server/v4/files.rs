@@ -115,14 +115,14 @@ pub(super) fn step(
         Args::CREATE(args) => create(tree, run, args),
         Args::REMOVE(args) => {
             let directory = run.current()?;
-            let before = tree.node(directory)?.ctime;
+            let before = tree.change(directory)?;
             tree.remove(directory, args.target.0, None)?;
             let cinfo = changed(tree, directory, before)?;
             run.encode_results(&Results::REMOVE(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
         }
         Args::RENAME(args) => {
             let (from, to) = (run.saved()?, run.current()?);
-            let (source, target) = (tree.node(from)?.ctime, tree.node(to)?.ctime);
+            let (source, target) = (tree.change(from)?, tree.change(to)?);
             tree.rename((from, args.oldname.0), (to, args.newname.0))?;
             let source_cinfo = changed(tree, from, source)?;
             let target_cinfo = changed(tree, to, target)?;
@@ -130,12 +130,13 @@ pub(super) fn step(
         }
         Args::LINK(args) => {
             let (file, directory) = (run.saved()?, run.current()?);
-            let before = tree.node(directory)?.ctime;
+            let before = tree.change(directory)?;
             tree.link(file, directory, args.newname.0)?;
             let cinfo = changed(tree, directory, before)?;
             run.encode_results(&Results::LINK(StatusUnion::Ok(ChangeInfoResok4 { cinfo })))
         }
         Args::READLINK(_) => {
+            tree.record_read(run.current()?);
             let MockObjectContent::Link(text) = &tree.node(run.current()?)?.content else {
                 return Err(Nfsstat4::NFS4ERR_INVAL);
             };
@@ -144,7 +145,10 @@ pub(super) fn step(
             let link = DdpText::Chunk { length, bytes: None };
             run.encode_results(&Results::READLINK(StatusUnion::Ok(Readlink4Resok { link })))
         }
-        Args::READDIR(args) => readdir(tree, run, args, delayed_entries),
+        Args::READDIR(args) => {
+            tree.record_read(run.current()?);
+            readdir(tree, run, args, delayed_entries)
+        }
         Args::READ(args) => read(server, run, args),
         Args::WRITE(args) => write(server, run, args),
         Args::COMMIT(_) => {
@@ -173,7 +177,7 @@ pub(super) fn step(
 }
 
 fn changed(tree: &MockFileTree, id: MockFileId, before: u64) -> Result<ChangeInfo4, Nfsstat4> {
-    Ok(ChangeInfo4 { atomic: true, before, after: tree.node(id)?.ctime })
+    Ok(ChangeInfo4 { atomic: true, before, after: tree.change(id)? })
 }
 
 /// Returns `true` if an object has these attribute values.
@@ -191,7 +195,7 @@ fn create(
     args: &Create4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let directory = run.current()?;
-    let before = tree.node(directory)?.ctime;
+    let before = tree.change(directory)?;
     let (content, mode) = match &args.objtype {
         Createtype4::Link(text) => {
             (MockObjectContent::Link(text.bytes().unwrap_or_default().to_vec()), 0o777)
@@ -289,6 +293,7 @@ fn read(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Read4Args) -
         return Err(Nfsstat4::NFS4ERR_REP_TOO_BIG);
     }
     server.exceeded += u64::from(args.count > server.tree.io_bytes);
+    server.tree.record_read(file);
     let (bytes, eof) = server.tree.read(file, args.offset, args.count.min(server.tree.io_bytes))?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     run.data.push(bytes.to_vec());

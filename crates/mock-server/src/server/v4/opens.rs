@@ -187,7 +187,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     }
     let directory = run.current()?;
     let tree = &server.tree;
-    let before = tree.node(directory)?.ctime;
+    let before = tree.change(directory)?;
     let mut attrset = Vec::new();
     let file = match &args.claim {
         OpenClaim4::Fh | OpenClaim4::Previous(_) => directory,
@@ -213,7 +213,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     let has_directory = matches!(args.claim, OpenClaim4::Null(_));
     let cinfo = match server.omits_cinfo_without_directory && !has_directory {
         true => ChangeInfo4 { atomic: false, before: 0, after: 0 },
-        false => ChangeInfo4 { atomic: true, before, after: server.tree.node(directory)?.ctime },
+        false => ChangeInfo4 { atomic: true, before, after: server.tree.change(directory)? },
     };
     let is_refused = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 != 0;
     let is_granted = match server.delegations {

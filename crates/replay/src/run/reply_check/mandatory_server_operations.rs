@@ -100,6 +100,7 @@ pub(super) fn missing_required_attributes(
                 path: format!("{}.{text} (required)", place.section.1),
                 field: place.path.field,
                 values: ["returned".to_owned(), "not returned".to_owned()],
+                rule: None,
             });
         }
     }

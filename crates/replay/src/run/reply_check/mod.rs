@@ -287,12 +287,14 @@ impl ReplyChecker {
                 a: DifferenceSideValue::default(),
                 b: DifferenceSideValue::default(),
             };
-            self.file_rules.iter().any(|rule| rule.allows(&difference))
+            found.rule.is_some_and(|rule| self.is_enabled(rule))
+                || self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
         let other_fsid = self.relations.unknown_file_system(marks).map(|fsid| FinalAttributeDifference {
             aspect: "fsid (one)",
             field: "",
             values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
+            rule: None,
         });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
@@ -317,6 +319,16 @@ impl ReplyChecker {
     ) -> ReplyCheckResult {
         if broken.is_empty() || matches!(verdict, ReplyCheckResult::Unsupported(..)) {
             return verdict;
+        }
+        let (tolerated, broken): (Vec<_>, Vec<_>) = broken
+            .into_iter()
+            .partition(|violation| violation.rule.is_some_and(|rule| self.is_enabled(rule)));
+        if broken.is_empty() {
+            let rule = tolerated.into_iter().find_map(|violation| violation.rule);
+            return match (verdict, rule) {
+                (ReplyCheckResult::Matched, Some(rule)) => ReplyCheckResult::Tolerated(rule),
+                (verdict, _) => verdict,
+            };
         }
         let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
         let differences = broken.into_iter().map(|violation| violation.difference(place, operation.clone()));

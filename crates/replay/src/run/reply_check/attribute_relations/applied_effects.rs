@@ -96,8 +96,10 @@ impl AttributeRelations {
                 self.record_change(done, first, [Certain; 3]);
                 self.record_write(done, first, true);
             }
-            OperationEffect::Write(..) | OperationEffect::Copy(..) => {
-                self.record_change(done, first, [Possible; 3])
+            OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
+            OperationEffect::Copy(..) => {
+                self.record_change(done, first, [Possible; 3]);
+                self.record_read(second);
             }
             OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
                 self.record_change(done, first, [Possible; 3]);
@@ -151,8 +153,19 @@ impl AttributeRelations {
                 self.record_change(done, directory, [Certain; 3]);
                 self.record_write(done, directory, true);
             }
+            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(first),
+            _ if operation == Some(Operation::READLINK) => self.record_read(first),
             _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
             _ => {}
+        }
+    }
+
+    /// Records that an object was read.
+    fn record_read(&mut self, object: u32) {
+        let object = if self.roots.contains(&object) { ROOT } else { object };
+        let known = self.objects.get_mut(&object).map(|object| &mut object.ordered);
+        for known in known.into_iter().flatten().flatten() {
+            known.reads = known.reads.saturating_add(1);
         }
     }
 

@@ -48,6 +48,7 @@ use self::violations::RecordedLiveAttributePair;
 use super::ReplyPair;
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
+use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
 use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
@@ -111,6 +112,8 @@ enum AttributeChangeLikelihood {
 struct LastAttributeValues {
     values: [u128; 2],
     likelihood: AttributeChangeLikelihood,
+    /// Number of reads since, each of which may have updated the access time.
+    reads: u32,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
     /// Arrival time of the live value.
@@ -132,6 +135,8 @@ pub(in crate::run) struct FinalAttributeDifference {
     pub(super) field: &'static str,
     /// The last value in a Reply and the final value.
     pub(in crate::run) values: [String; 2],
+    /// Rule that tolerates it, if one does.
+    pub(super) rule: Option<BuiltInToleranceRule>,
 }
 
 /// Observed state of an object.
@@ -379,7 +384,14 @@ impl AttributeRelations {
         let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
             let ((field, last), found) = (last?, found?);
             let values = || [shown(last), shown(found)];
-            (last != found).then(|| FinalAttributeDifference { aspect, field, values: values() })
+            let is_change = aspect.starts_with("change");
+            let known = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
+            // The check itself has listed a directory.
+            let reads =
+                |known: &LastAttributeValues| LastAttributeValues { reads: known.reads + 1, ..known.clone() };
+            let is_read = is_change && known.is_some_and(|known| is_raised_by_reads(&reads(known), found));
+            let rule = is_read.then_some(ACCESS_TIME);
+            (last != found).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
         });
         differing.collect()
     }
@@ -570,6 +582,7 @@ impl AttributeRelations {
         *place = Some(LastAttributeValues {
             values: now,
             likelihood: AttributeChangeLikelihood::None,
+            reads: 0,
             changed: None,
             received: first_received,
             previous_change: before,
@@ -581,7 +594,10 @@ impl AttributeRelations {
         let [recorded, live] = [0, 1].map(|side| known.values[side] != now[side]);
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
         if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
-            return if live { then("stays") } else { None };
+            let violation = if live { then("stays") } else { None };
+            let is_read = aspect == ComparedAttributeKind::Change && is_raised_by_reads(&known, now[1]);
+            return violation
+                .map(|found| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..found });
         }
         if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !recorded {
             return None;
@@ -634,6 +650,13 @@ impl AttributeRelations {
         object.turn = object.turn.max(turn);
         object
     }
+}
+
+/// Returns `true` if a change attribute has risen by at most the number of reads since its last value: servers count
+/// updates of the access time in it (XFS before Linux 6.13).
+fn is_raised_by_reads(known: &LastAttributeValues, live: u128) -> bool {
+    let raised = live.checked_sub(known.values[1]);
+    raised.is_some_and(|raised| (1..=u128::from(known.reads)).contains(&raised))
 }
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the

@@ -129,7 +129,7 @@ mod tests {
 
     fn violation(place: u64) -> (u64, AttributeRelationViolation) {
         let values = Default::default();
-        (place, AttributeRelationViolation { path: String::new(), field: "", values })
+        (place, AttributeRelationViolation { path: String::new(), field: "", values, rule: None })
     }
 
     fn unexplained(sizes: &mut OverlappedFileSizes<u64>) -> Vec<u64> {

@@ -2,6 +2,7 @@
 
 use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
 use crate::run::call_operations_and_files::ROOT;
+use crate::run::tolerance_rules::BuiltInToleranceRule;
 use crate::trace::NONE;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
@@ -17,6 +18,8 @@ pub(in super::super) struct AttributeRelationViolation {
     pub(in super::super) field: &'static str,
     /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
+    /// Rule that tolerates it, if one does.
+    pub(in super::super) rule: Option<BuiltInToleranceRule>,
 }
 
 impl AttributeRelationViolation {
@@ -59,6 +62,7 @@ impl RecordedLiveAttributePair<'_> {
             path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
             field: self.fact.path.field,
             values,
+            rule: None,
         }
     }
 
