@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Aceflag4, Acemask4, Acetype4, Args, CbArgs, CbCompoundCall, CbCompoundCallHead, CbRecall4Args,
-    CompoundCall, CompoundReply, Nfsace4, OpenDelegation4, OpenReadDelegation4, Results, Stateid4,
+    Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall,
+    CbCompoundCallHead, CbCompoundReply, CbGetattr4Args, CbRecall4Args, CbResults, CompoundCall,
+    CompoundReply, Nfsace4, Nfstime4, OpenDelegation4, OpenReadDelegation4, Results, Stateid4,
 };
 use nfsrdma_dissectors::rpc::{self, universal_address};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -244,4 +245,118 @@ fn what_the_server_calls_is_recorded_on_connections_that_it_opened() {
     let callbacks = reasons.iter().find(|reason| reason["reason"] == "callback").unwrap();
     let seen = server.seen.lock().unwrap();
     assert_eq!(callbacks["steps"], 2 * seen.printed.len(), "{plan:#}");
+}
+
+/// File that an OPEN has opened: its filehandle, and its change attribute in the same COMPOUND.
+fn opened_file(reply: &[u8]) -> Option<(Vec<u8>, u64)> {
+    let mut cursor = Cursor::new(reply);
+    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+    let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let (mut is_open, mut handle, mut change) = (false, None, None);
+    for results in reply.operations().map_while(Result::ok) {
+        match results {
+            Results::OPEN(StatusUnion::Ok(_)) => is_open = true,
+            Results::GETFH(StatusUnion::Ok(ok)) => handle = Some(ok.object.0.to_vec()),
+            Results::GETATTR(StatusUnion::Ok(ok)) => {
+                change =
+                    ok.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                        Attribute::CHANGE(change) => Some(change),
+                        _ => None,
+                    });
+            }
+            _ => {}
+        }
+    }
+    handle.zip(change).filter(|_| is_open)
+}
+
+/// Serves a connection, and asks for the attributes of each opened file on the same connection (RFC 8881 section
+/// 2.10.3.1). `answers` gets the change attribute that was given, and the attributes of each answer.
+fn serve_and_get_attributes(
+    mut stream: TcpStream,
+    server: &Mutex<MockServer>,
+    answers: &Mutex<Vec<(u64, Vec<Attribute<'static>>)>>,
+) -> Option<()> {
+    const XID: u32 = 0xcb;
+    let mut given = 0;
+    loop {
+        let message = record(&mut stream)?;
+        if message.get(4..8) == Some(&[0, 0, 0, 1]) {
+            let mut cursor = Cursor::new(&message);
+            rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+            let reply = CbCompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+            let attributes = reply.operations().map_while(Result::ok).find_map(|results| match results {
+                CbResults::CB_GETATTR(StatusUnion::Ok(ok)) => Some(ok.obj_attributes),
+                _ => None,
+            });
+            let numbers = attributes.unwrap().items().map_while(Result::ok).filter_map(|item| match item {
+                Attribute::CHANGE(change) => Some(Attribute::CHANGE(change)),
+                Attribute::SIZE(size) => Some(Attribute::SIZE(size)),
+                Attribute::TIME_DELEG_ACCESS(time) => Some(Attribute::TIME_DELEG_ACCESS(time)),
+                Attribute::TIME_DELEG_MODIFY(time) => Some(Attribute::TIME_DELEG_MODIFY(time)),
+                _ => None,
+            });
+            answers.lock().unwrap().push((given, numbers.collect()));
+            continue;
+        }
+        let mut answer = MockReply::default();
+        server.lock().unwrap().call(Cursor::new(&message), &mut answer);
+        let whole = answer.complete_message();
+        let opened = opened_file(&whole);
+        send(&mut stream, &whole)?;
+        if let Some((handle, change)) = opened {
+            given = change;
+            let mut encoder = Encoder::new();
+            [XID, 0, 2, 0x4000_0000, 1, 1, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+            let words = [
+                1 << Attributes::CHANGE | 1 << Attributes::SIZE,
+                0,
+                1 << (Attributes::TIME_DELEG_ACCESS - 64) | 1 << (Attributes::TIME_DELEG_MODIFY - 64),
+            ];
+            let head = CbCompoundCallHead { tag: Text(b""), minorversion: 2, callback_ident: 0 };
+            let query = CbGetattr4Args { fh: Opaque(&handle), attr_request: Bitmap4::from(&words[..]) };
+            CbCompoundCall::new(head, &[CbArgs::CB_GETATTR(query)]).encode(&mut encoder);
+            send(&mut stream, &encoder.finish().0)?;
+        }
+    }
+}
+
+/// The capture is of a Linux server that asks the holder of a delegation. The holder has not changed the file as far as
+/// the server knows: its answers have the change attribute of the OPEN.
+#[test]
+fn rfc8881_section_20_1_a_server_that_asks_for_attributes_gets_those_of_the_captured_client() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let answers = Arc::<Mutex<Vec<_>>>::default();
+    let (server, seen) = (Arc::new(Mutex::new(MockServer::default())), Arc::clone(&answers));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (server, seen) = (Arc::clone(&server), Arc::clone(&seen));
+            thread::spawn(move || serve_and_get_attributes(stream.unwrap(), &server, &seen));
+        }
+    });
+    let trace = compiled("rxe-v42-cb-getattr", "cb-getattr");
+    let url = format!("tcp://{address}/?vers=4.2");
+    let run = ["replay", "run", trace.name(), "--server", &url, "-T", "json", "--no-final-check"];
+    let output = program(&run);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Json = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {error}"));
+    assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
+    assert!(report["callbacks"]["CB_GETATTR"].as_u64() >= Some(1), "{report:#}");
+    let answers = answers.lock().unwrap();
+    // The file had 5,000 bytes when the captured server asked first.
+    let (given, attributes) = answers.last().unwrap();
+    assert_eq!(
+        attributes.get(..2),
+        Some(&[Attribute::CHANGE(*given), Attribute::SIZE(5000)][..]),
+        "{answers:?}"
+    );
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let is_recent = |time: &Nfstime4| time.seconds.cast_unsigned().abs_diff(now) < 60;
+    match attributes.get(2..) {
+        Some([Attribute::TIME_DELEG_ACCESS(access), Attribute::TIME_DELEG_MODIFY(modify)]) => {
+            assert!(is_recent(access) && is_recent(modify), "{answers:?}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -88,7 +88,7 @@ pace_of() {
     fi
     case $1${SERVER:+-$SERVER} in
     # Between the Call that an outsider comes after, and the one that answers him, are 150 ms.
-    *-deleg) echo x0.1 ;;
+    *-deleg | *-cb-getattr) echo x0.1 ;;
     # The grace period ended within 30 ms of an OPEN.
     siw-v42) echo x0.1 ;;
     # Three GETATTR overlapped with others by less than an emulated machine may be late.
@@ -110,6 +110,18 @@ outsider() {
         then_do 2 'stat -c %s $1/data/del2; head -c 30 $1/data/del2'
         then_do 3 'rm $1/data/del3'
     ) > /shared/outsider.$2.said 2>&1 &"
+}
+
+# looker TREE NUMBER: another client, the server itself over TCP, that looks at the file of cb-getattr.sh again and again until the sign.
+looker() {
+    on_server "mkdir -p /mnt/self
+        mountpoint -q /mnt/self || mount -t nfs4 -o vers=4.2,noac 127.0.0.1:/ /mnt/self
+        (
+            until [ -e /shared/looker.$2 ]; do
+                timeout 20 stat -c %s /mnt/self/${1#/export/}/data/ga
+                sleep 0.3
+            done
+        ) > /shared/looker.$2.said 2>&1 &"
 }
 
 # send_outsider NUMBER COUNT...: gives a sign each time that so many Calls of NFSv4 about open files were answered. OPENs that follow a
@@ -186,6 +198,13 @@ replay() {
         sending=$!
         await_capturing /tmp/sending
     fi
+    local looks=''
+    case $name${SERVER:+-$SERVER} in
+    *-cb-getattr)
+        looker "$top" "$number"
+        looks=1
+        ;;
+    esac
     # There a file is removed from outside in the end, which no step of the capture tells.
     local check=()
     case $name${SERVER:+-$SERVER} in *-deleg) check=(--no-final-check) ;; esac
@@ -204,6 +223,14 @@ replay() {
         pkill -P "$sending" || true
         wait "$sending" || true
         cat "/shared/outsider.$number.said"
+    fi
+    if [ -n "$looks" ]; then
+        sign "looker.$number"
+        say "sizes that the other client saw: $(sort "/shared/looker.$number.said" | uniq -c | tr '\n' ';')"
+        if ! grep -q '"callbacks":{[^}]*"CB_GETATTR":[1-9]' "/shared/$name.json"; then
+            say "$name: the server has not asked for attributes"
+            result=1
+        fi
     fi
     sign "refused.$number"
     cat "/shared/$name.said"

@@ -151,7 +151,9 @@ impl IdentityVariableAssigner {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
                 if let (TraceSlotValueKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
-                    && (operation == Some(Operation::PUTFH) || !is_compound && file == NONE)
+                    && (operation == Some(Operation::PUTFH)
+                        || number == VisitedNfs4Opcode::Callback(CbOperation::CB_GETATTR)
+                        || !is_compound && file == NONE)
                 {
                     file = slot.variable;
                 }
@@ -413,7 +415,16 @@ impl IdentityVariableAssigner {
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
-        let is_of_file = scope.file != NONE && !is_reverse;
+        // A client's answer to CB_GETATTR has the change attribute that the server has given, or a value of its own.
+        if is_reverse && field.holds == TraceSlotValueKind::CHANGE {
+            let known = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
+            if let Some(known) = known.and_then(|name| self.variables.find(field.holds, scope, name)) {
+                let place = slot(field, VariableUseKind::USED, known.variable, known.definition);
+                slots.push((field.range.start, place));
+            }
+            return;
+        }
+        let is_of_file = scope.file != NONE;
         let Some(name) = identity_value(visited, field, is_of_file, VariableUseKind::AGAIN, slots) else {
             return;
         };

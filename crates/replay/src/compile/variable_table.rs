@@ -76,6 +76,16 @@ impl TraceVariableNumbering {
         (known, false)
     }
 
+    /// Returns the variable of a known value.
+    pub(super) fn find(
+        &mut self,
+        holds: TraceSlotValueKind,
+        scope: VariableScope,
+        name: &[u8],
+    ) -> Option<VariableDefinition> {
+        self.cache_for(holds).get(identifier_key(holds, scope, name)).copied()
+    }
+
     /// Marks an identifier as counted. Returns `true` if it was not marked before.
     pub(super) fn mark_counted(
         &mut self,

@@ -2,12 +2,15 @@
 //!
 //! A run returns the size that the captured client returned. It returns the live server's change attribute if the
 //! captured client returned one that its server had given; any other value means that the client modified the file.
+//! Delegated times (RFC 9754 section 5) are as old as the captured ones were.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, mask_and_values,
+    Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
+    mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use rustc_hash::FxHashMap;
@@ -25,6 +28,8 @@ struct CbGetattrAnswer {
     change: Option<u64>,
     /// Variable of the change attribute, or [`NONE`].
     change_variable: u32,
+    /// Age of time_deleg_access and of time_deleg_modify at the captured Call.
+    time_ages: [Option<Duration>; 2],
 }
 
 /// Captured answers to CB_GETATTR, by the variable of the filehandle, as far as the trace was read.
@@ -38,6 +43,16 @@ fn variable(message: &TraceMessage<'_>, holds: TraceSlotValueKind, operation: us
     let mut slots = message.slots.iter();
     let slot = slots.find(|slot| slot.holds == holds && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
+}
+
+/// Returns the age of a time at the Call of a step.
+fn age(step: &TraceStep<'_>, time: &Nfstime4) -> Duration {
+    let since = Duration::new(time.seconds.max(0).cast_unsigned(), time.nseconds.min(999_999_999));
+    Duration::from_nanos(step.origin.time).saturating_sub(since)
+}
+
+fn time(since_1970: Duration) -> Nfstime4 {
+    Nfstime4 { seconds: since_1970.as_secs().cast_signed(), nseconds: since_1970.subsec_nanos() }
 }
 
 impl CbGetattrAnswers {
@@ -66,6 +81,12 @@ impl CbGetattrAnswers {
                 match attribute {
                     Attribute::CHANGE(change) => getattr_answer.change = Some(change),
                     Attribute::SIZE(size) => getattr_answer.size_bytes = Some(size),
+                    Attribute::TIME_DELEG_ACCESS(time) => {
+                        getattr_answer.time_ages[0] = Some(age(step, &time))
+                    }
+                    Attribute::TIME_DELEG_MODIFY(time) => {
+                        getattr_answer.time_ages[1] = Some(age(step, &time))
+                    }
                     _ => {}
                 }
             }
@@ -75,13 +96,14 @@ impl CbGetattrAnswers {
     }
 
     /// Returns the mask words and the values of the attributes that the live server asks for. The captured answers
-    /// about the file are returned in order, the last one repeatedly. Returns `None` if the capture has no answer about
-    /// the file.
+    /// about the file are returned in order, the last one repeatedly. `now` is the time since 1970. Returns `None` if the
+    /// capture has no answer about the file.
     pub(super) fn next_attributes(
         &mut self,
         values: &LiveVariableValues,
         handle: &[u8],
         asked: &Bitmap4<'_>,
+        now: Duration,
     ) -> Option<(Vec<u32>, Vec<u8>)> {
         let mut files = self.answers.iter_mut();
         let (_, answers) = files.find(|(file, _)| values.get(**file) == Some(handle))?;
@@ -98,7 +120,12 @@ impl CbGetattrAnswers {
         let change = change.filter(|_| asked.contains(Attributes::CHANGE)).map(Attribute::CHANGE);
         let size =
             getattr_answer.size_bytes.filter(|_| asked.contains(Attributes::SIZE)).map(Attribute::SIZE);
-        let items: Vec<_> = change.into_iter().chain(size).collect();
+        let [access, modify] =
+            getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
+        let access = access.filter(|_| asked.contains(Attributes::TIME_DELEG_ACCESS));
+        let modify = modify.filter(|_| asked.contains(Attributes::TIME_DELEG_MODIFY));
+        let times = [access.map(Attribute::TIME_DELEG_ACCESS), modify.map(Attribute::TIME_DELEG_MODIFY)];
+        let items: Vec<_> = change.into_iter().chain(size).chain(times.into_iter().flatten()).collect();
         Some(mask_and_values(&items))
     }
 }
@@ -114,7 +141,9 @@ mod tests {
             size_bytes: Some(size),
             change: Some(change),
             change_variable: 9,
+            time_ages: [None, Some(Duration::from_secs(3))],
         };
+        let now = Duration::from_secs(1000);
         let mut delegated = CbGetattrAnswers::default();
         delegated.answers.insert(4, VecDeque::from([getattr_answer(100, 7), getattr_answer(200, 8)]));
         let mut values = LiveVariableValues::new("t");
@@ -123,14 +152,20 @@ mod tests {
         let both = Bitmap4::from(&both[..]);
         let answer =
             |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
-        assert_eq!(delegated.next_attributes(&values, b"other", &both), None);
-        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(7, 100));
-        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(8, 200));
+        assert_eq!(delegated.next_attributes(&values, b"other", &both, now), None);
+        assert_eq!(delegated.next_attributes(&values, b"live", &both, now), answer(7, 100));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both, now), answer(8, 200));
         // The live server has given the change attribute.
         assert!(values.set_value(9, &77u64.to_be_bytes()));
-        assert_eq!(delegated.next_attributes(&values, b"live", &both), answer(77, 200));
+        assert_eq!(delegated.next_attributes(&values, b"live", &both, now), answer(77, 200));
         let size = [1 << Attributes::SIZE];
-        let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]));
+        let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]), now);
         assert_eq!(only, Some(mask_and_values(&[Attribute::SIZE(200)])));
+        // Delegated times are as old as they were.
+        let times =
+            [0, 0, 1 << (Attributes::TIME_DELEG_ACCESS - 64) | 1 << (Attributes::TIME_DELEG_MODIFY - 64)];
+        let times = delegated.next_attributes(&values, b"live", &Bitmap4::from(&times[..]), now);
+        let modify = Nfstime4 { seconds: 997, nseconds: 0 };
+        assert_eq!(times, Some(mask_and_values(&[Attribute::TIME_DELEG_MODIFY(modify)])));
     }
 }

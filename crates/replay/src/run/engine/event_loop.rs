@@ -1,7 +1,7 @@
 //! Event loop: one thread sends the steps that are ready, handles the events of the transport and sleeps in between.
 
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
@@ -47,6 +47,11 @@ impl EnginesWithPendingWork {
             Self::One(_) | Self::All => Self::All,
         }
     }
+}
+
+/// Returns the time since 1970.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Runs the engines until all steps are finished or the run is ended.
@@ -144,7 +149,12 @@ pub(super) fn drive<R: Read + Seek>(
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], asked: &Bitmap4<'_>| {
                     let engine = engine_of_connection(engines, call.connection)?;
-                    engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
+                    engine.issuer.cb_getattr_answers.next_attributes(
+                        &engine.issuer.values,
+                        handle,
+                        asked,
+                        since_1970(),
+                    )
                 };
                 answer = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes)
                     .map(|message| (call.connection, call.xid, message));
@@ -211,7 +221,12 @@ pub(super) fn drive<R: Read + Seek>(
         engines.iter_mut().try_for_each(|engine| engine.expire(now, tape))?;
         callbacks.answer_getattr_queries(|(number, _), handle, asked| {
             let engine = engines.get_mut(number as usize)?;
-            engine.issuer.cb_getattr_answers.next_attributes(&engine.issuer.values, handle, asked)
+            engine.issuer.cb_getattr_answers.next_attributes(
+                &engine.issuer.values,
+                handle,
+                asked,
+                since_1970(),
+            )
         });
         tape.iter_mut().for_each(|tape| callbacks.record_answered(&mut **tape));
         report_progress(engines, total, watch, now - begin);
