@@ -57,15 +57,19 @@ pub(super) fn describe_content(
     let run = files.lookup(&export, name.as_bytes())?.unwrap_or_default();
     let is_of_run = files.lookup(&run, TREE_DIRECTORY.as_bytes())?.is_some();
     let seeded = files.lookup(&run, SEED_MARKER_DIRECTORY.as_bytes())?;
-    let is_same = match &seeded {
-        Some(seeded) => files.lookup(seeded, trace.as_bytes())?.is_some(),
-        None => false,
-    };
-    let what = match (is_of_run, seeded) {
-        (false, _) => "its content is not that of a run",
-        (true, None) => "a run ended before its tree was complete",
-        (true, Some(_)) if is_same => "it was seeded for this trace, and a run may have used it since",
-        (true, Some(_)) => "it was seeded for another trace, and a run may have used it since",
+    let (mut is_same, mut is_other) = (false, false);
+    if let Some(seeded) = &seeded {
+        files.list_names(seeded, &mut |name| {
+            is_same |= name == trace.as_bytes();
+            is_other |= name.starts_with(TRACE_MARKER_PREFIX.as_bytes());
+        })?;
+    }
+    let what = match (is_of_run, is_same, is_other) {
+        (false, ..) => "its content is not that of a run",
+        (true, true, _) => "it was seeded for this trace, and a run may have used it since",
+        (true, false, true) => "it was seeded for another trace, and a run may have used it since",
+        // The directory of the markers may be there without one.
+        (true, false, false) => "a run ended before its tree was complete",
     };
     let then = match (is_of_run, is_same) {
         (false, _) => "name another directory, or use --allow-non-empty to create the tree beside it",

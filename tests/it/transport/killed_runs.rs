@@ -60,11 +60,11 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
-    let Some(server) = Ganesha::start(false) else { return };
+    let Some(server) = Ganesha::start(true) else { return };
     let moments = std::env::var("NFSRDMA_KILLED_RUNS").ok().and_then(|count| count.parse().ok());
     let moments: u64 = moments.unwrap_or(MOMENTS);
-    let trace = compiled("rxe-v42", "killed");
-    let file = trace.0.to_str().unwrap();
+    let traces = [("rxe-v42", ""), ("rxe-v3", "?vers=3"), ("rxe-v41", ""), ("rxe-v40", "")]
+        .map(|(capture, version)| (compiled(capture, &format!("killed-{capture}")), version));
     // A tree with the names of the trace.
     let beside = server.export().join("beside");
     for name in ["tree", "nameless", "deep/er"] {
@@ -76,19 +76,35 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
     std::os::unix::fs::symlink("deep/er", beside.join("link")).unwrap();
     let before = everything(&beside);
 
-    let url = format!("tcp://127.0.0.1:{}/export", server.port);
-    let start = Instant::now();
-    let whole = program(&["replay", "run", "-q", file, "--server", &url, "--directory", "whole"]);
-    assert!(matches!(whole.status.code(), Some(0 | 1)), "{whole:?}");
-    let length = start.elapsed();
+    let wholes: Vec<_> = traces
+        .iter()
+        .enumerate()
+        .map(|(number, (trace, version))| {
+            let file = trace.0.to_str().unwrap();
+            let url = match *version {
+                "" => format!("tcp://127.0.0.1:{}/export", server.port),
+                version => {
+                    let (export, mount) = (server.export(), server.mount_port);
+                    format!("tcp://127.0.0.1:{}{}{version}&mountport={mount}", server.port, export.display())
+                }
+            };
+            let directory = format!("whole-{number}");
+            let start = Instant::now();
+            let whole = program(&["replay", "run", "-q", file, "--server", &url, "--directory", &directory]);
+            assert!(matches!(whole.status.code(), Some(0 | 1)), "{whole:?}");
+            (file, url, whole.status.code(), start.elapsed())
+        })
+        .collect();
 
     let mut state = 42;
     let (mut unfinished, mut killed, mut completed) = (0, 0_u32, 0);
     for moment in 0..moments {
         let directory = format!("run-{moment}");
-        let step = if moment % 4 == 3 { "seed" } else { "run" };
+        // Each version is killed at moments from the first to the last.
+        let (file, url, code, length) = &wholes[moment as usize % wholes.len()];
+        let step = if moment % 5 == 3 { "seed" } else { "run" };
         let mut child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-            .args(["replay", step, "-q", file, "--server", &url, "--directory", &directory])
+            .args(["replay", step, "-q", file, "--server", url, "--directory", &directory])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -108,14 +124,14 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
             continue;
         }
         // The export contains only the replay's directory.
-        let again = program(&["replay", "run", "-q", file, "--server", &url, "--directory", &directory]);
+        let again = program(&["replay", "run", "-q", file, "--server", url, "--directory", &directory]);
         let error = String::from_utf8_lossy(&again.stderr);
         assert_eq!(again.status.code(), Some(2), "{error}");
         assert!(error.contains("directory not empty"), "{error}");
-        let is_whole = run.join("seeded").is_dir();
-        let what = match is_whole && fs::read_dir(run.join("seeded")).unwrap().next().is_some() {
+        let is_whole =
+            run.join("seeded").is_dir() && fs::read_dir(run.join("seeded")).unwrap().next().is_some();
+        let what = match is_whole {
             true => "it was seeded for this trace",
-            false if is_whole => "it was seeded for another trace",
             false if run.join("tree").is_dir() => "a run ended before its tree was complete",
             false => "its content is not that of a run",
         };
@@ -128,8 +144,8 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
             true => &["--directory", &other],
             false => &["--directory", &directory, "--allow-non-empty"],
         };
-        let again = program(&[&["replay", "run", "-q", file, "--server", &url][..], place].concat());
-        assert_eq!(again.status.code(), whole.status.code(), "{}", String::from_utf8_lossy(&again.stderr));
+        let again = program(&[&["replay", "run", "-q", file, "--server", url][..], place].concat());
+        assert_eq!(again.status.code(), *code, "{}", String::from_utf8_lossy(&again.stderr));
         assert_eq!(everything(&beside), before, "{step} killed at {part:.3} of the way, and completed");
         completed += 1;
     }
@@ -140,5 +156,5 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
     let names = fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut others: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("run-")).collect();
     others.sort();
-    assert_eq!(others, ["beside", "whole"]);
+    assert_eq!(others, ["beside", "whole-0", "whole-1", "whole-2", "whole-3"]);
 }

@@ -125,7 +125,7 @@ impl CallIssuer {
         let most = session.map_or(u32::MAX, |limits| limits.operations);
         if parts.operations.len() > most as usize {
             return Err(limit_exceeded_state(&format!(
-                "this server takes at most {most} operations in a COMPOUND"
+                "this server accepts at most {most} operations in a COMPOUND"
             )));
         }
         // Its data is not DDP-eligible, and its segments are not split.
@@ -133,7 +133,7 @@ impl CallIssuer {
             && step.reply.payloads.iter().map(|of| u64::from(of.length)).sum::<u64>() > io.read_bytes.into()
         {
             return Err(limit_exceeded_state(&format!(
-                "this server takes at most {} bytes in a READ_PLUS",
+                "this server accepts at most {} bytes in a READ_PLUS",
                 io.read_bytes
             )));
         }
@@ -154,7 +154,9 @@ impl CallIssuer {
         let what = if is_read { "READ" } else { "WRITE" };
         let is_whole = step.asked.protection == GssProtection::PLAIN;
         if length == 0 || !is_whole || self.set_io_range(step, parts, done, length).is_none() {
-            return Err(limit_exceeded_state(&format!("this server takes at most {most} bytes in a {what}")));
+            return Err(limit_exceeded_state(&format!(
+                "this server accepts at most {most} bytes in a {what}"
+            )));
         }
         Ok(Some(SplitIoPiece {
             done_bytes: done,
