@@ -220,7 +220,7 @@ impl PrintableReplayReport<'_> {
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
                 to,
-                "  files         {names}, {objects}, {} of {} written: {differing} differ",
+                "  files         {names}, {objects}, {} of {} of known content: {differing} differ",
                 HumanSize(*bytes),
                 HumanSize(*written_bytes)
             )?;
@@ -353,7 +353,7 @@ impl PrintableReplayReport<'_> {
     fn events(&self) -> [(&'static str, u64); 15] {
         [
             ("synthesized", self.report.synthesized),
-            ("sent again", self.report.delayed),
+            ("retried", self.report.delayed),
             ("disconnects", self.report.recovery.disconnects),
             ("reconnects", self.report.recovery.reconnects),
             ("resent", self.report.recovery.resent),

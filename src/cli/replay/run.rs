@@ -51,9 +51,9 @@ pub(super) const EXAMPLES: &str =
 /// filehandles, stateids, sessions and slots of the live server, and compare each reply with the captured one. Each
 /// step ends in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no mismatches\n  1  \
-    mismatches found\n  2  usage error, invalid trace or unusable directory\n  3  insufficient coverage: less than \
-    --min-coverage, or final check failed\n  4  server unreachable\n  6  protocol error by this program\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  \
+    replies or files differ, or the server violated the protocol\n  2  usage error, invalid trace or unusable \
+    directory\n  3  too little verified: less than --min-coverage, final check incomplete, interrupted, or --max-time\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(in crate::cli) struct ReplayRunArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

@@ -58,7 +58,10 @@ pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
             }
             if made.left_out > 0 {
                 let left_out = PluralCount(made.left_out, "object");
-                writeln!(to, "  {left_out} omitted: devices, or without a known directory")?;
+                writeln!(
+                    to,
+                    "  {left_out} not created: devices, refused names or sizes, or nested too deeply"
+                )?;
             }
             Ok(())
         };

@@ -204,7 +204,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             ..
         } = walked;
         let mut text = format!(
-            "{}, {}, {} of {} written: {} differ",
+            "{}, {}, {} of {} of known content: {} differ",
             PluralCount(*names, "name"),
             PluralCount(*objects, "object"),
             HumanSize(*bytes),

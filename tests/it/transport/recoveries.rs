@@ -160,7 +160,6 @@ fn a_server_that_always_closes_ends_the_run_in_order() {
     assert!(report.mismatched() > 0);
 }
 
-/// Returns the Calls at which a server restarts: enough to have opens and locks at some of them.
 /// RFC 5531 section 9.
 #[test]
 fn the_report_has_the_auth_stat_of_a_call_that_is_denied() {
@@ -174,6 +173,7 @@ fn the_report_has_the_auth_stat_of_a_call_that_is_denied() {
     assert!(!denied.is_empty() && denied.iter().all(|stat| *stat == Some("AUTH_TOOWEAK")), "{denied:?}");
 }
 
+/// Returns the Calls at which a server restarts: enough to have opens and locks at some of them.
 fn restarts(fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTransportFault)> {
     [9, 41, 62, 83, 104, 125, 146, 167, 188, 209, 230, 251].into_iter().map(move |at| (at, fault))
 }

@@ -133,7 +133,9 @@ fn max_time_ends_a_run_with_exit_code_3_and_says_so() {
     let url = format!("tcp://localhost:{}/export", server.port);
     let trace = compiled("rxe-v41", "max-time");
     // At a tenth of the captured speed, the capture takes a minute.
-    let arguments = ["-T", "json", "--server", &url, "--pace", "x0.1", "--max-time", "2"];
+    let junit = Passing::new("max-time-junit");
+    let arguments =
+        ["-T", "json", "--server", &url, "--pace", "x0.1", "--max-time", "2", "--junit", junit.name()];
     let started = std::time::Instant::now();
     let output = program(&[&["replay", "run", trace.0.to_str().unwrap()], &arguments[..]].concat());
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
@@ -143,6 +145,10 @@ fn max_time_ends_a_run_with_exit_code_3_and_says_so() {
     assert_eq!((output.status.code(), &report["interrupted"]), (Some(3), &Json::Bool(true)), "{error}");
     assert_eq!(report["time_limit_ns"], 2_000_000_000, "{report:#}");
     assert!(error.contains("stopped after 2 s") && error.contains("--max-time"), "{error}");
+    // No step differs, and yet the run is a failed case.
+    let junit = fs::read_to_string(junit.name()).unwrap();
+    let case = junit.split("<testcase ").find(|case| case.contains("name=\"run\"")).expect(&junit);
+    assert!(case.contains("<failure") && case.contains("stopped at the time limit"), "{case}");
     let replayed = report["states"]["matched"].as_u64().unwrap();
     assert!(replayed > 0 && replayed < report["steps"].as_u64().unwrap(), "{report:#}");
 }

@@ -420,7 +420,7 @@ impl Containment {
     }
 }
 
-/// Returns an error unless a name is a plain component, which no server can take for a path.
+/// Returns an error unless a name is one component that leads no way up, also where `\` separates components.
 fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     let is_dots = |part: &[u8]| matches!(part, b"." | b"..");
     // Windows servers take `\` as a separator.

@@ -15,6 +15,7 @@ impl StepOutcomeSummary {
         self.unlisted_mismatches += other.unlisted_mismatches;
         self.total += other.total;
         self.states += other.states;
+        self.rules.extend(other.rules);
         for (reason, because) in other.reasons {
             let known = self.reasons.entry(reason).or_default();
             known.steps += because.steps;

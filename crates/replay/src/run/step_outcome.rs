@@ -90,7 +90,7 @@ impl StepOutcome {
 
 /// Number of steps in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are the variants of StepState")]
+#[expect(missing_docs, reason = "the fields are the variants of FinalStepState")]
 pub struct StepCounts {
     pub matched: u64,
     pub tolerated: u64,

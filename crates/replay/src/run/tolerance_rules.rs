@@ -37,7 +37,7 @@ rules! {
     /// Capabilities of a file system.
     CAPABILITIES = "capabilities", "capabilities and limits depend on the file system";
     /// Attributes that the live server never returns.
-    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that the live server never returned in this run";
+    ATTRIBUTES_OFFERED = "attributes-offered", "an attribute that only one of the two servers supports";
     /// Flavors in SECINFO and MNT.
     SECURITY_FLAVORS = "security-flavors", "security flavors are configured on the server";
     /// Delegations.
@@ -79,7 +79,7 @@ rules! {
     /// NFS4ERR_NOSPC and similar.
     ROOM = "room", "free and total space depend on the file system";
     /// Files that an earlier step left in another state.
-    AFTER = "after-difference", "an earlier step was not supported, or succeeded only here, and left the file in another state";
+    AFTER = "after-difference", "the file differs because of an earlier step, or because of data that the capture lacks";
     /// Change attributes after reads.
     ACCESS_TIME = "access-time", "a server may count updates of the access time in the change attribute";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
