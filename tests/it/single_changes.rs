@@ -12,8 +12,8 @@ use nfsrdma_analysis::baseline::{
     OpenBaselineFile,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparisonRecord;
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
@@ -277,7 +277,7 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 /// Returns `true` if a change of a field must be reported.
 fn is_told(field: &Field, above: &str, is_call: bool) -> bool {
     !matches!(
-        class_of_field(field.name, above, is_call),
+        requirement_of_field(field.name, above, is_call),
         FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Racing(_)
     )
 }
@@ -308,7 +308,7 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                     continue;
                 }
                 let is_identity = matches!(
-                    class_of_field(spot.field.name, spot.above, is_call),
+                    requirement_of_field(spot.field.name, spot.above, is_call),
                     FieldEqualityRequirement::Identity(_)
                 );
                 let more = match (spot.is_structure, is_identity) {

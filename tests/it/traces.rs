@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Cursor;
 use std::ops::Range;
 
-use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_capture_file::CaptureSource;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
@@ -295,7 +295,7 @@ impl<'a> FieldObserver<'a> for Others {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, _: Range<usize>, value: FieldValue<'a>) {
-        if !matches!(class_of_field(field.name, "", true), FieldEqualityRequirement::Identity(_)) {
+        if !matches!(requirement_of_field(field.name, "", true), FieldEqualityRequirement::Identity(_)) {
             self.0.push(format!("{} {value:?}", field.name));
         }
     }

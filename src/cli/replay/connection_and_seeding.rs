@@ -21,7 +21,7 @@ use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
 use nfsrdma_replay::root_credential;
-use nfsrdma_replay::run::created_names::RemovableNames;
+use nfsrdma_replay::run::removable_names::RemovableNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufReader, Cursor as Bytes};
 use std::ops::Range;
 
-use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, class_of_field};
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field::{Field, FieldObserver, FieldValue, NullFieldObserver};
@@ -35,7 +35,9 @@ impl<'a> FieldObserver<'a> for Places<'_> {
     fn leave(&mut self, _: usize) {}
 
     fn value(&mut self, field: &'static Field, bytes: Range<usize>, value: FieldValue<'a>) {
-        let FieldEqualityRequirement::Equal(kind) = class_of_field(field.name, "", false) else { return };
+        let FieldEqualityRequirement::Equal(kind) = requirement_of_field(field.name, "", false) else {
+            return;
+        };
         // The seqid of a stateid depends on the order of changes at the server, and is not compared.
         if field.name == "nfs.stateid.seqid" {
             return;

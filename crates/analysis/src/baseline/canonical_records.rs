@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use crate::comparison::difference::DifferenceKind;
+use crate::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use crate::comparison::record::{
     ComparableMessageField, ComparableValue, ComparedChunkKind, ComparedMessageSection, ComparisonRecord,
     hash,

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::comparison::class;
-use crate::comparison::compare_class::class_of_field;
+use crate::comparison::field_equality::requirement_of_field;
 use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparisonRecord, FieldPath};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
@@ -83,7 +83,7 @@ impl BaselineFieldNameTable {
         let gone = if name == AMBIGUOUS_FIELD { AMBIGUOUS_FIELD } else { "" };
         let field = entry.map_or(gone, |entry| entry.name);
         let above = path.rsplit_once('.').map_or("", |(above, _)| above);
-        let path = Rc::new(FieldPath::new(path, field, class_of_field(name, above, is_call)));
+        let path = Rc::new(FieldPath::new(path, field, requirement_of_field(name, above, is_call)));
         let operations = self.programs.entry(program.into()).or_default();
         let of_message = if is_call { &mut operations[0] } else { &mut operations[1] };
         let paths = of_message.entry(operation.into()).or_default();

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::comparison::ClientDirectionKey;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
-use crate::comparison::compare_class::FieldEqualityRequirement;
 use crate::comparison::difference::{Difference, DifferenceKind};
+use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
 };

@@ -1,6 +1,6 @@
 //! The parser of values that [`ComparableValue`] writes. The type of the field selects the form of the text.
 
-use crate::comparison::compare_class::MappedIdentifierType;
+use crate::comparison::field_equality::MappedIdentifierType;
 use crate::comparison::record::{ComparableValue, MaskBitNames};
 use crate::filter::catalog::{FilterFieldCatalogEntry, FilterType};
 

@@ -1,9 +1,9 @@
 //! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
-use super::compare_class::{
+use super::difference::DifferenceKind;
+use super::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, MinorVersionExemptField, follows_minor_version,
 };
-use super::difference::DifferenceKind;
 use super::options::ComparisonOptions;
 use super::record::{ComparableValue, ComparisonRecord, FieldPath};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::alignment::anchors;
-use super::compare_class::FieldEqualityRequirement;
 use super::difference::DifferenceKind;
+use super::field_equality::FieldEqualityRequirement;
 use super::record::{ComparableMessageField, ComparableValue, hash};
 
 /// The directory entries among the fields of a Reply.

@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::frame::FrameNumber;
 
-use super::compare_class::MappedIdentifierType;
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
+use super::field_equality::MappedIdentifierType;
 use super::record::{ComparableValue, FieldPath, MAX_VALUE_BYTES, allocated, hash};
 use crate::second_chance_map::SecondChanceMap;
 
@@ -280,7 +280,7 @@ fn difference(link: IdentityPairOccurrences, since: [Option<FrameNumber>; 2]) ->
 
 #[cfg(test)]
 mod tests {
-    use super::super::compare_class::FieldEqualityRequirement;
+    use super::super::field_equality::FieldEqualityRequirement;
     use super::*;
 
     fn name(text: &str) -> ServerAssignedValueHash {

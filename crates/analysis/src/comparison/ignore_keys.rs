@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
 use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
-use super::compare_class::pattern_covers;
 use super::difference::DifferenceKind;
+use super::field_equality::pattern_covers;
 use crate::filter::catalog::{
     FilterFieldCatalog, FilterFieldCatalogEntry, FilterFieldSource, FilterType, nearest,
 };

@@ -1,7 +1,7 @@
 //! Comparison of two captures.
 //!
 //! - [`recorder`]: reduces a Transaction to a [`record`] with every field, whatever the operation;
-//! - [`compare_class`]: the table of fields that must be equal, that are identities, and that may differ;
+//! - [`field_equality`]: the table of fields that must be equal, that are identities, and that may differ;
 //! - [`client_pairing`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
 //! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
 //! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
@@ -20,11 +20,11 @@ mod alignment;
 pub mod capture_summary;
 mod chunk_length_comparison;
 mod client_pairing;
-pub mod compare_class;
 mod compare_policy;
 mod decoding_comparison;
 pub mod difference;
 mod directory_listing;
+pub mod field_equality;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;

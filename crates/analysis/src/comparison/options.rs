@@ -1,7 +1,7 @@
 //! Options of a comparison: `--ignore`, `--only`, `--strict` and tolerances.
 
-use super::compare_class::{FieldEqualityRequirement, class_of_field, pattern_covers};
 use super::difference::{Difference, DifferenceKind};
+use super::field_equality::{FieldEqualityRequirement, pattern_covers, requirement_of_field};
 use super::ignore_keys;
 use super::record::ComparableValue;
 use crate::filter::catalog::nearest;
@@ -168,7 +168,7 @@ impl ComparisonOptions {
         let varies = |word: &&IgnoreKey| match word {
             // A time that a Call sets is an argument.
             IgnoreKey::Field(pattern) => {
-                matches!(class_of_field(pattern, "time", true), FieldEqualityRequirement::Varies(_))
+                matches!(requirement_of_field(pattern, "time", true), FieldEqualityRequirement::Varies(_))
             }
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
 use super::DifferenceKind;
-use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::TransactionCaptureLocation;
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
 use super::record::{ComparableMessage, ComparableValue, ComparisonRecord, allocated, hash};
 use super::recorder::{PairingHashFields, arguments};

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use nfsrdma_dissectors::field::FlagName;
 use twox_hash::XxHash3_128;
 
-use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::ServerAssignedValueHash;
 
 use nfsrdma_dissectors::escape;
@@ -33,7 +33,7 @@ pub struct FieldPath {
     pub text: Box<str>,
     /// The filter name; empty if there is none, as in an old baseline.
     pub field: &'static str,
-    /// Compare class of the field.
+    /// Equality requirement of the field.
     pub class: FieldEqualityRequirement,
     /// Offset of the field's own name in `text`.
     leaf: usize,

@@ -7,11 +7,11 @@ use nfsrdma_dissectors::field::field_name;
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::decoding_comparison::{compare_exactly, compare_findings};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryListing};
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition, ServerAssignedValueHash};
 use super::options::ComparisonOptions;
 use super::record::{

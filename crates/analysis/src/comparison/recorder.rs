@@ -19,8 +19,8 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
-use super::compare_class::{self, FieldEqualityRequirement, class_of_field};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
+use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field};
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparableValue, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedMessageSection, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, MaskBitNames,
@@ -100,7 +100,7 @@ impl ComparableTransactionRecorder {
             let dot = if above.is_empty() { "" } else { "." };
             let text = format!("{above}{dot}{}", field.label);
             let name = if field.name.is_empty() { field.label } else { field.name };
-            let role = class_of_field(name, above, is_call);
+            let role = requirement_of_field(name, above, is_call);
             self.paths.push(Rc::new(FieldPath::new(text, name, role)));
         }
         id
@@ -286,7 +286,7 @@ pub(super) fn arguments(call: &ComparableMessage, asked: PairingHashFields) -> u
             | FieldEqualityRequirement::TransportDependent(_) => match asked {
                 PairingHashFields::All => true,
                 PairingHashFields::InAnyMinorVersion => {
-                    compare_class::follows_minor_version(entry.path.field).is_none()
+                    field_equality::follows_minor_version(entry.path.field).is_none()
                 }
                 PairingHashFields::NamesOffsetsCounts => false,
             },

@@ -316,7 +316,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
 fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
-    use compare_class::{FieldEqualityRequirement, MappedIdentifierType};
+    use field_equality::{FieldEqualityRequirement, MappedIdentifierType};
     let field = |path: &str, field, class, datum| record::ComparableMessageField {
         path: Rc::new(record::FieldPath::new(path, field, class)),
         datum,

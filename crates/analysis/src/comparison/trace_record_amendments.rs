@@ -1,8 +1,8 @@
 //! Extra knowledge about Transactions that come from a trace instead of a capture: hashes of file data that was not
 //! kept, and filehandles that replace PUTROOTFH.
 
-use super::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use super::difference::DifferenceKind;
+use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::record::{ComparableMessage, ComparableValue, ComparedChunkKind, ComparisonRecord};
 use super::recorder::{ComparableTransactionRecorder, signature};
 use nfsrdma_dissectors::nfs::v4::Operation;

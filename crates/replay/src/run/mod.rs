@@ -16,7 +16,7 @@
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
 //! - [`trace_recording`]: trace of the messages of a run;
 //! - [`final_tree_check`]: comparison of the final file tree with the expected one;
-//! - [`created_names`]: names that a trace can create, which the removal of a run's directory may remove.
+//! - [`removable_names`]: names that a trace can create, which the removal of a run's directory may remove.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
 
@@ -25,7 +25,6 @@ mod callback_responder;
 mod callbacks;
 mod captured_open_grants;
 mod compound_rewrite;
-pub mod created_names;
 mod dependencies;
 mod engine;
 mod file_divergence;
@@ -35,6 +34,7 @@ pub mod live_values;
 pub mod options;
 mod preexisting_client_state;
 pub mod recovery;
+pub mod removable_names;
 pub mod reply_check;
 mod reply_statuses_and_grants;
 pub mod report;

@@ -1,7 +1,7 @@
 //! Table of the rules by which a difference of a live Reply from the recorded one is tolerated.
 //!
 //! A field without a rule must be as recorded, unless no comparison includes it
-//! ([`compare_class`](nfsrdma_analysis::comparison::compare_class)). `--strict` turns the rules off, `--without` single
+//! ([`field_equality`](nfsrdma_analysis::comparison::field_equality)). `--strict` turns the rules off, `--without` single
 //! ones; a [file of rules](mod@file) adds others, which may be [inferred](inference).
 
 pub mod file;

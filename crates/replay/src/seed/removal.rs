@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::file_server_client::{FileServerClient, FileServerError};
 use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
-use crate::run::created_names::RemovableNames;
+use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::FileType;
 
 /// Name of the directory that marks a run's directory as completely seeded. A directory in it names the trace.

@@ -1,7 +1,7 @@
 //! Finds the positions of identities, counts and file data in a message, by visiting its decoded fields.
 //!
 //! The same visitor reads captured messages when a trace is made, and live ones when their values are bound
-//! ([`bind`](super::live_reply_binding)). The comparison table ([`class_of_field`]) alone decides which fields are
+//! ([`bind`](super::live_reply_binding)). The comparison table ([`requirement_of_field`]) alone decides which fields are
 //! identities.
 
 use std::ops::Range;
@@ -11,8 +11,8 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::TraceSlotValueKind;
-use nfsrdma_analysis::comparison::compare_class::{
-    FieldEqualityRequirement, MappedIdentifierType, class_of_field,
+use nfsrdma_analysis::comparison::field_equality::{
+    FieldEqualityRequirement, MappedIdentifierType, requirement_of_field,
 };
 
 /// Maximum number of slot fields per message; further ones are dropped.
@@ -385,7 +385,8 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             _ => {}
         }
         // The table needs paths only for times, and no time is an identity.
-        if let FieldEqualityRequirement::Identity(identity) = class_of_field(field.name, "", !self.is_reply)
+        if let FieldEqualityRequirement::Identity(identity) =
+            requirement_of_field(field.name, "", !self.is_reply)
             && let Some(holds) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {

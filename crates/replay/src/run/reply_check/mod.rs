@@ -39,10 +39,10 @@ use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::file_server_client::ObjectVersionAttributes;
-use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstIdentityPairPosition};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
-use nfsrdma_analysis::comparison::compare_class::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
 use nfsrdma_analysis::comparison::record::{ComparableValue, FieldPath, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};

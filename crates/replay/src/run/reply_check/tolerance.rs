@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::ReplyChecker;
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
-use nfsrdma_analysis::comparison::compare_class::FieldEqualityRequirement;
+use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparableValue, ComparedMessageSection, FieldPath,
 };

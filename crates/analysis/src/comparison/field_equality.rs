@@ -1,4 +1,4 @@
-//! The table of compare classes of fields.
+//! The table of equality requirements of fields.
 //!
 //! A field without a rule must be equal, so operations of every program are compared, also those described later. An
 //! identity, or a value that the server may choose, needs one more rule. `docs/comparison.md` shows the table, and a
@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::difference::DifferenceKind;
 
-/// Compare class of a field.
+/// Equality requirement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldEqualityRequirement {
     /// Must be equal; otherwise it is a difference of this kind.
@@ -354,7 +354,7 @@ fn is_set_time(field: &str, above: &str) -> bool {
 }
 
 /// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.
-pub fn class_of_field(field: &str, above: &str, is_call: bool) -> FieldEqualityRequirement {
+pub fn requirement_of_field(field: &str, above: &str, is_call: bool) -> FieldEqualityRequirement {
     if is_call && is_set_time(field, above) {
         return FieldEqualityRequirement::Equal(DifferenceKind::Argument);
     }
@@ -412,18 +412,18 @@ mod tests {
     #[test]
     fn a_field_that_nobody_thought_of_must_be_equal() {
         assert_eq!(
-            class_of_field("nfs.something_new", "", true),
+            requirement_of_field("nfs.something_new", "", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
         assert_eq!(
-            class_of_field("nfs.something_new", "", false),
+            requirement_of_field("nfs.something_new", "", false),
             FieldEqualityRequirement::Equal(DifferenceKind::Result)
         );
     }
 
     #[test]
     fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
-        let of = |above, is_call| class_of_field("nfs.nfstime4.seconds", above, is_call);
+        let of = |above, is_call| requirement_of_field("nfs.nfstime4.seconds", above, is_call);
         assert_eq!(
             of("obj_attributes.time_modify_set.time", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Argument)
@@ -434,7 +434,7 @@ mod tests {
         ));
         assert!(matches!(of("obj_attributes.time_deleg_modify", true), FieldEqualityRequirement::Varies(_)));
         assert_eq!(
-            class_of_field("nfs.timeval.seconds", "attributes.mtime", true),
+            requirement_of_field("nfs.timeval.seconds", "attributes.mtime", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
     }
@@ -450,15 +450,15 @@ mod tests {
     #[test]
     fn a_pattern_covers_what_begins_with_it() {
         assert!(matches!(
-            class_of_field("nfs.nfstime4.seconds", "", false),
+            requirement_of_field("nfs.nfstime4.seconds", "", false),
             FieldEqualityRequirement::Varies("a time")
         ));
         assert_eq!(
-            class_of_field("nfs.count3_maxcount", "", true),
+            requirement_of_field("nfs.count3_maxcount", "", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Count)
         );
         assert_eq!(
-            class_of_field("nfs.count3_maxcount", "", false),
+            requirement_of_field("nfs.count3_maxcount", "", false),
             FieldEqualityRequirement::Equal(DifferenceKind::Count)
         );
     }
