@@ -245,10 +245,17 @@ impl Real {
             ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
         // The final check is not affected by faults.
         let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-final-check"]].concat());
-        let report: Json = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         let injector = proxy.injector.lock().unwrap();
-        (differing_fields(&report), injector.occasions(), injector.last.clone())
+        let fields = match serde_json::from_slice(&output.stdout) {
+            Ok(report) => differing_fields(&report),
+            // The run did not begin: a fault while the tree was located.
+            Err(_) => {
+                let error = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(injector.injected > 0, "{error}");
+                BTreeSet::from([error])
+            }
+        };
+        (fields, injector.occasions(), injector.last.clone())
     }
 }
 

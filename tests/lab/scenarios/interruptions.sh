@@ -6,11 +6,15 @@
 #   link     the client's link is down for 5 seconds from the middle of the run on. Not over rxe: a packet that it cannot send leaves its queue
 #            pair 1 in the state ERR (rdma resource show qp), and no program can connect until the device is made anew.
 # interruptions.tsv has one line per run: capture, kind, moment in seconds, seconds, exit code, and the steps per state. A run that ends with
-# another exit code than 0, has a mismatch, or takes longer than twice the run without an interruption, makes the scenario fail.
+# another exit code than 0, has a mismatch, has other unreplayable steps, or takes longer than twice the run without an interruption, makes
+# the scenario fail.
 # keys: KINDS MOMENTS GRACE OPTIONS
 # settings: MEMORY=3072 LIMIT=6000 KINDS=restart,loss,link MOMENTS=20 GRACE=6
 # shellcheck source=tests/lab/guest/replaying.sh
 . /lab/guest/replaying.sh
+
+# With KERBEROS=1 and OPTIONS=--sec=krb5, Calls are signed with tickets of the machine, as the captured client had them.
+if [ -n "$KERBEROS" ]; then export KRB5_CLIENT_KTNAME=/etc/krb5.keytab; fi
 
 # interrupt KIND SECONDS: does it so many seconds after the run has changed the directory data, which is then no longer as in $seeded.
 interrupt() {
@@ -53,6 +57,8 @@ replay() {
         "$(sed -n 's/.*"states":{\([^}]*\)}.*/\1/p' "/shared/$name-$kind-$moment.json")" | tee -a /shared/interruptions.tsv
     if [ $result -ne 0 ]; then cp /tmp/record "/shared/$name-$kind-$moment.trace"; fi
     rm -f /tmp/record
+    # An interruption may cost no step: as many are unreplayable as without one.
+    unreplayable=$(sed -n 's/.*"states":{[^}]*"unreplayable":\([0-9]*\).*/\1/p' "/shared/$name-$kind-$moment.json")
     [ $result -eq 0 ]
 }
 
@@ -65,7 +71,7 @@ for capture in /shared/brought/*; do
     seed_capture "$capture" "$name" "$number"
     # The first run may take longer: siw loses first Calls on a busy host.
     replay "$name" none 1 || failed+=("$name")
-    undisturbed=$took
+    undisturbed=$took lost=$unreplayable
     replay "$name" none 2 || failed+=("$name")
     [ "$took" -ge "$undisturbed" ] || undisturbed=$took
     for kind in ${KINDS//,/ }; do
@@ -75,6 +81,7 @@ for capture in /shared/brought/*; do
         for moment in $(seq "$moments"); do
             at=$(awk -v ms="$undisturbed" -v i="$moment" -v n="$moments" 'BEGIN { printf "%.2f", ms / 1000 * (i - 0.5) / n }')
             replay "$name" "$kind" "$at" || failed+=("$name $kind $at: not as captured")
+            [ "$unreplayable" = "$lost" ] || failed+=("$name $kind $at: $unreplayable steps unreplayable instead of $lost")
             [ "$took" -le $((2 * undisturbed)) ] || failed+=("$name $kind $at: $took ms instead of $undisturbed")
         done
     done

@@ -10,6 +10,8 @@ use super::reply_fields::{Field, ProxiedCall, fields};
 pub(crate) enum ValueChange {
     /// Increment by one.
     More,
+    /// Increment by 65,536: more than reads explain.
+    MuchMore,
     /// Decrement by one.
     Less,
     /// All bytes zero: for a time that is 1970.
@@ -92,7 +94,6 @@ const V3: &[(&str, &str, ValueChange, bool)] = &[
     always("*", "dir.mtime", ValueChange::Stale),
     always("*", "dir.ctime", ValueChange::Stale),
     always("WRITE", "after.size", ValueChange::Stale),
-    once("WRITE", "after.size", ValueChange::Stale),
     once("*", "mtime", ValueChange::More),
     // Values, by procedure.
     once("GETATTR", "status", ValueChange::More),
@@ -164,9 +165,8 @@ const V4: &[(&str, &str, ValueChange, bool)] = &[
     once("*", "cinfo.before", ValueChange::Zero),
     once("*", "cinfo.after", ValueChange::Zero),
     // Cached values that a server returns again after a change, and changes that did not happen.
-    once("GETATTR", "change", ValueChange::Stale),
     always("GETATTR", "change", ValueChange::Stale),
-    once("GETATTR", "change", ValueChange::More),
+    once("GETATTR", "change", ValueChange::MuchMore),
     once("GETATTR", "time_modify", ValueChange::Stale),
     always("GETATTR", "time_modify", ValueChange::Stale),
     always("GETATTR", "time_metadata", ValueChange::Stale),
@@ -281,7 +281,8 @@ impl FaultInjector {
             is_file |= matches!(field.operation, "READ" | "WRITE");
             is_other_object |= matches!(field.operation, "OPEN" | "LOOKUP" | "LOOKUPP" | "CREATE");
             let needs_earlier =
-                matches!(kind.value_change, ValueChange::Stale | ValueChange::More) && kind.field != "size";
+                matches!(kind.value_change, ValueChange::Stale | ValueChange::More | ValueChange::MuchMore)
+                    && kind.field != "size";
             if needs_earlier && is_other_object && field.operation == "GETATTR" {
                 continue;
             }
@@ -313,6 +314,10 @@ impl FaultInjector {
         let mut value = truth.clone();
         match kind.value_change {
             ValueChange::More => carry(&mut value, true),
+            ValueChange::MuchMore => {
+                let end = value.len().saturating_sub(2);
+                carry(&mut value[..end], true);
+            }
             ValueChange::Less => carry(&mut value, false),
             ValueChange::Zero => value.fill(0),
             ValueChange::Flip => value.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1),
