@@ -229,7 +229,7 @@ impl PrintableReplayReport<'_> {
             }
             if walked.tolerated > 0 {
                 let tolerated = PluralCount(walked.tolerated, "attribute");
-                writeln!(to, "                {tolerated} tolerated by --rules")?;
+                writeln!(to, "                {tolerated} tolerated by rules")?;
             }
             if let Some(why) = &walked.failed {
                 writeln!(to, "                check incomplete: {why}")?;

@@ -365,6 +365,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 ) if lost < MAX_RESENDS => {
                     lost += 1;
                 }
+                Err(RpcCallError::Timeout(_))
+                    if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) =>
+                {
+                    return Err(RpcCallError::DeadlineExceeded);
+                }
                 Err(RpcCallError::Timeout(_)) if silent < MAX_TIMEOUT_RETRIES => silent += 1,
                 _ => return done,
             }

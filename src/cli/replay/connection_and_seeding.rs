@@ -232,7 +232,13 @@ impl ReplayServerArgs {
         let removed = self.with_file_client(&mut *transport, &at, containment, &copy, |files, place| {
             removal::remove(files, place, &mark, &created)
         })?;
-        removed.map_err(|error| ReplayStartRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)))
+        removed.map_err(|error| match &error {
+            removal::RunDirectoryRemovalError::Server(
+                _,
+                problem @ FileServerError::Call(RpcCallError::DeadlineExceeded),
+            ) => self.refusal(problem),
+            _ => ReplayStartRefusal::Usage(anyhow!("{}: {directory}: {error}", self.server)),
+        })
     }
 
     /// Returns the name of the replay's directory.

@@ -37,7 +37,7 @@ const MAX_MISMATCHES: usize = 1 << 16;
 /// Differences in status, names and file data are written as comments only.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  2  usage error, \
-    invalid trace, or request refused by the server\n  4  server unreachable\n  6  protocol error by this program\n"))]
+    invalid trace, or request refused by the server\n  3  stopped by --max-time\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(super) struct ToleranceLearningArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

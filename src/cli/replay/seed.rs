@@ -24,7 +24,7 @@ pub(super) const EXAMPLES: &str =
 /// read before it is written. They are created through NFS in a separate directory; nothing else is modified.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
-    invalid trace, or request refused by the server\n  4  server unreachable\n"))]
+    invalid trace, or request refused by the server\n  3  stopped by --max-time\n  4  server unreachable\n"))]
 pub(super) struct FileTreeSeedArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

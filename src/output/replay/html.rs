@@ -215,7 +215,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             text += &format!("; {} were not checked", HumanCount(*left_out));
         }
         if *tolerated > 0 {
-            text += &format!("; {} tolerated by --rules", PluralCount(*tolerated, "attribute"));
+            text += &format!("; {} tolerated by rules", PluralCount(*tolerated, "attribute"));
         }
         if let Some(why) = failed {
             text += &format!("; check incomplete: {}", HtmlText(why));

@@ -1,7 +1,7 @@
 //! Faults injected by a proxy that shares no code with the program, between a replay and a correct server: values and
 //! relations.
 //!
-//! By default a part of them is injected. With `NFSRDMA_INSPECT_PROXY=full` in the environment all are: each of the 100
+//! By default a part of them is injected. With `NFSRDMA_INSPECT_PROXY=full` in the environment all are: each of the 260
 //! kinds at three occasions, and 200 replays without faults.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -241,8 +241,18 @@ impl Real {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let proxy = Proxy::to(self.server, injector);
         let url = format!("tcp://127.0.0.1:{}{}", proxy.port, self.behind);
-        let run =
-            ["replay", "run", self.trace.name(), "--server", &url, "--directory", &directory, "--seeded"];
+        let run = [
+            "replay",
+            "run",
+            self.trace.name(),
+            "--server",
+            &url,
+            "--directory",
+            &directory,
+            "--seeded",
+            "--order",
+            "serial",
+        ];
         // The final check is not affected by faults.
         let output = program(&[&run[..], &["-T", "json", "-c", "1000", "--no-final-check"]].concat());
         let injector = proxy.injector.lock().unwrap();

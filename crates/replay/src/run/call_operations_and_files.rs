@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Attributes, Createhow4, Openflag4, Operation, Settime4,
+    self, Args, Attribute, Attributes, Createhow4, Open4Args, Openflag4, Operation, Settime4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
@@ -33,7 +33,7 @@ pub(super) struct CallOperationsAndFiles {
     /// `true` if it creates a file exclusively, without setting attributes: EXCLUSIVE of RFC 1813 section 3.3.8,
     /// EXCLUSIVE4 of RFC 7530 section 16.16.5.
     pub(super) creates_exclusively: bool,
-    /// Size in bytes that SETATTR sets, if it sets one.
+    /// Size in bytes that SETATTR or OPEN sets, if it sets one.
     pub(super) set_size_bytes: Option<u64>,
     /// Seconds of the time of last modification that SETATTR sets, if it sets one, since 1970.
     pub(super) set_modify_seconds: Option<i64>,
@@ -100,10 +100,17 @@ fn sets_only_delegated_times(operation: &Args<'_>) -> bool {
     args.obj_attributes.mask.iter().all(is_delegated)
 }
 
-/// Returns the size that a SETATTR sets.
+/// Returns the size that a SETATTR, or an OPEN that may create, sets.
 fn set_size(operation: &Args<'_>) -> Option<u64> {
-    let Args::SETATTR(args) = operation else { return None };
-    args.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+    let attributes = match operation {
+        Args::SETATTR(args) => &args.obj_attributes,
+        Args::OPEN(Open4Args {
+            openhow: Openflag4::Create(Createhow4::Unchecked(attributes) | Createhow4::Guarded(attributes)),
+            ..
+        }) => attributes,
+        _ => return None,
+    };
+    attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
         Attribute::SIZE(bytes) => Some(bytes),
         _ => None,
     })

@@ -5,7 +5,7 @@
 //! are not expected. At the end the directories are listed, and type, size, mode, link text and written content of the
 //! objects are read, through NFS as in seeding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of one READ.
 const READ_BYTES: u64 = 256 << 10;
+/// Maximum number of payloads that are kept while a file is compared.
+const MAX_CACHED_PAYLOADS: usize = 16;
 /// Maximum length of a link text that is remembered in bytes.
 const MAX_LINK_TEXT_BYTES: u32 = 4096;
 /// Maximum number of components of a path that are shown.
@@ -63,7 +65,7 @@ pub struct FinalTreeCheckReport {
     pub written_bytes: u64,
     /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
     pub left_out: u64,
-    /// Number of attributes that differ from the last values in Replies as a rule from a file tolerates.
+    /// Number of attributes that differ from the last values in Replies as a rule tolerates.
     pub tolerated: u64,
     /// Number of names and objects that differ.
     pub differing: u64,
@@ -354,7 +356,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
 
     /// Lists the directories and checks their entries.
     fn check_names(&mut self) -> Result<(), FileServerError> {
-        self.report.left_out += self.tree.uncertain_name_count() + self.tree.left_out();
+        self.report.left_out += self.tree.uncertain_name_count() + self.tree.dropped_name_count();
         self.report.written_bytes = self.tree.written_bytes();
         let mut by_directory: BTreeMap<InferredObjectId, Vec<CurrentNameBinding<'_>>> = BTreeMap::new();
         let mut above: FxHashMap<InferredObjectId, CurrentNameBinding<'_>> = FxHashMap::default();
@@ -437,8 +439,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     (None, false) => {}
                 }
             }
-            // All names of a directory created by a step are known.
-            if node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED) {
+            // All names of a directory created by a step are known, unless some were dropped at the memory limit.
+            if node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED)
+                && self.tree.left_out() == 0
+            {
                 let mut more: Vec<_> = there.into_iter().collect();
                 more.sort();
                 for name in more {
@@ -470,7 +474,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), &marks, path);
+        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), (&marks, false), path);
         Ok(())
     }
 
@@ -479,11 +483,11 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         &mut self,
         id: InferredObjectId,
         handles: &[u32],
-        marks: &ObjectVersionAttributes,
+        (marks, was_listed): (&ObjectVersionAttributes, bool),
         path: &str,
     ) {
         let FinalAttributeDifferences { differences, tolerated } =
-            self.live.checker.final_differences(handles, marks);
+            self.live.checker.final_differences(handles, marks, was_listed);
         self.report.tolerated += tolerated;
         for FinalAttributeDifference { aspect, values: [expected, actual], .. } in differences {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
@@ -506,19 +510,38 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         name: &[u8],
         path: &str,
     ) -> Result<(), FileServerError> {
-        let Some(expected) = fileid else { return Ok(()) };
-        let found = match self.files.lookup(parent, name) {
-            Ok(Some(handle)) => self.files.status(&handle)?.version.fileid,
-            Ok(None) | Err(FileServerError::Refused(..)) => None,
-            Err(problem) => return Err(problem),
+        let status = match self.files.lookup(parent, name) {
+            Ok(Some(handle)) => self.files.status(&handle),
+            Ok(None) => Err(FileServerError::Refused(
+                Operation::LOOKUP.to_string(),
+                NfsOperationFailure::UnusableResults("no such name".into()),
+            )),
+            Err(problem) => Err(problem),
         };
-        match found {
-            Some(found) if found == expected => {}
-            Some(found) => {
-                let (expected, found) = (expected.to_string(), found.to_string());
-                self.report_difference(id, DifferenceKind::Relation, path, "fileid (one)", &expected, &found);
+        match status.map(|status| status.version.fileid) {
+            Ok(found) => {
+                if let (Some(expected), Some(found)) = (fileid, found)
+                    && found != expected
+                {
+                    let (expected, found) = (expected.to_string(), found.to_string());
+                    self.report_difference(
+                        id,
+                        DifferenceKind::Relation,
+                        path,
+                        "fileid (one)",
+                        &expected,
+                        &found,
+                    );
+                }
             }
-            None => self.report.left_out += 1,
+            Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
+                self.report.left_out += 1;
+            }
+            Err(FileServerError::Refused(what, status)) => {
+                let found = format!("{what}: {status}");
+                self.report_difference(id, DifferenceKind::Status, path, "object", "there", &found);
+            }
+            Err(problem) => return Err(problem),
         }
         Ok(())
     }
@@ -573,7 +596,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        self.check_attribute_relations(id, &node.handles, &marks, path);
+        self.check_attribute_relations(id, &node.handles, (&marks, file_type == FileType::DIRECTORY), path);
         let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {
@@ -644,19 +667,26 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         path: &str,
     ) -> Result<(), FileServerError> {
         let zeros = vec![0; READ_BYTES as usize];
-        let (mut sent, mut of) = (Vec::new(), None);
+        // Extents of a payload that was overwritten in part alternate with those of others.
+        let mut payloads: VecDeque<(_, Vec<u8>)> = VecDeque::new();
         for piece in now.known_extents() {
             if let ExtentContent::Payload(payload, _) = &piece.content {
                 let key = (payload.data, payload.file, payload.offset, payload.length, payload.hash);
-                if of != Some(key) {
-                    // A damaged trace was reported before.
-                    if !self.read_sent_payload(payload, &mut sent) {
-                        of = None;
-                        continue;
+                match payloads.iter().position(|(of, _)| *of == key) {
+                    Some(at) => payloads.swap(0, at),
+                    None => {
+                        let full = payloads.len() >= MAX_CACHED_PAYLOADS;
+                        let unused = if full { payloads.pop_back() } else { None };
+                        let mut sent = unused.map_or_else(Vec::new, |(_, bytes)| bytes);
+                        // A damaged trace was reported before.
+                        if !self.read_sent_payload(payload, &mut sent) {
+                            continue;
+                        }
+                        payloads.push_front((key, sent));
                     }
-                    of = Some(key);
                 }
             }
+            let sent = payloads.front().map_or(&[][..], |(_, bytes)| bytes);
             let (mut at, end) = piece.range;
             while at < end {
                 let count = (end - at).min(READ_BYTES);

@@ -474,7 +474,15 @@ impl TreeSeeder<'_> {
                 Some(live) if self.mode != SeedMode::Find => {
                     let said =
                         |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
-                    if self.files.lookup(&parent, name).map_err(said)?.is_none() {
+                    let found = match self.files.lookup(&parent, name) {
+                        // The containment check accepts no such name.
+                        Err(FileServerError::Call(RpcCallError::Filtered(reason))) => {
+                            self.refuse(format!("{}: {reason}", shorten(&String::from_utf8_lossy(name))));
+                            continue;
+                        }
+                        found => found.map_err(said)?,
+                    };
+                    if found.is_none() {
                         match self.files.link(live, &parent, name) {
                             Err(FileServerError::Refused(what, reason)) if reason.rejects_object() => {
                                 let name = shorten(&String::from_utf8_lossy(name));

@@ -8,14 +8,17 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
-use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
+use super::{
+    InferredNameBinding, InferredObjectId, InferredObjectName, InferredTree, NAME_OVERHEAD_BYTES,
+    TreeInferenceInput,
+};
 use crate::trace::file_format::FileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
 
 /// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
 const MAX_ZEROS_BYTES: u64 = 1 << 20;
-/// Bytes of memory of an extent: its key, itself, and its share of a node of the map.
-const EXTENT_BYTES: usize = size_of::<KnownFileContentRange>() + 16;
+/// Bytes of memory of an extent with its key, in a map whose nodes are half full.
+const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRange>());
 
 /// The tracked current state.
 #[derive(Debug, Default)]
@@ -28,6 +31,8 @@ pub(super) struct InferredFileTreeState {
     frames: [u64; 2],
     /// `true` if it overwrites a range that an overlapping step may have written.
     has_write_conflict: bool,
+    /// Number of names that were not recorded because of the memory limit.
+    dropped_names: u64,
 }
 
 /// The current state of an object.
@@ -53,16 +58,29 @@ impl LatestInferredFileState {
     /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
     /// file.
     pub fn known_extents(&self) -> impl Iterator<Item = KnownFileContentRange> {
+        self.known_extents_in(0, u64::MAX)
+    }
+
+    /// As [`known_extents`](Self::known_extents), of extents that overlap a range and of the end of the file.
+    fn known_extents_in(&self, from: u64, to: u64) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
         let tail = self.tail_zeros_from.map(|from| KnownFileContentRange {
             range: (from, size),
             content: ExtentContent::Zeros,
             is_concurrent: false,
         });
-        self.extents.values().cloned().chain(tail).filter_map(move |extent| match extent.content {
-            ExtentContent::Payload(..) => Some(extent),
-            ExtentContent::Zeros => extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES))),
-        })
+        let first = self
+            .overlapping_extents(from, from.saturating_add(1))
+            .next()
+            .map_or(from, |extent| extent.range.0);
+        self.extents.range(first..to).map(|(_, extent)| extent).cloned().chain(tail).filter_map(
+            move |extent| match extent.content {
+                ExtentContent::Payload(..) => Some(extent),
+                ExtentContent::Zeros => {
+                    extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES)))
+                }
+            },
+        )
     }
 
     /// Returns the extents that overlap a range, from the last to the first.
@@ -256,11 +274,43 @@ impl InferredTree {
             return;
         }
         let known = self.current.as_ref().and_then(|present| present.names.get(&parent)?.get(name));
-        if known.is_none() && !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
+        let before = match known {
+            Some(InferredNameBinding::Bound(id)) => Some(*id),
+            _ => None,
+        };
+        let has_space = known.is_some() || self.reserve_memory(NAME_OVERHEAD_BYTES + name.len());
+        let Some(present) = &mut self.current else { return };
+        if !has_space {
+            present.dropped_names += 1;
             return;
         }
-        let Some(present) = &mut self.current else { return };
         present.names.entry(parent).or_default().insert(name.into(), binding);
+        if let Some(before) = before.filter(|before| binding != InferredNameBinding::Bound(*before)) {
+            self.forget_content_without_name(before);
+        }
+    }
+
+    /// Forgets the content of an object that has no name any more: it is not checked.
+    fn forget_content_without_name(&mut self, id: InferredObjectId) {
+        let Some((present, node)) = self.current.as_mut().zip(self.nodes.get(id.0 as usize)) else { return };
+        let is_bound = |named: &InferredObjectName| {
+            let names = named.parent.and_then(|parent| present.names.get(&parent));
+            let binding = names.and_then(|names| names.get(&*named.name));
+            binding == Some(&InferredNameBinding::Bound(id))
+        };
+        if node.names.iter().any(is_bound) {
+            return;
+        }
+        if let Some(file) = present.files.get_mut(&id) {
+            self.memory_bytes = self.memory_bytes.saturating_sub(file.extents.len() * EXTENT_BYTES);
+            file.extents = BTreeMap::new();
+            file.untracked_bytes = 0;
+        }
+    }
+
+    /// Returns the number of names that were not recorded because of the memory limit.
+    pub fn dropped_name_count(&self) -> u64 {
+        self.current.as_ref().map_or(0, |present| present.dropped_names)
     }
 
     /// Records attributes of an object from a Reply.
@@ -401,7 +451,7 @@ impl InferredTree {
             let range = (offset(part.range.0)?, offset(part.range.1)?);
             Some(KnownFileContentRange { range, is_concurrent: false, ..part })
         };
-        let extents = file.into_iter().flat_map(LatestInferredFileState::known_extents);
+        let extents = file.into_iter().flat_map(|file| file.known_extents_in(start, end));
         extents.filter_map(|extent| extent.part(start, end)).filter_map(moved).collect()
     }
 
@@ -421,7 +471,8 @@ impl InferredTree {
             if has_space {
                 file.extents.insert(extent.range.0, extent);
             } else if !matches!(extent.content, ExtentContent::Zeros) {
-                file.untracked_bytes += extent.range.1 - extent.range.0;
+                let size = file.size.unwrap_or(u64::MAX).max(extent.range.1);
+                file.untracked_bytes = (file.untracked_bytes + extent.range.1 - extent.range.0).min(size);
             }
         }
     }

@@ -80,7 +80,8 @@ impl LiveReplyVerificationState<'_> {
     fn size_after_step(&self, size: u64, file: u32, parts: &CallOperationsAndFiles) -> Option<u64> {
         let mut size = size;
         for (at, act) in parts.effects.iter().enumerate() {
-            if parts.files.get(at) != Some(&file) {
+            // A Call of NFSv3 has one effect, on the file of its first filehandle.
+            if !parts.operations.is_empty() && parts.files.get(at) != Some(&file) {
                 continue;
             }
             match act {
@@ -90,7 +91,9 @@ impl LiveReplyVerificationState<'_> {
                     let bytes = self.written_bytes.get(at).copied().unwrap_or(0);
                     size = size.max(offset.saturating_add(bytes));
                 }
-                OperationEffect::ChangeAttributes => size = parts.set_size_bytes.unwrap_or(size),
+                OperationEffect::ChangeAttributes | OperationEffect::Open(_, true) => {
+                    size = parts.set_size_bytes.unwrap_or(size);
+                }
                 act if act.may_change_size_or_links() => return None,
                 _ => {}
             }

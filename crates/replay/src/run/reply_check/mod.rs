@@ -104,7 +104,7 @@ impl ReplyPair<'_> {
 pub(in crate::run) struct FinalAttributeDifferences {
     /// Those that no rule tolerates.
     pub(in crate::run) differences: Vec<FinalAttributeDifference>,
-    /// Number of those that a rule from the file tolerates.
+    /// Number of those that a rule tolerates.
     pub(in crate::run) tolerated: u64,
 }
 
@@ -271,11 +271,13 @@ impl ReplyChecker {
         self.relations.mark_uncertain(objects, acts, may_change_sizes);
     }
 
-    /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
+    /// Compares the final state of an object, known by these filehandles, with the last values in Replies. The check may
+    /// have listed it before.
     pub(in crate::run) fn final_differences(
         &self,
         handles: &[u32],
         marks: &ObjectVersionAttributes,
+        was_listed: bool,
     ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
@@ -298,7 +300,7 @@ impl ReplyChecker {
         });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
-            let found = self.relations.final_differences(*handle, marks);
+            let found = self.relations.final_differences(*handle, marks, was_listed);
             found.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
         let (mut tolerated, mut differences) = by_handle

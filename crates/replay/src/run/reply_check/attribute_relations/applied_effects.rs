@@ -99,7 +99,7 @@ impl AttributeRelations {
             OperationEffect::Write(..) => self.record_change(done, first, [Possible; 3]),
             OperationEffect::Copy(..) => {
                 self.record_change(done, first, [Possible; 3]);
-                self.record_read(second);
+                self.record_read(done, second);
             }
             OperationEffect::ChangeAttributes if done.sets_only_delegated_times => {
                 self.record_change(done, first, [Possible; 3]);
@@ -110,7 +110,7 @@ impl AttributeRelations {
                 if first != NONE {
                     let object = self.object_state(first, done.step_turn);
                     object.is_set = true;
-                    if done.set_modify_seconds.is_some() || done.set_size_bytes.is_some() {
+                    if done.was_sent_unchanged && done.has_no_overlap {
                         object.set_modify_seconds = done.set_modify_seconds;
                     }
                 }
@@ -153,19 +153,20 @@ impl AttributeRelations {
                 self.record_change(done, directory, [Certain; 3]);
                 self.record_write(done, directory, true);
             }
-            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(first),
-            _ if operation == Some(Operation::READLINK) => self.record_read(first),
+            OperationEffect::Read(..) | OperationEffect::ReadDirectory => self.record_read(done, first),
+            _ if operation == Some(Operation::READLINK) => self.record_read(done, first),
             _ if names.is_flush(operation) => self.record_change(done, first, [Possible; 3]),
             _ => {}
         }
     }
 
     /// Records that an object was read.
-    fn record_read(&mut self, object: u32) {
+    fn record_read(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
         let known = self.objects.get_mut(&object).map(|object| &mut object.ordered);
         for known in known.into_iter().flatten().flatten() {
             known.reads = known.reads.saturating_add(1);
+            known.last_read = Some(done.times[1]);
         }
     }
 
@@ -189,9 +190,6 @@ impl AttributeRelations {
         if object != NONE {
             let object = self.object_state(object, done.step_turn);
             object.written = is_written.then_some(done.step_turn);
-            if is_written {
-                object.set_modify_seconds = None;
-            }
         }
     }
 
@@ -214,6 +212,7 @@ impl AttributeRelations {
         let of = [of[0], of[1], of[2], owner, owner];
         let object = self.object_state(object, done.step_turn);
         object.changed = Some(done.times[0]);
+        object.set_modify_seconds = None;
         for (known, touch) in object.ordered.iter_mut().zip(of) {
             let Some(known) = known else { continue };
             if touch == AttributeChangeLikelihood::Certain && known.changed.is_none() {

@@ -112,8 +112,11 @@ enum AttributeChangeLikelihood {
 struct LastAttributeValues {
     values: [u128; 2],
     likelihood: AttributeChangeLikelihood,
-    /// Number of reads since, each of which may have updated the access time.
+    /// Number of reads since, or in flight with the Call that returned it, each of which may have updated the access
+    /// time.
     reads: u32,
+    /// Arrival time of the Reply of the last read.
+    last_read: Option<Instant>,
     /// Send time of the first change that the next value must show.
     changed: Option<Instant>,
     /// Arrival time of the live value.
@@ -363,6 +366,7 @@ impl AttributeRelations {
         &self,
         variable: u32,
         marks: &ObjectVersionAttributes,
+        was_listed: bool,
     ) -> Vec<FinalAttributeDifference> {
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
@@ -386,10 +390,11 @@ impl AttributeRelations {
             let values = || [shown(last), shown(found)];
             let is_change = aspect.starts_with("change");
             let known = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
-            // The check itself has listed a directory.
-            let reads =
-                |known: &LastAttributeValues| LastAttributeValues { reads: known.reads + 1, ..known.clone() };
-            let is_read = is_change && known.is_some_and(|known| is_raised_by_reads(&reads(known), found));
+            // The check itself may have listed a directory.
+            let is_read = is_change
+                && known.is_some_and(|known| {
+                    is_raised_by_reads(known.values[1], known.reads.saturating_add(was_listed.into()), found)
+                });
             let rule = is_read.then_some(ACCESS_TIME);
             (last != found).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
         });
@@ -576,13 +581,18 @@ impl AttributeRelations {
         let (is_written, before, at) = (object.written.is_some(), object.changed, aspect as usize);
         let place = object.ordered.get_mut(at)?;
         let known = place.take();
+        // A read that was in flight with this Call may have been executed after it.
+        let overlapping_read =
+            known.as_ref().filter(|known| known.last_read.is_some_and(|arrival| arrival > done.times[0]));
+        let (reads, last_read) = overlapping_read.map_or((0, None), |known| (known.reads, known.last_read));
         // The live value has been the same since it was first received.
         let since = known.as_ref().filter(|known| known.values[1] == now[1]).map(|known| known.received);
         let first_received = since.unwrap_or(done.times[1]);
         *place = Some(LastAttributeValues {
             values: now,
             likelihood: AttributeChangeLikelihood::None,
-            reads: 0,
+            reads,
+            last_read,
             changed: None,
             received: first_received,
             previous_change: before,
@@ -595,7 +605,8 @@ impl AttributeRelations {
         let is_same_names = known.names[1] == names[1] && (is_directory || known.names[0] == names[0]);
         if !recorded && known.likelihood == AttributeChangeLikelihood::None && is_same_names {
             let violation = if live { then("stays") } else { None };
-            let is_read = aspect == ComparedAttributeKind::Change && is_raised_by_reads(&known, now[1]);
+            let is_read = aspect == ComparedAttributeKind::Change
+                && is_raised_by_reads(known.values[1], known.reads, now[1]);
             return violation
                 .map(|found| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..found });
         }
@@ -654,9 +665,9 @@ impl AttributeRelations {
 
 /// Returns `true` if a change attribute has risen by at most the number of reads since its last value: servers count
 /// updates of the access time in it (XFS before Linux 6.13).
-fn is_raised_by_reads(known: &LastAttributeValues, live: u128) -> bool {
-    let raised = live.checked_sub(known.values[1]);
-    raised.is_some_and(|raised| (1..=u128::from(known.reads)).contains(&raised))
+fn is_raised_by_reads(before: u128, reads: u32, live: u128) -> bool {
+    let raised = live.checked_sub(before);
+    raised.is_some_and(|raised| (1..=u128::from(reads)).contains(&raised))
 }
 
 /// Returns `true` if a live time set by a change is not of the day of the run, but the recorded one was of the
