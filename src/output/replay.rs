@@ -220,9 +220,10 @@ impl PrintableReplayReport<'_> {
             let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, of)| PluralCount(n, of));
             writeln!(
                 to,
-                "  files         {names}, {objects}, {} of {} of known content: {differing} differ",
+                "  files         {names}, {objects}, {} of {} of known content: {}",
                 HumanSize(*bytes),
-                HumanSize(*written_bytes)
+                HumanSize(*written_bytes),
+                PluralCount(*differing, "difference")
             )?;
             if walked.left_out > 0 {
                 writeln!(to, "                not checked: {}", PluralCount(walked.left_out, "object"))?;

@@ -14,7 +14,7 @@ use nfsrdma_rpc::{
     ConnectTarget, RpcTransport, RpcTransportError, TransportConnectionId, TransportErrorResponsibility, open,
 };
 
-use super::seeded_directory_markers;
+use super::seeded_directory_markers::{self, EarlierDirectoryUse};
 use super::server::{ReplayServerArgs, TraceFile};
 use crate::cli::{ExitStatus, report_error};
 use nfsrdma_analysis::comparison::record::hash;
@@ -140,8 +140,8 @@ pub(super) struct PreparedReplay {
     pub(super) directory: String,
     pub(super) tag: String,
     pub(super) seeded: SeededTree,
-    /// `true` if a replay has begun in the directory before.
-    pub(super) was_run: bool,
+    /// How the directory was used before.
+    pub(super) earlier_use: EarlierDirectoryUse,
 }
 
 impl ReplayServerArgs {
@@ -163,17 +163,20 @@ impl ReplayServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
         let at = ReplayDirectoryConnection { connection, address, is_v3, limit, directory: &directory };
+        let marker = seeded_directory_markers::trace_marker(trace);
         let seeded = self.with_file_client(&mut *transport, &at, containment, copy, |files, place| {
             let seeded = self.seed_tree(path, trace, files, place, how)?;
-            let was_run = copy.is_replay
-                && seeded_directory_markers::mark_run(files, place)
+            let mut earlier_use = EarlierDirectoryUse::default();
+            if copy.is_replay {
+                earlier_use = seeded_directory_markers::mark_run(files, place, &marker)
                     .map_err(|problem| self.refusal(&problem))?;
-            Ok::<_, ReplayStartRefusal>((seeded, was_run))
+            }
+            Ok::<_, ReplayStartRefusal>((seeded, earlier_use))
         })?;
-        let (seeded, was_run) = seeded?;
+        let (seeded, earlier_use) = seeded?;
         let target =
             ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
-        Ok(PreparedReplay { transport, target, directory, tag: copy.tag.clone(), seeded, was_run })
+        Ok(PreparedReplay { transport, target, directory, tag: copy.tag.clone(), seeded, earlier_use })
     }
 
     /// Calls `act` with a file client of the server.
@@ -338,9 +341,9 @@ impl ReplayServerArgs {
                 format!("{}: {problem}", self.server.host),
                 TransportErrorResponsibility::Unreachable,
             ),
-            FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => {
-                ReplayStartRefusal::TimeLimit(format!("{}: {error}; --max-time changes it", self.server.host))
-            }
+            FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => ReplayStartRefusal::TimeLimit(
+                format!("{}: {error} before the run began; --max-time changes it", self.server.host),
+            ),
             FileServerError::Call(error) => {
                 ReplayStartRefusal::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }

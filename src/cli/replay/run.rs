@@ -317,7 +317,13 @@ pub(super) fn seed_and_run(
             seeding,
             &ReplayClientCopyIdentity { tag, number, is_replay: true },
         )?;
-        if of_this.was_run {
+        if of_this.earlier_use.is_of_other_trace {
+            report_error(format!(
+                "{}: seeded for another trace, so mismatches may result",
+                of_this.directory
+            ));
+        }
+        if of_this.earlier_use.was_run {
             report_error(format!(
                 "{}: an earlier run changed this directory, which may cause mismatches; seed another directory",
                 of_this.directory

@@ -30,20 +30,36 @@ pub(super) fn mark_seeded(
     Ok(())
 }
 
-/// Marks the begin of a replay in its directory. Returns `true` if one began there before.
+/// Earlier use of the directory of a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EarlierDirectoryUse {
+    /// `true` if a replay has begun there.
+    pub(super) was_run: bool,
+    /// `true` if it was seeded for another trace, and not for this one.
+    pub(super) is_of_other_trace: bool,
+}
+
+/// Marks the begin of a replay of a trace in its directory. Returns how it was used before.
 pub(super) fn mark_run(
     files: &mut dyn FileServerClient,
     place: &RunDirectory<'_>,
-) -> Result<bool, FileServerError> {
+    trace: &str,
+) -> Result<EarlierDirectoryUse, FileServerError> {
     let export = files.export(place.export)?;
-    let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(false) };
+    let unused = EarlierDirectoryUse::default();
+    let Some(home) = files.lookup(&export, place.directory.as_bytes())? else { return Ok(unused) };
     // A directory seeded by hand has no markers.
-    let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(false) };
+    let Some(marks) = files.lookup(&home, SEED_MARKER_DIRECTORY.as_bytes())? else { return Ok(unused) };
+    let (mut is_same, mut is_other) = (false, false);
+    files.list_names(&marks, &mut |name| {
+        is_same |= name == trace.as_bytes();
+        is_other |= name.starts_with(TRACE_MARKER_PREFIX.as_bytes());
+    })?;
     let was_run = files.lookup(&marks, RUN_MARKER.as_bytes())?.is_some();
     if !was_run {
         files.make(&marks, RUN_MARKER.as_bytes(), NewObjectKind::Directory, 0o755)?;
     }
-    Ok(was_run)
+    Ok(EarlierDirectoryUse { was_run, is_of_other_trace: is_other && !is_same })
 }
 
 /// Describes a directory that is not empty, and the remedies.

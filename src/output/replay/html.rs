@@ -204,12 +204,12 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
             ..
         } = walked;
         let mut text = format!(
-            "{}, {}, {} of {} of known content: {} differ",
+            "{}, {}, {} of {} of known content: {}",
             PluralCount(*names, "name"),
             PluralCount(*objects, "object"),
             HumanSize(*bytes),
             HumanSize(*written_bytes),
-            HumanCount(*differing)
+            PluralCount(*differing, "difference")
         );
         if *left_out > 0 {
             text += &format!("; {} were not checked", HumanCount(*left_out));

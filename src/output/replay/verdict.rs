@@ -37,18 +37,17 @@ impl ReplayVerdict {
         let shortfall = report.shortfall(min_coverage);
         if !report.protocol.own.is_empty() {
             bad("protocol error by this program".into())
+        } else if report.end.unreachable.is_some() {
+            incomplete("the server became unreachable")
+        } else if report.end.silent_program.is_some() {
+            incomplete("a program other than NFS did not answer")
         } else if steps > 0 {
             let differ = if steps == 1 { "differs" } else { "differ" };
             bad(format!("{} {differ}", PluralCount(steps, "step")))
         } else if !report.protocol.violations.is_empty() {
             bad("the server violated the protocol".into())
         } else if files > 0 {
-            let differ = if files == 1 { "differs" } else { "differ" };
-            bad(format!("{} {differ} at the end", PluralCount(files, "file")))
-        } else if report.end.unreachable.is_some() {
-            incomplete("the server became unreachable")
-        } else if report.end.silent_program.is_some() {
-            incomplete("a program other than NFS did not answer")
+            bad(format!("{} in the files at the end", PluralCount(files, "difference")))
         } else if report.end.limit.is_some() {
             incomplete("stopped at the time limit")
         } else if report.end.is_interrupted {
@@ -157,6 +156,6 @@ mod tests {
         is(&unchecked, ReplayVerdictSeverity::Incomplete, "the final check is incomplete");
         let mut differing = report(10, 0, 0);
         differing.tree_check = Some(FinalTreeCheckReport { differing: 2, ..Default::default() });
-        is(&differing, ReplayVerdictSeverity::Bad, "2 files differ at the end");
+        is(&differing, ReplayVerdictSeverity::Bad, "2 differences in the files at the end");
     }
 }

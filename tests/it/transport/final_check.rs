@@ -306,3 +306,16 @@ fn every_write_that_keeps_another_byte_is_found() {
         assert!(times > 5 && unfound.len() as u64 <= room, "{capture}: {unfound:?} of {times}");
     }
 }
+
+/// A WRITE that failed for lack of space in the capture succeeds here. In a capture from the middle, it also has a
+/// substitute for its session, which must not hide that.
+#[test]
+fn a_write_that_lacked_space_in_the_capture_leaves_no_difference() {
+    for capture in ["rxe-v42", "rxe-v42-mid", "siw-v42-mid"] {
+        let work = Work::of(capture, 4, "lacked-space");
+        let (report, _) = replayed(&work, MockConnectionSettings::default(), None);
+        let check = report.tree_check.as_ref().unwrap();
+        assert!(report.steps.reasons.keys().any(|(_, reason)| reason == "room"), "{capture}");
+        assert_eq!((check.differing, &check.failed), (0, &None), "{capture}: {:#?}", check.mismatches);
+    }
+}

@@ -54,6 +54,12 @@ pub enum MountError {
 impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // MNT3ERR_ACCES and MNT3ERR_NOENT: a server has exports, and no modes, at that point.
+            Self::Refused(path, status) if [2, 13].contains(&status.0) => write!(
+                f,
+                "{path}: not exported to this machine over NFSv3; a server may have other paths there than in NFSv4 \
+                 (MNT {path}: {status})"
+            ),
             Self::Refused(path, status) => match advice_for_status(Nfsstat4(status.0)) {
                 Some(meaning) => write!(f, "{meaning} (MNT {path}: {status})"),
                 None => write!(f, "MNT {path}: {status}"),

@@ -433,7 +433,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                         DifferenceKind::Name,
                         &path,
                         "name",
-                        "gone",
+                        "absent",
                         "there",
                     ),
                     (None, false) => {}
@@ -448,14 +448,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                 for name in more {
                     self.report.names += 1;
                     let path = self.path(directory, &name, &above);
-                    self.report_difference(
-                        directory,
-                        DifferenceKind::Name,
-                        &path,
-                        "name",
-                        "never there",
-                        "there",
-                    );
+                    self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there");
                 }
             }
         }

@@ -85,7 +85,7 @@ pub const NOT_RECLAIMED: StepRecoveryReason = StepRecoveryReason {
 /// Repeatedly lost connections: the step is unreplayable.
 pub const NO_CONNECTION: StepRecoveryReason = StepRecoveryReason {
     code: "no-connection",
-    text: "connections to the server were lost repeatedly without a Reply",
+    text: "connections to the server were lost, and no Reply came",
 };
 
 /// The server accepts less in one READ or WRITE than the captured one.

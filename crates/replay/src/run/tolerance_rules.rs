@@ -83,7 +83,7 @@ rules! {
     /// Change attributes after reads.
     ACCESS_TIME = "access-time", "a server may count updates of the access time in the change attribute";
     /// NFS4ERR_DELAY and NFS4ERR_GRACE.
-    DELAYED = "delayed", "the server asked for a retry";
+    DELAYED = "delayed", "one of the two servers asked for a retry";
 }
 
 /// Returns the rule of a field in a Reply, by the name of its operation and its path of RFC names.

@@ -111,8 +111,8 @@ pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
         Nfsstat4::NFS4ERR_ROFS => {
             "read-only file system: export it read-write, and name the export in the URL; `probe` lists the exports"
         }
-        Nfsstat4::NFS4ERR_NOSPC => "no space left on device: free space on the export",
-        Nfsstat4::NFS4ERR_DQUOT => "disk quota exceeded: raise it, or free space on the export",
+        Nfsstat4::NFS4ERR_NOSPC => "no space left on device: make room on the export",
+        Nfsstat4::NFS4ERR_DQUOT => "disk quota exceeded: raise it, or make room on the export",
         Nfsstat4::NFS4ERR_NOENT => "no such file or directory: check the URL; `probe` lists the exports",
         Nfsstat4::NFS4ERR_NOTDIR => "not a directory: check the URL",
         Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM => {

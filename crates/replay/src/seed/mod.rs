@@ -58,7 +58,9 @@ impl fmt::Display for SeedError {
             Self::NotEmpty(name) => {
                 write!(f, "{name}: directory not empty; name another directory, or use --allow-non-empty")
             }
-            Self::Missing(name) => write!(f, "{name}: no such directory; create it with `replay seed`"),
+            Self::Missing(name) => {
+                write!(f, "{name}: missing in the directory of the run; create its tree with `replay seed`")
+            }
             Self::Server(what, problem) => write!(f, "{what}: {problem}"),
             Self::Trace(error) => error.fmt(f),
         }

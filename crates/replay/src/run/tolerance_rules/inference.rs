@@ -71,7 +71,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
         "# Review each rule before using it with --rules: differences covered by it are no longer reported."
     );
     if kinds == 0 {
-        let _ = writeln!(text, "# No differences.");
+        let _ = writeln!(text, "# No differences beyond the built-in rules.");
     }
     if left_out > 0 {
         let _ = writeln!(text, "# {left_out} further differences omitted (limit of {MAX_RULES} rules).");
