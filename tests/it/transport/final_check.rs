@@ -307,6 +307,34 @@ fn every_write_that_keeps_another_byte_is_found() {
     }
 }
 
+/// An owner of NFSv4 that nobody has changed, and that is another one at the end.
+#[test]
+fn another_owner_is_found_without_a_change_of_times() {
+    for (capture, version) in [("rxe-v40", 4), ("rxe-v41", 4)] {
+        let work = Work::of(capture, version, "other-owner");
+        {
+            // A name whose encoding is padded.
+            let tree = &mut work.server.lock().unwrap().tree;
+            tree.change_owners([65_534; 2]);
+            tree.new_object_owner = [65_534; 2];
+        }
+        let report = checked_after_change(&work, &work.seeded, &serial_options(), |_| {});
+        assert_eq!(
+            report.tree_check.as_ref().map(|check| check.differing),
+            Some(0),
+            "{:#?}",
+            report.tree_check
+        );
+        let report = checked_after_change(&work, &work.seeded, &serial_options(), |server| {
+            server.tree.change_owners([7, 7]);
+        });
+        let check = report.tree_check.as_ref().unwrap();
+        let paths: BTreeSet<_> =
+            check.mismatches.iter().flat_map(|of| &of.differences).map(|of| of.path.as_str()).collect();
+        assert_eq!(paths, ["group (stays)", "owner (stays)"].into(), "{capture}: {:#?}", check.mismatches);
+    }
+}
+
 /// A WRITE that failed for lack of space in the capture succeeds here. In a capture from the middle, it also has a
 /// substitute for its session, which must not hide that.
 #[test]

@@ -335,6 +335,11 @@ impl MockFileTree {
         self.nodes.values_mut().for_each(|node| node.ctime = time);
     }
 
+    /// Gives all objects to another owner, without a change of their times.
+    pub fn change_owners(&mut self, owner: [u32; 2]) {
+        self.nodes.values_mut().for_each(|object| [object.uid, object.gid] = owner);
+    }
+
     /// Makes each further name of a hard link denote a copy of the object.
     pub fn separate_hard_links(&mut self) {
         let names = self.nodes.iter().filter_map(|(id, object)| match &object.content {

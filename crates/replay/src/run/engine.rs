@@ -395,6 +395,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 seeded: self.context.seeded,
                 values: &self.issuer.values,
                 checker: &self.verification.checker,
+                signs_calls: self.context.options.gss == GssCallReplayPolicy::Krb5,
             };
             let options = &self.context.options;
             let limits = TreeCheckLimits {

@@ -18,7 +18,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
 use super::dependencies::effects::OperationEffect;
 use super::live_values::LiveVariableValues;
-use super::reply_check::{FinalAttributeDifference, FinalAttributeDifferences, ReplyChecker};
+use super::reply_check::{
+    FinalAttributeDifference, FinalAttributeDifferences, FinalObjectAttributes, ReplyChecker,
+};
 use super::report::{StepId, StepMismatch};
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
@@ -311,6 +313,9 @@ pub(super) struct TreeCheckLiveIdentifiers<'a> {
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
     pub(super) checker: &'a ReplyChecker,
+    /// `true` if the run signed its Calls: a server may name owners otherwise then (Linux: by name, and by number with
+    /// AUTH_SYS).
+    pub(super) signs_calls: bool,
 }
 
 struct TreeChecker<'a, R> {
@@ -457,8 +462,8 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
 
     /// Checks a root, which has no name: its last values in Replies must still hold.
     fn check_root(&mut self, id: InferredObjectId, handle: &[u8], path: &str) -> Result<(), FileServerError> {
-        let marks = match self.files.status(handle) {
-            Ok(status) => status.version,
+        let status = match self.files.status(handle) {
+            Ok(status) => status,
             Err(FileServerError::Refused(_, reason)) => {
                 let (kind, reason) = (DifferenceKind::Status, reason.to_string());
                 self.report_difference(id, kind, path, "attributes", "readable", &reason);
@@ -467,7 +472,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             Err(problem) => return Err(problem),
         };
         let handles = self.tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
-        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), (&marks, false), path);
+        self.check_attribute_relations(id, &[&[ROOT][..], handles].concat(), (&status, false), path);
         Ok(())
     }
 
@@ -476,11 +481,16 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         &mut self,
         id: InferredObjectId,
         handles: &[u32],
-        (marks, was_listed): (&ObjectVersionAttributes, bool),
+        (status, was_listed): (&LiveObjectAttributes, bool),
         path: &str,
     ) {
+        let state = FinalObjectAttributes {
+            version: &status.version,
+            owner: status.owner.as_ref().filter(|_| !self.live.signs_calls),
+            was_listed,
+        };
         let FinalAttributeDifferences { differences, tolerated } =
-            self.live.checker.final_differences(handles, marks, was_listed);
+            self.live.checker.final_differences(handles, &state);
         self.report.tolerated += tolerated;
         for FinalAttributeDifference { aspect, values: [expected, actual], .. } in differences {
             self.report_difference(id, DifferenceKind::Relation, path, aspect, &expected, &actual);
@@ -563,7 +573,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             )),
             Err(problem) => Err(problem),
         };
-        let (handle, LiveObjectAttributes { file_type, size, mode, version: marks, .. }) = match found {
+        let (handle, status) = match found {
             Ok(found) => found,
             Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.report.objects -= 1;
@@ -583,13 +593,20 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             }
             Err(problem) => return Err(problem),
         };
-        self.fileids.insert(id, marks.fileid);
+        let LiveObjectAttributes {
+            file_type,
+            size,
+            mode,
+            version: ObjectVersionAttributes { fileid, .. },
+            ..
+        } = status;
+        self.fileids.insert(id, fileid);
         if node.file_type != FileType::UNKNOWN && node.file_type != file_type {
             let (expected, found) = (node.file_type.to_string(), file_type.to_string());
             self.report_difference(id, DifferenceKind::Result, path, "type", &expected, &found);
             return Ok(());
         }
-        self.check_attribute_relations(id, &node.handles, (&marks, file_type == FileType::DIRECTORY), path);
+        self.check_attribute_relations(id, &node.handles, (&status, file_type == FileType::DIRECTORY), path);
         let none = LatestInferredFileState::default();
         let now = tree.current_state(id).unwrap_or(&none);
         if let Some(expected) = now.mode.map(|mode| mode & 0o7777).filter(|wanted| *wanted != mode & 0o7777) {

@@ -27,9 +27,9 @@ use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 use rustc_hash::FxHashSet;
 
-pub(in crate::run) use attribute_relations::FinalAttributeDifference;
 pub use attribute_relations::ReplyCheckStepContext;
 use attribute_relations::{AttributeRelationViolation, AttributeRelations, reply_attribute_values};
+pub(in crate::run) use attribute_relations::{FinalAttributeDifference, FinalObjectAttributes};
 use directory_listing::ReplayListingChecks;
 use mandatory_server_operations::{lacks_required, missing_required_attributes};
 use reply_check_result_cache::{CachedReplyCheckTemplate, ReplyPatternCache};
@@ -38,7 +38,6 @@ use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
 use super::dependencies::effects::OperationEffect;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
-use crate::seed::file_server_client::ObjectVersionAttributes;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
@@ -271,13 +270,11 @@ impl ReplyChecker {
         self.relations.mark_uncertain(objects, acts, may_change_sizes);
     }
 
-    /// Compares the final state of an object, known by these filehandles, with the last values in Replies. The check may
-    /// have listed it before.
+    /// Compares the final state of an object, known by these filehandles, with the last values in Replies.
     pub(in crate::run) fn final_differences(
         &self,
         handles: &[u32],
-        marks: &ObjectVersionAttributes,
-        was_listed: bool,
+        state: &FinalObjectAttributes<'_>,
     ) -> FinalAttributeDifferences {
         let is_tolerated = |found: &FinalAttributeDifference| {
             let difference = Difference {
@@ -292,15 +289,16 @@ impl ReplyChecker {
             found.rule.is_some_and(|rule| self.is_enabled(rule))
                 || self.file_rules.iter().any(|rule| rule.allows(&difference))
         };
-        let other_fsid = self.relations.unknown_file_system(marks).map(|fsid| FinalAttributeDifference {
-            aspect: "fsid (one)",
-            field: "",
-            values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
-            rule: None,
-        });
+        let other_fsid =
+            self.relations.unknown_file_system(state.version).map(|fsid| FinalAttributeDifference {
+                aspect: "fsid (one)",
+                field: "",
+                values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
+                rule: None,
+            });
         // Each filehandle has values of its own; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
-            let found = self.relations.final_differences(*handle, marks, was_listed);
+            let found = self.relations.final_differences(*handle, state);
             found.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
         let (mut tolerated, mut differences) = by_handle

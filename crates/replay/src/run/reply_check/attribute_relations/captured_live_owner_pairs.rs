@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::MAX_ENTRIES;
 use super::reply_attribute_values::ComparedAttributeKind;
+use super::violations::encoding_number;
 use crate::seed::file_server_client::is_root_name;
 
 /// Kind, `true` for objects from before the run, and captured owner or group.
@@ -32,6 +33,17 @@ impl OwnerPairs {
         }
         Some([owner_text(recorded), format!("{}, then {}", owner_text(known), owner_text(live))])
     }
+}
+
+/// Returns the number of an owner or group as NFSv4 encodes it, without padding (RFC 8881 section 5.9). `None` for root, which has a name
+/// and a number.
+pub(super) fn owner_number(text: &str) -> Option<u128> {
+    if is_root_name(text.as_bytes()) {
+        return None;
+    }
+    let mut encoded = u32::try_from(text.len()).ok()?.to_be_bytes().to_vec();
+    encoded.extend_from_slice(text.as_bytes());
+    Some(encoding_number(&encoded))
 }
 
 /// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section

@@ -49,7 +49,7 @@ use super::ReplyPair;
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
-use crate::seed::file_server_client::{LiveFilehandle, ObjectVersionAttributes};
+use crate::seed::file_server_client::{LiveFilehandle, ObjectOwner, ObjectVersionAttributes};
 use crate::trace::step::MAX_LIST_LENGTH;
 use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use nfsrdma_analysis::comparison::difference::TransactionCaptureLocation;
@@ -127,6 +127,17 @@ struct LastAttributeValues {
     names: [u32; 2],
     /// Filter name of the field with these values.
     field: &'static str,
+}
+
+/// Attributes of an object at the end of a run.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::run) struct FinalObjectAttributes<'a> {
+    /// Identity and version.
+    pub(in crate::run) version: &'a ObjectVersionAttributes,
+    /// Owner and group, if the server returned them.
+    pub(in crate::run) owner: Option<&'a ObjectOwner>,
+    /// `true` if the final check may have listed it before.
+    pub(in crate::run) was_listed: bool,
 }
 
 /// A difference between the final state of an object and its last value in Replies.
@@ -365,9 +376,9 @@ impl AttributeRelations {
     pub(super) fn final_differences(
         &self,
         variable: u32,
-        marks: &ObjectVersionAttributes,
-        was_listed: bool,
+        found: &FinalObjectAttributes<'_>,
     ) -> Vec<FinalAttributeDifference> {
+        let marks = found.version;
         let variable = if self.roots.contains(&variable) { ROOT } else { variable };
         let Some(object) = self.objects.get(&variable) else { return Vec::new() };
         let of = |aspect: ComparedAttributeKind| {
@@ -379,24 +390,35 @@ impl AttributeRelations {
         };
         let time = |value: u128| format!("{}.{:09}", value >> 32, value & u128::from(u32::MAX));
         let number = |value: u128| value.to_string();
-        let shown: [(_, _, _, &dyn Fn(u128) -> String); 4] = [
+        let owner = |text: fn(&ObjectOwner) -> &String| {
+            found.owner.and_then(|owner| captured_live_owner_pairs::owner_number(text(owner)))
+        };
+        let name = |value: u128| format!("name {value:032x}");
+        let shown: [(_, _, _, &dyn Fn(u128) -> String); 6] = [
+            ("owner (stays)", of(ComparedAttributeKind::Owner), owner(|owner| &owner.user), &name),
+            ("group (stays)", of(ComparedAttributeKind::Group), owner(|owner| &owner.group), &name),
             ("change (stays)", of(ComparedAttributeKind::Change), marks.change, &number),
             ("time_modify (stays)", of(ComparedAttributeKind::Modified), marks.modified, &time),
             ("time_metadata (stays)", of(ComparedAttributeKind::Metadata), marks.metadata, &time),
             ("fileid (one)", object.fileid.map(|fileid| ("", fileid[1])), marks.fileid, &number),
         ];
-        let differing = shown.into_iter().filter_map(|(aspect, last, found, shown)| {
-            let ((field, last), found) = (last?, found?);
-            let values = || [shown(last), shown(found)];
+        let found_was_listed = found.was_listed;
+        let differing = shown.into_iter().filter_map(|(aspect, last, now, shown)| {
+            let ((field, last), now) = (last?, now?);
+            let values = || [shown(last), shown(now)];
             let is_change = aspect.starts_with("change");
             let known = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
             // The check itself may have listed a directory.
             let is_read = is_change
                 && known.is_some_and(|known| {
-                    is_raised_by_reads(known.values[1], known.reads.saturating_add(was_listed.into()), found)
+                    is_raised_by_reads(
+                        known.values[1],
+                        known.reads.saturating_add(found_was_listed.into()),
+                        now,
+                    )
                 });
             let rule = is_read.then_some(ACCESS_TIME);
-            (last != found).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
+            (last != now).then(|| FinalAttributeDifference { aspect, field, values: values(), rule })
         });
         differing.collect()
     }

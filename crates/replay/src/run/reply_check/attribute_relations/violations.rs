@@ -39,6 +39,14 @@ impl AttributeRelationViolation {
     }
 }
 
+/// Returns the number of an encoded value: big-endian, or a hash of more than 16 bytes.
+pub(super) fn encoding_number(bytes: &[u8]) -> u128 {
+    match bytes.len() {
+        0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
+        _ => hash(bytes),
+    }
+}
+
 /// An attribute value on both sides, with its object.
 pub(super) struct RecordedLiveAttributePair<'a> {
     pub(super) fact: &'a AttributeOccurrence,
@@ -51,10 +59,7 @@ pub(super) struct RecordedLiveAttributePair<'a> {
 
 impl RecordedLiveAttributePair<'_> {
     pub(super) fn number(&self) -> [u128; 2] {
-        self.bytes.map(|bytes| match bytes.len() {
-            0..=16 => bytes.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)),
-            _ => hash(bytes),
-        })
+        self.bytes.map(encoding_number)
     }
 
     pub(super) fn violation(&self, relation: &str, values: [String; 2]) -> AttributeRelationViolation {
