@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::CapturedObjectAttributes;
-use super::{
-    InferredNameBinding, InferredObjectId, InferredObjectName, InferredTree, NAME_OVERHEAD_BYTES,
-    TreeInferenceInput,
-};
+use super::{InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, TreeInferenceInput};
 use crate::trace::file_format::FileType;
 use crate::trace::{TracePayload, TraceSlotValueKind};
 
@@ -24,6 +21,10 @@ const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRa
 #[derive(Debug, Default)]
 pub(super) struct InferredFileTreeState {
     names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
+    /// Number of names of each object that has had one.
+    name_counts: FxHashMap<InferredObjectId, u32>,
+    /// Objects that have lost their last name in the current step.
+    unnamed: Vec<InferredObjectId>,
     files: FxHashMap<InferredObjectId, LatestInferredFileState>,
     /// `true` if the current step overlaps with others, so that its attributes may be from before them.
     is_concurrent: bool,
@@ -154,6 +155,7 @@ impl InferredTree {
             (present.is_concurrent, present.frames) = (is_racing, frames);
         }
         self.infer_from_step(facts, &mut Vec::new());
+        self.forget_unnamed_content();
     }
 
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
@@ -285,26 +287,33 @@ impl InferredTree {
             return;
         }
         present.names.entry(parent).or_default().insert(name.into(), binding);
-        if let Some(before) = before.filter(|before| binding != InferredNameBinding::Bound(*before)) {
-            self.forget_content_without_name(before);
+        if let InferredNameBinding::Bound(id) = binding {
+            *present.name_counts.entry(id).or_default() += 1;
+        }
+        if let Some(before) = before
+            && let Some(count) = present.name_counts.get_mut(&before)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                present.unnamed.push(before);
+            }
         }
     }
 
-    /// Forgets the content of an object that has no name any more: it is not checked.
-    fn forget_content_without_name(&mut self, id: InferredObjectId) {
-        let Some((present, node)) = self.current.as_mut().zip(self.nodes.get(id.0 as usize)) else { return };
-        let is_bound = |named: &InferredObjectName| {
-            let names = named.parent.and_then(|parent| present.names.get(&parent));
-            let binding = names.and_then(|names| names.get(&*named.name));
-            binding == Some(&InferredNameBinding::Bound(id))
-        };
-        if node.names.iter().any(is_bound) {
-            return;
-        }
-        if let Some(file) = present.files.get_mut(&id) {
-            self.memory_bytes = self.memory_bytes.saturating_sub(file.extents.len() * EXTENT_BYTES);
-            file.extents = BTreeMap::new();
-            file.untracked_bytes = 0;
+    /// Forgets the content of objects that have no name any more after a step: it is not checked.
+    fn forget_unnamed_content(&mut self) {
+        let Some(present) = &mut self.current else { return };
+        for id in std::mem::take(&mut present.unnamed) {
+            // A rename removes the old name before it adds the new one.
+            if present.name_counts.get(&id).is_some_and(|count| *count > 0) {
+                continue;
+            }
+            present.name_counts.remove(&id);
+            if let Some(file) = present.files.get_mut(&id) {
+                self.memory_bytes = self.memory_bytes.saturating_sub(file.extents.len() * EXTENT_BYTES);
+                file.extents = BTreeMap::new();
+                file.untracked_bytes = 0;
+            }
         }
     }
 
@@ -642,6 +651,29 @@ mod tests {
         tree.remove_current_range(id, 0, u64::MAX);
         write(&mut tree, id, 0, 10);
         assert_eq!((extents(&tree, id).len(), tree.written_bytes()), (1, 10));
+    }
+
+    #[test]
+    fn content_is_forgotten_with_the_last_name_and_not_with_a_rename() {
+        let (mut tree, [directory, id]) = tree_with_files();
+        let bind = |tree: &mut InferredTree, name: &[u8], is_bound: bool| {
+            let binding =
+                if is_bound { InferredNameBinding::Bound(id) } else { InferredNameBinding::Unbound };
+            tree.bind_current_name(directory, name, binding);
+        };
+        bind(&mut tree, b"a", true);
+        write(&mut tree, id, 0, 10);
+        // A rename, and a hard link of which the first name is removed.
+        bind(&mut tree, b"a", false);
+        bind(&mut tree, b"b", true);
+        tree.forget_unnamed_content();
+        bind(&mut tree, b"c", true);
+        bind(&mut tree, b"b", false);
+        tree.forget_unnamed_content();
+        assert_eq!((extents(&tree, id).len(), tree.written_bytes()), (1, 10));
+        bind(&mut tree, b"c", false);
+        tree.forget_unnamed_content();
+        assert!(extents(&tree, id).is_empty());
     }
 
     #[test]
