@@ -144,7 +144,7 @@ fn outcomes(kind: Kind, works: &BTreeMap<u32, Work>) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn of_100_kinds_of_lies_99_of_100_are_found() {
+fn of_all_kinds_of_faults_99_of_100_are_detected() {
     let works = works("proxied-lies");
     let kinds = kinds();
     let chosen: Vec<Kind> =
@@ -153,7 +153,7 @@ fn of_100_kinds_of_lies_99_of_100_are_found() {
     each(&chosen, |kind| found.lock().unwrap().extend(outcomes(*kind, &works)));
     let found = found.into_inner().unwrap();
     let missed: Vec<_> = found.iter().filter(|(_, is_found)| !is_found).map(|(lie, _)| lie).collect();
-    println!("{} lies of {} kinds, {} not found: {missed:#?}", found.len(), chosen.len(), missed.len());
+    println!("{} faults of {} kinds, {} not detected: {missed:#?}", found.len(), chosen.len(), missed.len());
     assert!(kinds.len() >= 100);
     assert!(missed.len() * 100 <= found.len(), "{missed:#?}");
 }

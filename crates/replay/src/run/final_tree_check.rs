@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::frame::FrameNumber;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::synchronous_client::RpcCallError;
 use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -259,7 +260,12 @@ impl ExpectedFinalTree {
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
-            walked.failed = Some(problem.to_string());
+            walked.failed = Some(match &problem {
+                FileServerError::Call(error @ RpcCallError::DeadlineExceeded) => {
+                    format!("{error} (--max-time)")
+                }
+                problem => problem.to_string(),
+            });
         }
         files.close();
         drop(files);
@@ -504,6 +510,21 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             && matches!(refusal.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM))
     }
 
+    /// Looks up a name that the directory lists. Returns its filehandle and attributes.
+    fn find_object(
+        &mut self,
+        parent: &[u8],
+        name: &[u8],
+    ) -> Result<(LiveFilehandle, LiveObjectAttributes), FileServerError> {
+        match self.files.lookup(parent, name)? {
+            Some(handle) => self.files.status(&handle).map(|status| (handle, status)),
+            None => Err(FileServerError::Refused(
+                Operation::LOOKUP.to_string(),
+                NfsOperationFailure::UnusableResults("no such name".into()),
+            )),
+        }
+    }
+
     /// Checks that a further name of an object denotes the same object.
     fn check_further_name(
         &mut self,
@@ -513,15 +534,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         name: &[u8],
         path: &str,
     ) -> Result<(), FileServerError> {
-        let status = match self.files.lookup(parent, name) {
-            Ok(Some(handle)) => self.files.status(&handle),
-            Ok(None) => Err(FileServerError::Refused(
-                Operation::LOOKUP.to_string(),
-                NfsOperationFailure::UnusableResults("no such name".into()),
-            )),
-            Err(problem) => Err(problem),
-        };
-        match status.map(|status| status.version.fileid) {
+        match self.find_object(parent, name).map(|(_, status)| status.version.fileid) {
             Ok(found) => {
                 if let (Some(expected), Some(found)) = (fileid, found)
                     && found != expected
@@ -565,15 +578,7 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
         }
         self.report.objects += 1;
         self.fileids.insert(id, None);
-        let found = match self.files.lookup(parent, name) {
-            Ok(Some(handle)) => self.files.status(&handle).map(|status| (handle, status)),
-            Ok(None) => Err(FileServerError::Refused(
-                Operation::LOOKUP.to_string(),
-                NfsOperationFailure::UnusableResults("no such name".into()),
-            )),
-            Err(problem) => Err(problem),
-        };
-        let (handle, status) = match found {
+        let (handle, status) = match self.find_object(parent, name) {
             Ok(found) => found,
             Err(FileServerError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 self.report.objects -= 1;

@@ -74,7 +74,8 @@ impl LatestInferredFileState {
             .overlapping_extents(from, from.saturating_add(1))
             .next()
             .map_or(from, |extent| extent.range.0);
-        self.extents.range(first..to).map(|(_, extent)| extent).cloned().chain(tail).filter_map(
+        // An empty range has no extents, and a reversed one would panic.
+        self.extents.range(first..to.max(first)).map(|(_, extent)| extent).cloned().chain(tail).filter_map(
             move |extent| match extent.content {
                 ExtentContent::Payload(..) => Some(extent),
                 ExtentContent::Zeros => {

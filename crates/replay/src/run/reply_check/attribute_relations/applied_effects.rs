@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
-use super::reply_attribute_values::AttributeSubject;
+use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
 use super::{AttributeChangeLikelihood, AttributeRelations, ReplyCheckStepContext};
 use crate::run::call_operations_and_files::ROOT;
 use crate::run::dependencies::effects::OperationEffect;
@@ -160,11 +160,12 @@ impl AttributeRelations {
         }
     }
 
-    /// Records that an object was read.
+    /// Records that an object was read, which may raise its change attribute.
     fn record_read(&mut self, done: &ReplyCheckStepContext<'_>, object: u32) {
         let object = if self.roots.contains(&object) { ROOT } else { object };
-        let known = self.objects.get_mut(&object).map(|object| &mut object.ordered);
-        for known in known.into_iter().flatten().flatten() {
+        let change = ComparedAttributeKind::Change as usize;
+        let object = self.objects.get_mut(&object);
+        if let Some(known) = object.and_then(|object| object.ordered.get_mut(change)?.as_mut()) {
             known.reads = known.reads.saturating_add(1);
             known.last_read = Some(done.times[1]);
         }

@@ -581,13 +581,14 @@ impl AttributeRelations {
         if !done.has_no_overlap {
             return None;
         }
-        if aspect == ComparedAttributeKind::Modified {
-            let set = self.object_state(observation.object, done.step_turn).set_modify_seconds;
+        if aspect == ComparedAttributeKind::Modified
+            && let Some(set) = self.object_state(observation.object, done.step_turn).set_modify_seconds
+        {
             let seconds = observation
                 .bytes
                 .map(|bytes| server_clock_granularity::decode_time(bytes).map(|time| time.0));
-            let set = set.map(i64::cast_unsigned);
-            if set.is_some() && seconds[0] == set && seconds[1] != set {
+            let set = Some(set.cast_unsigned());
+            if seconds[0] == set && seconds[1] != set {
                 return Some(observation.violation_after("set", observation.number()));
             }
         }
