@@ -61,8 +61,8 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
     capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \
-    error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted\n  4  server \
-    unreachable\n  6  protocol error by this program\n"))]
+    error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted; or --remove \
+    was refused\n  4  server unreachable\n  6  protocol error by this program\n"))]
 pub(super) struct BaselineCheckArgs {
     /// Capture files
     #[arg(required = true, value_hint = ValueHint::FilePath)]

@@ -131,7 +131,7 @@ Narrow terminals show fewer columns.
 pub const EXIT_CODES: &str = "  0  success, whatever NFS statuses the capture contains
   1  compare, check, replay: differences found; lint: denied findings
   2  usage error or read error; results up to the error are printed
-  3  replay, check: too little was verified, or the run was interrupted
+  3  replay, check: too little was verified, the run was interrupted, or --remove was refused
   4  server or transport unreachable
   6  protocol error by this program
 ";
@@ -209,7 +209,7 @@ pub enum ExitStatus {
     Differs,
     /// The arguments are invalid, an input could not be read to its end, or the output could not be written.
     Failed,
-    /// Too little of a trace could be replayed.
+    /// Too little of a trace could be replayed, or the directory of a replay could not be removed.
     Uncovered,
     /// The server or the transport cannot be reached.
     Unreachable,

@@ -11,7 +11,7 @@ use nfsrdma_rpc::url::ServerUrl;
 use super::compile;
 use super::connection_and_seeding::ReplayStartRefusal;
 use super::report_files::ReplayOutputArgs;
-use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
+use super::run::{FinishedReplay, ReplayRunOptionArgs, seed_and_run};
 use super::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs};
 use super::step_selection::StepSelectionArgs;
 use crate::cli::terminal_capabilities::ColorChoice;
@@ -75,7 +75,7 @@ pub(in crate::cli) fn check(
                     report_error(error);
                     end = more_severe(end, ExitStatus::Failed);
                 }
-                let of_this = exit_status(&ran.report, reported.min_coverage);
+                let of_this = ran.exit_status(reported.min_coverage);
                 end = more_severe(end, of_this);
                 let mut to = BufWriter::new(io::stdout().lock());
                 let view = ran.view(&name, &server, &how);

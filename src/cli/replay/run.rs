@@ -401,7 +401,7 @@ pub(super) fn run_and_report(
     pages.write(&[ReplayReportOrRefusal::Report(Box::new(view))], started)?;
     ran.report_problems(how.min_coverage);
     ran.check_recording(&how.reports)?;
-    Ok(exit_status(&ran.report, how.min_coverage))
+    Ok(ran.exit_status(how.min_coverage))
 }
 
 impl FinishedReplay {
@@ -430,6 +430,14 @@ impl FinishedReplay {
                 bail!("{}: the recording was not finished: {error}; write elsewhere", path.display())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the exit status.
+    pub(super) fn exit_status(&self, min_coverage: f64) -> ExitStatus {
+        match exit_status(&self.report, min_coverage) {
+            ExitStatus::Done if !self.not_removed.is_empty() => ExitStatus::Uncovered,
+            status => status,
         }
     }
 

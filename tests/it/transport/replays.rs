@@ -429,13 +429,14 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
             );
             let path = export.join(directory).join(precious);
             fs::write(&path, "of somebody").unwrap();
+            // nfs-ganesha may list the directories of the tree from its cache, which does not have the file.
             let run = [&["replay", "run", "-q", trace.name(), "--seeded"], &of_this[..]].concat();
+            let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
+            assert!(!error.contains("an earlier run changed"), "{error}");
             let output = program(&[&run[..], &["--remove"]].concat());
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(error.contains(&format!("not removed: it contains {precious:?}")), "{error}");
-            assert!(!error.contains("an earlier run changed"), "{error}");
             // Changes of a replay are not undone.
-            let error = String::from_utf8_lossy(&program(&run).stderr).into_owned();
             assert!(error.contains(&format!("{directory}: an earlier run changed")), "{error}");
             assert_eq!(fs::read_to_string(path).unwrap(), "of somebody");
         }

@@ -79,18 +79,18 @@ pub fn remove(
         .lookup(&marks, mark.as_bytes())
         .map_err(said)?
         .ok_or(RunDirectoryRemovalError::NotSeededForTrace)?;
+    let is_known = |part: &str, name: &[u8]| match part == SEED_MARKER_DIRECTORY {
+        true => name == RUN_MARKER.as_bytes() || name.starts_with(TRACE_MARKER_PREFIX.as_bytes()),
+        false => created.contains(name),
+    };
     for part in parts {
         let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? else { continue };
-        let is_known = |name: &[u8]| match part == SEED_MARKER_DIRECTORY {
-            true => name == RUN_MARKER.as_bytes() || name.starts_with(TRACE_MARKER_PREFIX.as_bytes()),
-            false => created.contains(name),
-        };
-        check_names(files, &directory, part, 0, &is_known)?;
+        check_names(files, &directory, part, 0, &|name| is_known(part, name))?;
     }
     let mut removed = 0;
     for part in parts {
         if let Some(directory) = files.lookup(&home, part.as_bytes()).map_err(said)? {
-            clear(files, &directory, 0, &mut removed)?;
+            clear(files, &directory, part, 0, &|name| is_known(part, name), &mut removed)?;
             files.remove(&home, part.as_bytes(), true).map_err(said)?;
             removed += 1;
         }
@@ -133,11 +133,14 @@ fn check_names(
     Ok(())
 }
 
-/// Removes the contents of a directory. Symbolic links are not followed.
+/// Removes the contents of a directory. Symbolic links are not followed. Names are checked once more, because an object
+/// may have been added since, or a server may have listed names from its cache (nfs-ganesha).
 fn clear(
     files: &mut dyn FileServerClient,
     directory: &[u8],
+    path: &str,
     depth: usize,
+    is_known: &dyn Fn(&[u8]) -> bool,
     removed: &mut u64,
 ) -> Result<(), RunDirectoryRemovalError> {
     if depth > DEPTH {
@@ -152,6 +155,10 @@ fn clear(
         if names.is_empty() {
             return Ok(());
         }
+        let below = |name: &[u8]| format!("{path}/{}", String::from_utf8_lossy(name));
+        if let Some(name) = names.iter().find(|name| !is_known(name)) {
+            return Err(RunDirectoryRemovalError::ForeignEntry(below(name)));
+        }
         for name in names {
             let said = |problem| {
                 RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem)
@@ -159,7 +166,7 @@ fn clear(
             let Some(object) = files.lookup(directory, &name).map_err(said)? else { continue };
             let is_directory = files.status(&object).map_err(said)?.file_type == FileType::DIRECTORY;
             if is_directory {
-                clear(files, &object, depth + 1, removed)?;
+                clear(files, &object, &below(&name), depth + 1, is_known, removed)?;
             }
             files.remove(directory, &name, is_directory).map_err(said)?;
             *removed += 1;
