@@ -6,12 +6,12 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProcedure};
+use nfsrdma_dissectors::nfs::nlm::v4 as nlm;
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
@@ -21,15 +21,20 @@ use nfsrdma_rpc::{
     ConnectTarget, RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent,
     TransportConnectionId, TransportReply,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::containment::ContainedCall;
 use crate::root_credential;
 
 /// Port of the port mapper. RFC 1833 section 3.
 pub const PORT_MAPPER: u16 = 111;
-/// Delay between two attempts to reach a program that went away.
+/// Delay between two attempts to reach a program that is absent.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
+/// Maximum time to wait for a program that is not registered although nothing else shows that the server restarts: it may
+/// have begun to restart just now.
+const REGISTRATION_GRACE: Duration = Duration::from_secs(2);
+/// Maximum time to wait for a program after a connection was lost.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of open connections. Further pairs of client and program get no connection.
 const MAX_CONNECTIONS: usize = 1024;
 
@@ -54,13 +59,15 @@ impl ConfiguredAuxiliaryPorts {
 pub enum AuxiliaryProgramError {
     /// The program is not available, or it closed the connection.
     Absent(String),
+    /// The port mapper does not know the program.
+    Unregistered(String),
     /// No Reply arrived within the timeout. The program is not called again.
     Silent(String),
 }
 
 impl fmt::Display for AuxiliaryProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Absent(why) | Self::Silent(why)) = self;
+        let (Self::Absent(why) | Self::Unregistered(why) | Self::Silent(why)) = self;
         f.write_str(why)
     }
 }
@@ -106,6 +113,7 @@ pub fn query_port_mapper(
     let said = |error: AuxiliaryProgramError| match error {
         AuxiliaryProgramError::Absent(why) => AuxiliaryProgramError::Absent(format!("port mapper: {why}")),
         AuxiliaryProgramError::Silent(why) => AuxiliaryProgramError::Silent(format!("port mapper: {why}")),
+        AuxiliaryProgramError::Unregistered(_) => error,
     };
     let connection = tcp.connect(&target).map_err(|error| said(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
@@ -123,7 +131,7 @@ pub fn query_port_mapper(
     let name = program.name().unwrap_or("that program");
     match port.map(u16::try_from) {
         Ok(Ok(port)) if port > 0 => Ok(port),
-        Ok(_) => Err(AuxiliaryProgramError::Absent(format!("the port mapper knows no {name}"))),
+        Ok(_) => Err(AuxiliaryProgramError::Unregistered(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
             Err(said(AuxiliaryProgramError::Silent(format!("{address}: no Reply within {seconds} s"))))
@@ -139,8 +147,10 @@ pub struct AuxiliaryRpcConnections {
     configured_ports: ConfiguredAuxiliaryPorts,
     ports: FxHashMap<(Program, u32), Result<u16, AuxiliaryProgramError>>,
     lanes: FxHashMap<(u32, Program, u32), AuxiliaryRpcConnection>,
-    /// Programs whose connection went away. They may have restarted, with another port.
-    lost_programs: FxHashSet<(Program, u32)>,
+    /// Time until which each absent program may be restarting. It may have another port then.
+    restarting_until: FxHashMap<(Program, u32), Instant>,
+    /// Time until which the server may be restarting, because a connection to it was lost.
+    server_restarting_until: Option<Instant>,
     /// Ports from which no Reply arrived within the timeout.
     unresponsive_ports: FxHashMap<u16, AuxiliaryProgramError>,
     last_xid: u32,
@@ -167,7 +177,8 @@ impl AuxiliaryRpcConnections {
             configured_ports: ports,
             ports: FxHashMap::default(),
             lanes: FxHashMap::default(),
-            lost_programs: FxHashSet::default(),
+            restarting_until: FxHashMap::default(),
+            server_restarting_until: None,
             unresponsive_ports: FxHashMap::default(),
             last_xid: xid.0,
         }
@@ -201,10 +212,12 @@ impl AuxiliaryRpcConnections {
                     return Ok(accept(&reply));
                 }
                 Some(RpcTransportEvent::Disconnected { connection: gone, reason, .. }) => {
+                    let until = Instant::now() + self.restart_timeout();
                     self.lanes.retain(|(_, program, version), lane| {
                         let is_other = lane.connection != gone;
                         if !is_other {
-                            self.lost_programs.insert((*program, *version));
+                            self.restarting_until.insert((*program, *version), until);
+                            self.ports.remove(&(*program, *version));
                         }
                         is_other
                     });
@@ -223,13 +236,41 @@ impl AuxiliaryRpcConnections {
         Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(why)).clone())
     }
 
-    /// Returns `true` if the connection to a program went away.
-    pub fn is_lost(&self, program: (Program, u32)) -> bool {
-        self.lost_programs.contains(&program)
+    fn restart_timeout(&self) -> Duration {
+        self.target.options.timeout.min(RESTART_TIMEOUT)
     }
 
-    /// Returns the connection of a client to a program, and opens it if necessary. Waits up to the timeout for a
-    /// program that went away and may be restarting.
+    /// Records that a connection to the server was lost: its programs may be restarting.
+    pub fn record_server_disconnect(&mut self) {
+        self.server_restarting_until = Some(Instant::now() + self.restart_timeout());
+        // Those that were absent may be there afterwards.
+        self.ports.retain(|_, port| port.is_ok());
+        self.restarting_until.clear();
+    }
+
+    /// Returns the time at which to look again for a program after this error; `None` if it is not expected any more.
+    pub fn next_attempt(
+        &mut self,
+        program: (Program, u32),
+        error: &AuxiliaryProgramError,
+    ) -> Option<Instant> {
+        let now = Instant::now();
+        match error {
+            AuxiliaryProgramError::Absent(_) => {}
+            AuxiliaryProgramError::Unregistered(_) => {
+                self.restarting_until.entry(program).or_insert(now + REGISTRATION_GRACE);
+            }
+            AuxiliaryProgramError::Silent(_) => return None,
+        }
+        let until = self.restarting_until.get(&program).copied().max(self.server_restarting_until)?;
+        if until <= now {
+            return None;
+        }
+        self.ports.remove(&program);
+        Some(now + RETRY_DELAY)
+    }
+
+    /// Returns the connection of a client to a program, and opens it if necessary.
     ///
     /// # Errors
     /// Returns an error if the port is unknown or unresponsive, the connection fails, or there are too many
@@ -239,21 +280,9 @@ impl AuxiliaryRpcConnections {
         client: u32,
         program: (Program, u32),
     ) -> Result<AuxiliaryRpcConnection, AuxiliaryProgramError> {
-        if !self.is_lost(program) {
-            return self.open(client, program);
-        }
-        let deadline = Instant::now() + self.target.options.timeout;
-        let lane = loop {
-            self.ports.remove(&program);
-            match self.open(client, program) {
-                Err(AuxiliaryProgramError::Absent(_)) if Instant::now() < deadline => {
-                    thread::sleep(RETRY_DELAY)
-                }
-                lane => break lane,
-            }
-        };
-        self.lost_programs.remove(&program);
-        lane
+        let lane = self.open(client, program)?;
+        self.restarting_until.remove(&program);
+        Ok(lane)
     }
 
     fn open(
@@ -338,6 +367,32 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     Some(encoder.finish().0)
 }
 
+/// Replaces the name of the captured client in a Call of NLM version 4 by that of this program. The server would have its
+/// status monitor watch the captured client, and notify it after a restart (XNFS section 11). Returns `None` for every
+/// other Call.
+pub fn replace_nlm_caller(message: &[u8]) -> Option<Vec<u8>> {
+    let mut cursor = Cursor::new(message);
+    let asked = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let call = asked.call().filter(|call| (call.prog, call.vers) == (Program::NLM, 4))?;
+    let header = message.get(..cursor.at())?;
+    let caller = Text(crate::PROGRAM.as_bytes());
+    let procedure = nlm::Procedure(call.proc);
+    let mut args = nlm::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
+    match &mut args {
+        nlm::Args::TEST(args) => args.alock.caller_name = caller,
+        nlm::Args::LOCK(args) | nlm::Args::NM_LOCK(args) => args.alock.caller_name = caller,
+        nlm::Args::CANCEL(args) => args.alock.caller_name = caller,
+        nlm::Args::UNLOCK(args) => args.alock.caller_name = caller,
+        nlm::Args::SHARE(args) | nlm::Args::UNSHARE(args) => args.share.caller_name = caller,
+        _ => return None,
+    }
+    let mut encoder = Encoder::new();
+    encoder.raw(header);
+    args.encode(&mut encoder);
+    encoder.raw(cursor.rest());
+    Some(encoder.finish().0)
+}
+
 fn is_absolute(path: &[u8]) -> bool {
     matches!(path.first(), None | Some(b'/'))
 }
@@ -367,7 +422,29 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_what_others_have_is_not_asked() {
+    fn an_nlm_call_names_this_program_and_not_the_captured_client() {
+        let lock = |caller: &[u8]| {
+            let mut encoder = Encoder::new();
+            [9, 0, 2, Program::NLM.0, 4, 2, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
+            // Cookie, block, exclusive.
+            encoder.append_opaque(b"1234");
+            [0, 1].iter().for_each(|word| encoder.word(*word));
+            encoder.append_opaque(caller);
+            [&b"handle"[..], b"owner"].iter().for_each(|opaque| encoder.append_opaque(opaque));
+            // svid, l_offset, l_len, reclaim, state.
+            [5, 0, 10, 0, 20, 0, 3].iter().for_each(|word| encoder.word(*word));
+            encoder.finish().0
+        };
+        let ours = lock(crate::PROGRAM.as_bytes());
+        assert_eq!(replace_nlm_caller(&lock(b"client.example")), Some(ours.clone()));
+        assert_eq!(replace_nlm_caller(&lock(b"c")), Some(ours));
+        // An undecodable message is left as it is.
+        assert_eq!(replace_nlm_caller(&lock(b"client")[..50]), None);
+        assert_eq!(replace_nlm_caller(&mount(1, b"/export")), None);
+    }
+
+    #[test]
+    fn calls_that_affect_others_are_not_limited_to_files() {
         for (program, version, procedure) in [
             (Program::MOUNT, 3, 4),
             (Program::NLM, 4, 23),

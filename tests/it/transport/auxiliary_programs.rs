@@ -7,6 +7,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::rpcbind::v2::{Args, Procedure};
+use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
@@ -128,6 +131,76 @@ fn a_program_that_restarts_is_called_again_at_its_new_port() {
     assert!(restarting.join().unwrap() > 40, "no Call came to the first port");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains("other-program"), "{text}");
+}
+
+/// After the GETPORT of the trace, the port mapper does not know NLM for a second, as while Linux restarts nfsd.
+#[test]
+fn a_program_that_is_not_registered_for_a_second_is_called_afterwards() {
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let unregistered: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let (behind, queries) = (Arc::clone(&server), Arc::clone(&unregistered));
+    let proxy = Proxy::answering(FaultInjector::honest(), move |call| {
+        let mut answer = MockReply::default();
+        behind.lock().unwrap().call(Cursor::new(call), &mut answer);
+        let mut message = answer.complete_message();
+        if is_query_for(call, Program::NLM) {
+            let mut queries = queries.lock().unwrap();
+            // The first is the step of the trace.
+            if queries.get(1).is_none_or(|first| first.elapsed() < Duration::from_secs(1))
+                && !queries.is_empty()
+            {
+                let port = message.len() - 4;
+                message[port..].fill(0);
+            }
+            queries.push(Instant::now());
+        }
+        message
+    });
+    let port = proxy.port;
+    server.lock().unwrap().port = port;
+    let url = format!("tcp://127.0.0.1:{port}/?vers=3&rpcbindport={port}&mountport={port}");
+    let path = captures::path("rxe-v3");
+    let output = program(&["check", "-T", "json", "--server", &url, path.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(!text.contains("other-program"), "{text}");
+    let queries = unregistered.lock().unwrap();
+    assert!(queries.len() > 3, "{queries:?}");
+    assert!(queries.last().unwrap().duration_since(queries[1]) >= Duration::from_secs(1), "{queries:?}");
+}
+
+/// A directory that was to be removed and remains is not what the user asked for.
+#[test]
+fn a_removal_that_is_refused_is_exit_code_3() {
+    let trace = compiled("rxe-v3", "refused-removal");
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let proxy = serve(&server, FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
+    for (directory, foreign, code) in [("clean", None, 0), ("kept", Some(&b"precious"[..]), 3)] {
+        let run = ["--server", &url, "--directory", directory];
+        assert!(program(&[&["replay", "seed", "-q", trace.name()], &run[..]].concat()).status.success());
+        // No step lists this directory.
+        let place: [&[u8]; 4] = [directory.as_bytes(), b"tree", b"export", b"priv"];
+        foreign.map(|name| server.lock().unwrap().tree.add_name_below(&place, name));
+        let output =
+            program(&[&["replay", "run", "-q", "--seeded", "--remove", trace.name()][..], &run[..]].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said.contains("not removed: it contains"), code == 3, "{said}");
+    }
+}
+
+/// Returns `true` if a Call is a GETPORT for a program.
+fn is_query_for(call: &[u8], program: Program) -> bool {
+    let mut cursor = Cursor::new(call);
+    let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+    message.call().is_some_and(|asked| {
+        (asked.prog, asked.vers, asked.proc) == (Program::PORTMAP, 2, Procedure::GETPORT.0)
+            && matches!(
+                Args::decode(Procedure::GETPORT, &mut cursor, &mut NullFieldObserver),
+                Ok(Args::GETPORT(mapping)) if mapping.prog == program
+            )
+    })
 }
 
 /// A port mapper that accepts connections and does not answer.

@@ -340,6 +340,22 @@ impl MockFileTree {
         self.nodes.values_mut().for_each(|object| [object.uid, object.gid] = owner);
     }
 
+    /// Adds a name to each directory below a path, itself included, without another change. Returns their number.
+    pub fn add_name_below(&mut self, path: &[&[u8]], name: &[u8]) -> usize {
+        let top = path.iter().try_fold(Self::ROOT, |directory, name| self.lookup(directory, name));
+        let mut open: Vec<MockFileId> = top.into_iter().collect();
+        let mut count = 0;
+        while let Some(id) = open.pop() {
+            let file = self.put(MockObjectContent::File(Vec::new()), 0o644, id);
+            let Ok(directory) = self.directory_mut(id) else { continue };
+            let below: Vec<MockFileId> = directory.after(0).map(|(_, _, id)| id).collect();
+            directory.add(name, file);
+            count += 1;
+            open.extend(below.into_iter().filter(|id| self.directory(*id).is_ok()));
+        }
+        count
+    }
+
     /// Makes each further name of a hard link denote a copy of the object.
     pub fn separate_hard_links(&mut self) {
         let names = self.nodes.iter().filter_map(|(id, object)| match &object.content {

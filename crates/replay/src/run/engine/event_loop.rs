@@ -176,6 +176,11 @@ pub(super) fn drive<R: Read + Seek>(
                         engine.report.protocol.count_violation(reason.to_string());
                     }
                     engine.connections.count_failure();
+                    if reason != DisconnectReason::LocalClose
+                        && let Some(auxiliary) = &mut engine.issuer.auxiliary
+                    {
+                        auxiliary.record_server_disconnect();
+                    }
                 }
                 let what = format!("the connection went away: {reason}");
                 for tag in lost {

@@ -13,7 +13,8 @@ use super::send::replacement_header;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{OptionalReplayRecorder, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle};
 use crate::auxiliary_programs::{
-    AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
+    AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, replace_nlm_caller,
+    reroot_mount_path,
 };
 use crate::trace::TraceStep;
 
@@ -61,6 +62,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let mut message = std::mem::take(&mut self.issuer.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
+            .or_else(|| replace_nlm_caller(&message))
             .map(|other| std::mem::replace(&mut message, other));
         let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
         let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
@@ -68,7 +70,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.issuer.values.swap_counts(&mut held.call.counts);
         let client = step.caller.client;
         let program = (program, version);
-        let mut lane = beside.lane(client, program).map_err(|why| self.no_reply_state(&why))?;
+        let mut lane =
+            beside.lane(client, program).map_err(|why| self.absence_obstacle(program, beside, &why))?;
         let sent = Instant::now();
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
@@ -89,14 +92,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let mut answered = beside.call(lane, &call, &mut process);
         // A program that restarts closes its connections, and may get another port.
-        if answered.is_err() && beside.is_lost(program) {
-            answered = match beside.lane(client, program) {
+        if let Err(AuxiliaryProgramError::Absent(_)) = answered {
+            match beside.lane(client, program) {
                 Ok(other) => {
                     lane = other;
-                    beside.call(lane, &call, &mut process)
+                    answered = beside.call(lane, &call, &mut process);
                 }
-                Err(why) => Err(why),
-            };
+                Err(why) => return Err(self.absence_obstacle(program, beside, &why)),
+            }
         }
         if let (Some(tape), AuxiliaryRpcConnection { number, local: Some(local), peer, .. }) = (tape, lane) {
             let (answer, came) = answer_of_tape.map_or((None, sent), |(answer, came)| (Some(answer), came));
@@ -113,6 +116,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             });
         }
         answered.map_err(|why| self.no_reply_state(&why))?
+    }
+
+    /// Returns the reason why a step was not sent whose program has no connection: it is looked for again later, or the
+    /// step is unreplayable.
+    fn absence_obstacle(
+        &mut self,
+        program: (Program, u32),
+        beside: &mut AuxiliaryRpcConnections,
+        why: &AuxiliaryProgramError,
+    ) -> StepSendObstacle {
+        beside
+            .next_attempt(program, why)
+            .map_or_else(|| self.no_reply_state(why).into(), StepSendObstacle::UnreachableUntil)
     }
 
     /// Returns the state of a step whose program does not reply.
