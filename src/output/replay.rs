@@ -492,9 +492,8 @@ impl PrintableReplayReport<'_> {
                 .take(junit::MAX_SHOWN_DIFFERENCES)
                 .map(|(path, what)| format!("{path}: {what}"))
                 .collect();
-            let count = walked.names + walked.objects;
             let failure = (walked.differing > 0)
-                .then(|| (format!("{} of {count} names and objects differ", walked.differing), lines));
+                .then(|| (format!("{} in the files", PluralCount(walked.differing, "difference")), lines));
             let unfinished = || {
                 let why = walked.failed.clone()?;
                 Some(("the final check was not completed".to_owned(), vec![why]))

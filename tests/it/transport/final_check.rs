@@ -151,6 +151,39 @@ fn a_hard_link_that_is_a_copy_is_found() {
     }
 }
 
+/// An additional name is found in each directory of the tree: in those from before the first step, in those that a step
+/// has created, and where the steps name nothing.
+#[test]
+fn an_additional_name_is_found_in_each_directory() {
+    // No step can reach the directory above a mount, or that of the objects without names.
+    for (capture, version, top, out_of_reach) in [
+        ("rxe-v3", 3, "tree", 1),
+        ("rxe-v40", 4, "tree", 0),
+        ("rxe-v42-maildir", 4, "tree", 0),
+        ("siw-v42-mid", 4, "nameless", 1),
+    ] {
+        let work = Work::of(capture, version, "additional-name");
+        // It was there before the run.
+        let add = |server: &mut MockServer, name: &[u8]| {
+            server.tree.add_name_below(&[b"run", top.as_bytes()], name)
+        };
+        add(&mut work.server.lock().unwrap(), b"seen before");
+        let work = work.seeded_again();
+        let mut count = 0;
+        let report = checked_after_change(&work, &work.seeded, &serial_options(), |server| {
+            if count == 0 {
+                count = add(server, b"by nobody") - out_of_reach;
+            }
+        });
+        let check = report.tree_check.as_ref().unwrap();
+        let names = check.mismatches.iter().flat_map(|of| &of.differences).map(|of| of.operation.as_str());
+        let found = names.filter(|path| path.ends_with("by nobody")).count();
+        assert!(count > 1, "{capture}: {count} directories");
+        assert_eq!(check.failed, None, "{capture}");
+        assert_eq!((found, check.differing), (count, count as u64), "{capture}: {:#?}", check.mismatches);
+    }
+}
+
 /// Server that injects no more faults after the last step: the final check is not affected.
 struct StopAfterLastStep<'s>(&'s Mutex<MockServer>);
 

@@ -51,9 +51,24 @@ impl Work {
         Self::of_trace(server, capture, version, file)
     }
 
+    /// Finds the tree on the server once more.
+    pub(super) fn seeded_again(&self) -> Self {
+        let server = self.server.lock().unwrap().clone();
+        Self::seeded(server, self.capture, self.version, Arc::clone(&self.file), SeedMode::Find)
+    }
+
     /// Seeds a trace of a capture on a server.
     pub(super) fn of_trace(server: MockServer, capture: &'static str, version: u32, file: Vec<u8>) -> Self {
-        let file: Arc<[u8]> = file.into();
+        Self::seeded(server, capture, version, file.into(), SeedMode::Make)
+    }
+
+    fn seeded(
+        server: MockServer,
+        capture: &'static str,
+        version: u32,
+        file: Arc<[u8]>,
+        mode: SeedMode,
+    ) -> Self {
         let server = Arc::new(Mutex::new(server));
         let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let target = target(20049);
@@ -75,7 +90,7 @@ impl Work {
         };
         let place = RunDirectory { export: "/", directory: "run" };
         let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
-        let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make).unwrap();
+        let seeded = seed(&mut contents, &mut *files, &place, mode).unwrap();
         files.close();
         drop(files);
         let server = Mutex::new(server.lock().unwrap().clone());

@@ -2,6 +2,7 @@
 //! with smaller limits. None of that is a mismatch.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
     self, MockFaultInjector, MockServerFault, MockServerFaultKind,
 };
+use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{ContainedRpcClient, Containment};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
@@ -27,7 +28,9 @@ use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use super::auxiliary_programs;
 use super::client::target;
 use super::mock_server_faults::Work;
+use super::program::{Passing, program};
 use super::proxy::injected_faults::FaultInjector;
+use crate::captures;
 
 /// Replays a trace on its server after a change, with these faults by the number of the Call. Returns also the server
 /// after that.
@@ -108,6 +111,26 @@ fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_sta
     assert_eq!((count(&server, Operation::OPEN), count(&server, Operation::CLOSE)), (9, 9));
     assert_eq!(count(&server, Operation::DELEGRETURN), 0);
     assert_eq!(server.opens(), 0);
+}
+
+/// RFC 8881 section 10.4.6: a server revokes a delegation that is not returned, and others wait until then. The capture
+/// ends before its client returns one.
+#[test]
+fn rfc8881_section_10_4_6_a_delegation_that_is_held_at_the_end_is_returned() {
+    let [cut, trace] = ["delegated.pcap", "delegated.trace"].map(Passing::new);
+    let path = captures::path("rxe-v42-deleg");
+    let before_recall = ["-q", "--view", "frames", "-Y", "frame.number < 165", "-w", cut.name()];
+    assert!(program(&[&before_recall[..], &[path.to_str().unwrap()]].concat()).status.success());
+    assert!(program(&["replay", "compile", "-q", cut.name(), "-o", trace.name()]).status.success());
+    let file = fs::read(trace.name()).unwrap();
+    let work = Work::of_trace(MockServer::default(), "rxe-v42-deleg", 4, file);
+    let (report, server) =
+        replayed(&work, [], |server| server.delegations = MockDelegationPolicy::UnlessRefused);
+    is_as_recorded(&report, "rxe-v42-deleg");
+    // One delegation is returned by a step. The mock server grants another type than the captured one of the second
+    // file, so that it is returned at once. That of the third file is held.
+    assert_eq!(count(&server, Operation::DELEGRETURN), 3, "{:#?}", report.steps.reasons);
+    assert_eq!((report.returned_delegations, server.delegation_count()), (2, 0));
 }
 
 /// RFC 9754 section 5: only the holder of a delegation sets the times of its file. Without one, its SETATTR has no

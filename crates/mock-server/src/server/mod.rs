@@ -208,6 +208,11 @@ impl MockServer {
         self.state.opens()
     }
 
+    /// Returns the number of delegations that NFSv4 clients hold.
+    pub fn delegation_count(&self) -> usize {
+        self.state.delegation_count()
+    }
+
     /// Returns the verifier of WRITE and COMMIT, which changes with each restart. RFC 8881 section 18.32.4.
     fn write_verifier(&self) -> [u8; 8] {
         let mut verifier = *b"loopback";

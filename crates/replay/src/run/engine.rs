@@ -25,6 +25,7 @@ mod connections;
 mod delegation_substitutes;
 mod event_loop;
 mod gss_context_renewal;
+mod held_delegations;
 mod io_split;
 mod issuer;
 mod issuing;
@@ -378,6 +379,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 None => self.scheduler.is_exhausted = true,
             }
         }
+        self.return_held_delegations(transport);
         self.destroy_contexts(transport);
         let late = self.verification.checker.take_late_differences(true);
         self.report.steps.apply_late_differences(late);

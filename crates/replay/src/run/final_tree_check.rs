@@ -70,9 +70,9 @@ pub struct FinalTreeCheckReport {
     pub left_out: u64,
     /// Number of attributes that differ from the last values in Replies as a rule tolerates.
     pub tolerated: u64,
-    /// Number of names and objects that differ.
+    /// Number of differences; an object may have several.
     pub differing: u64,
-    /// First differences.
+    /// First differences, those of relations to earlier values last.
     pub mismatches: Vec<StepMismatch>,
     /// Reason why the check was not completed.
     pub failed: Option<String>,
@@ -198,6 +198,20 @@ impl ExpectedFinalTree {
         self.tree.update(&facts, is_racing, [step.origin.call_frame, step.origin.reply_frame]);
     }
 
+    /// Returns the path of a filehandle's object below the captured root, if its names are known, for display.
+    pub(super) fn path(&self, file: u32) -> Option<String> {
+        let mut at = self.tree.find_by_handle(file)?;
+        let mut path = String::new();
+        for _ in 0..MAX_PATH_NAMES {
+            let node = self.tree.nodes().get(at.0 as usize)?;
+            let name = node.names.last()?;
+            let Some(parent) = name.parent else { break };
+            path = format!("/{}{path}", String::from_utf8_lossy(&name.name));
+            at = parent;
+        }
+        Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+
     /// Returns the size that a file must have after the steps so far, if known.
     pub(super) fn size(&self, file: u32) -> Option<u64> {
         self.tree.current_state(self.tree.find_by_handle(file)?)?.size
@@ -269,8 +283,14 @@ impl ExpectedFinalTree {
         }
         files.close();
         drop(files);
+        walked.mismatches.sort_by_key(is_relation);
         walked
     }
+}
+
+/// Returns `true` if a mismatch violates a relation to earlier values.
+fn is_relation(mismatch: &StepMismatch) -> bool {
+    mismatch.differences.iter().all(|difference| difference.kind == DifferenceKind::Relation)
 }
 
 /// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.
@@ -377,6 +397,13 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
             }
             by_directory.entry(named.parent).or_default().push(named);
         }
+        // Directories without known names may have got some.
+        for (id, node) in (0..).map(InferredObjectId).zip(self.tree.nodes()) {
+            let is_there = node.existence == TraceObjectOrigin::ROOT || above.contains_key(&id);
+            if node.file_type == FileType::DIRECTORY && is_there && !self.tree.is_uncertain(id) {
+                by_directory.entry(id).or_default();
+            }
+        }
         let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
         for (directory, mut names) in by_directory {
             let node = self.tree.nodes().get(directory.0 as usize);
@@ -450,20 +477,31 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
                     (None, false) => {}
                 }
             }
-            // All names of a directory created by a step are known, unless some were dropped at the memory limit.
-            if node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED)
-                && self.tree.left_out() == 0
-            {
-                let mut more: Vec<_> = there.into_iter().collect();
-                more.sort();
-                for name in more {
-                    self.report.names += 1;
-                    let path = self.path(directory, &name, &above);
-                    self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there");
-                }
+            // All names are known that a directory got in the run, unless some were dropped at the memory limit.
+            let is_new = node.is_some_and(|node| node.existence == TraceObjectOrigin::CREATED);
+            let before = self.live.seeded.initial_names.get(&handle);
+            if (is_new || before.is_some()) && self.tree.left_out() == 0 {
+                there.retain(|name| before.is_none_or(|before| !before.contains(name)));
+                self.report_additional_names(directory, there, &above);
             }
         }
         Ok(())
+    }
+
+    /// Reports names that a directory must not have.
+    fn report_additional_names(
+        &mut self,
+        directory: InferredObjectId,
+        names: FxHashSet<Box<[u8]>>,
+        above: &FxHashMap<InferredObjectId, CurrentNameBinding<'_>>,
+    ) {
+        let mut names: Vec<_> = names.into_iter().collect();
+        names.sort();
+        for name in names {
+            self.report.names += 1;
+            let path = self.path(directory, &name, above);
+            self.report_difference(directory, DifferenceKind::Name, &path, "name", "absent", "there");
+        }
     }
 
     /// Checks a root, which has no name: its last values in Replies must still hold.
@@ -777,7 +815,10 @@ impl<R: Read + Seek> TreeChecker<'_, R> {
     ) {
         self.report.differing += 1;
         if self.report.mismatches.len() >= self.shown {
-            return;
+            // Differences of files are shown rather than those of attributes to earlier ones.
+            let last_relation = self.report.mismatches.iter().rposition(is_relation);
+            let Some(last) = last_relation.filter(|_| kind != DifferenceKind::Relation) else { return };
+            self.report.mismatches.remove(last);
         }
         let frames = self.tree.current_state(id).map_or([0; 2], |file| file.frames);
         let frame = |number: u64| (number > 0).then_some(FrameNumber(number));

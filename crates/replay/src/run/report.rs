@@ -171,7 +171,7 @@ pub struct ReplayReport {
     pub recovery: ReplayRecoveryCounts,
     /// Calls of the server.
     pub callbacks: CallbackCounts,
-    /// Number of delegations that the capture does not have, returned at once.
+    /// Number of delegations that no step returns, returned by the run.
     pub returned_delegations: u64,
     /// Errors in the protocol.
     pub protocol: ReplayProtocolErrors,

@@ -35,6 +35,8 @@ const PIECE: usize = 256 << 10;
 const MAX_REPORTED_REFUSALS: usize = 20;
 /// Maximum nesting depth of directories; deeper ones are left out.
 const DEPTH: usize = 256;
+/// Maximum number of names that are remembered of the directories of the tree.
+const MAX_INITIAL_NAMES: usize = 1 << 20;
 
 /// The reason that there is no tree.
 #[derive(Debug)]
@@ -95,6 +97,9 @@ impl RunDirectory<'_> {
     }
 }
 
+/// Names in directories, by the live filehandle of each.
+pub type NamesByDirectory = FxHashMap<LiveFilehandle, FxHashSet<Box<[u8]>>>;
+
 /// The live tree that represents the captured server's files.
 #[derive(Clone, Debug, Default)]
 pub struct SeededTree {
@@ -123,6 +128,8 @@ pub struct SeededTree {
     pub mounts: Vec<Vec<u8>>,
     /// Owner of the objects that root creates, if the export squashes root.
     pub squashed_owner: Option<ObjectOwner>,
+    /// Names that each directory of the tree has before the first step, by its live filehandle.
+    pub initial_names: NamesByDirectory,
     /// Counts of the created objects.
     pub counts: SeedCounts,
 }
@@ -261,6 +268,9 @@ pub fn seed(
             }
         }
     }
+    let live_directories = directories.iter().filter_map(|variable| handles.get(variable)).chain([&root]);
+    let initial_names =
+        list_directories(maker.files, live_directories).map_err(said(TREE_DIRECTORY.into()))?;
     let (made, mounts, refused) = (maker.counts, topmost_paths(&maker.mounts), maker.refusals);
     let FileSystemCapabilities { supported, io } = capabilities;
     let path = format!("{}/{name}/{TREE_DIRECTORY}", place.export.trim_end_matches('/'));
@@ -279,8 +289,36 @@ pub fn seed(
         io,
         mounts,
         squashed_owner: squashed,
+        initial_names,
         counts: made,
     })
+}
+
+/// Returns the names in directories that the server lists, as far as [`MAX_INITIAL_NAMES`] allows.
+fn list_directories<'d>(
+    files: &mut dyn FileServerClient,
+    directories: impl Iterator<Item = &'d LiveFilehandle>,
+) -> Result<NamesByDirectory, FileServerError> {
+    let (mut listed, mut count) = (NamesByDirectory::default(), 0);
+    for directory in directories {
+        if listed.contains_key(directory) {
+            continue;
+        }
+        let mut names = FxHashSet::default();
+        let mut add = |name: &[u8]| {
+            count += 1;
+            if count <= MAX_INITIAL_NAMES {
+                names.insert(name.into());
+            }
+        };
+        match files.list_names(directory, &mut add) {
+            Ok(()) if count <= MAX_INITIAL_NAMES => drop(listed.insert(directory.clone(), names)),
+            Ok(()) => break,
+            Err(FileServerError::Refused(..)) => {}
+            Err(problem) => return Err(problem),
+        }
+    }
+    Ok(listed)
 }
 
 /// Loads the objects that exist before the first step, and the filehandle variables of all directories.

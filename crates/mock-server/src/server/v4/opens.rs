@@ -190,7 +190,7 @@ fn open(server: &mut MockServer, run: &mut MockCompound<'_>, args: &Open4Args<'_
     let before = tree.change(directory)?;
     let mut attrset = Vec::new();
     let file = match &args.claim {
-        OpenClaim4::Fh | OpenClaim4::Previous(_) => directory,
+        OpenClaim4::Fh | OpenClaim4::Previous(_) | OpenClaim4::DelegCurFh(_) => directory,
         OpenClaim4::Null(name) => {
             let there = tree.lookup(directory, name.0);
             find_or_create(server, directory, name.0, there.ok(), &args.openhow, &mut attrset)?

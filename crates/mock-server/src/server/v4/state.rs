@@ -217,6 +217,11 @@ impl MockNfs4State {
         self.delegations.get(other) == Some(&client) && self.delegations.remove(other).is_some()
     }
 
+    /// Returns the number of delegations.
+    pub(in crate::server) fn delegation_count(&self) -> usize {
+        self.delegations.len()
+    }
+
     /// Returns `true` if a client holds a delegation.
     pub(super) fn has_delegation(&self, client: u64) -> bool {
         self.delegations.values().any(|holder| *holder == client)
@@ -236,7 +241,8 @@ impl MockNfs4State {
     /// Returns the state that a stateid identifies, if it is current: RFC 8881 section 8.2.
     pub(super) fn find(&self, stateid: &Stateid4, minor: u32) -> Result<MockStateidKind, Nfsstat4> {
         let ends = [([0; 12], 0), ([0xff; 12], u32::MAX)];
-        if ends.contains(&(stateid.other, stateid.seqid)) {
+        // Which file a delegation is of is not checked.
+        if ends.contains(&(stateid.other, stateid.seqid)) || self.delegations.contains_key(&stateid.other) {
             return Ok(MockStateidKind::Special);
         }
         let open =

@@ -259,6 +259,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         self.written_bytes.clear();
         self.written_bytes.extend(parts.effects.iter().enumerate().map(written));
         let listing = listed_directory(step, parts);
+        let tree = self.expected_tree.as_ref();
+        let path_of = |file: u32| tree.and_then(|tree| tree.path(file));
         let verdict = self.checker.check(&ReplyPair {
             step: held.id.step,
             frames: held.id.frames,
@@ -290,6 +292,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 set_size_bytes: parts.set_size_bytes,
                 set_modify_seconds: parts.set_modify_seconds,
                 sets_only_delegated_times: parts.sets_only_delegated_times,
+                path_of: &path_of,
             }),
             is_racing: held.captured.overlaps_change,
             listing,

@@ -516,6 +516,11 @@ impl RecoverableState {
         own
     }
 
+    /// Removes and returns all delegations.
+    pub(in crate::run) fn take_delegations(&mut self) -> BTreeMap<StateidOther, RecoverableDelegation> {
+        std::mem::take(&mut self.delegations)
+    }
+
     /// Removes an open with its locks.
     pub(in crate::run) fn remove_open(&mut self, open: StateidOther) {
         self.opens.remove(&open);
@@ -561,6 +566,15 @@ impl RecoverableState {
 
     pub(in crate::run) fn session(&self, id: Sessionid4) -> Option<&RecoverableSession> {
         self.sessions.get(&id)
+    }
+
+    /// Returns the session of a client with the lowest ID.
+    pub(in crate::run) fn session_of_client(
+        &self,
+        client: Clientid4,
+    ) -> Option<(Sessionid4, &RecoverableSession)> {
+        let own = self.sessions.iter().filter(|(_, session)| session.client == client);
+        own.min_by_key(|(id, _)| **id).map(|(id, session)| (*id, session))
     }
 
     /// Returns the client of a session.

@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::attribute_relations::AttributeRelationViolation;
 use super::tolerance::{attribute, is_attribute};
+use crate::trace::NONE;
 
 /// Required operations of NFSv4 as in RFC 8881 section 17, and OPEN_CONFIRM, RENEW, SETCLIENTID, SETCLIENTID_CONFIRM
 /// and RELEASE_LOCKOWNER of NFSv4.0 (RFC 7530 section 16).
@@ -99,6 +100,7 @@ pub(super) fn missing_required_attributes(
             missing.push(AttributeRelationViolation {
                 path: format!("{}.{text} (required)", place.section.1),
                 field: place.path.field,
+                object: NONE,
                 values: ["returned".to_owned(), "not returned".to_owned()],
                 rule: None,
             });

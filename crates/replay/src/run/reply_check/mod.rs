@@ -331,7 +331,9 @@ impl ReplyChecker {
             };
         }
         let (place, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
-        let differences = broken.into_iter().map(|violation| violation.difference(place, operation.clone()));
+        let path_of = |variable| replies.execution.as_ref().and_then(|of| (of.path_of)(variable));
+        let differences =
+            broken.into_iter().map(|violation| violation.difference(place, operation.clone(), &path_of));
         let mut differences: Vec<_> =
             differences.filter(|difference| self.selection.includes(difference)).collect();
         if differences.is_empty() {
@@ -554,7 +556,7 @@ impl ReplyChecker {
     /// Returns the differences of sizes that no file had.
     fn impossible_sizes(&mut self) -> impl Iterator<Item = Difference> {
         let sizes = self.relations.take_impossible_sizes().into_iter();
-        sizes.map(|(place, violation)| violation.difference(place.transaction, place.title))
+        sizes.map(|(place, violation)| violation.difference(place.transaction, place.title, &|_| None))
     }
 
     /// Records the attributes and operations of the live server.

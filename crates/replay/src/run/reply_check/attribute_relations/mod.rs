@@ -64,7 +64,7 @@ const MAX_ROOT_HANDLES: usize = 16;
 const ORDERED_ATTRIBUTES: usize = 5;
 
 /// Execution of a step and the objects that it names.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReplyCheckStepContext<'a> {
     /// Operations of a COMPOUND.
     pub(in crate::run) operations: &'a [Operation],
@@ -94,6 +94,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR only sets times that a server may ignore: RFC 9754 section 5.
     pub(in crate::run) sets_only_delegated_times: bool,
+    /// Returns the path of a variable's object, if it is known.
+    pub(in crate::run) path_of: &'a dyn Fn(u32) -> Option<String>,
 }
 
 /// Likelihood that steps have changed an attribute since its last value.

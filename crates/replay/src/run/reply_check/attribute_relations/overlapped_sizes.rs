@@ -126,10 +126,14 @@ impl<P> OverlappedFileSizes<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::NONE;
 
     fn violation(place: u64) -> (u64, AttributeRelationViolation) {
         let values = Default::default();
-        (place, AttributeRelationViolation { path: String::new(), field: "", values, rule: None })
+        (
+            place,
+            AttributeRelationViolation { path: String::new(), field: "", object: NONE, values, rule: None },
+        )
     }
 
     fn unexplained(sizes: &mut OverlappedFileSizes<u64>) -> Vec<u64> {

@@ -16,6 +16,8 @@ pub(in super::super) struct AttributeRelationViolation {
     pub(in super::super) path: String,
     /// Filter name of the field.
     pub(in super::super) field: &'static str,
+    /// Variable of the object, [`ROOT`] or [`NONE`].
+    pub(in super::super) object: u32,
     /// Recorded values and live values.
     pub(in super::super) values: [String; 2],
     /// Rule that tolerates it, if one does.
@@ -23,16 +25,23 @@ pub(in super::super) struct AttributeRelationViolation {
 }
 
 impl AttributeRelationViolation {
-    /// Returns the violation as a difference of the Reply at this location.
+    /// Returns the violation as a difference of the Reply at this location. `path_of` returns the path of a variable's
+    /// object, if it is known.
     pub(in super::super) fn difference(
         self,
         place: TransactionCaptureLocation,
         operation: String,
+        path_of: &dyn Fn(u32) -> Option<String>,
     ) -> Difference {
+        let object = match self.object {
+            NONE => None,
+            ROOT => Some("/".to_owned()),
+            variable => path_of(variable),
+        };
         let [a, b] = self.values.map(|value| DifferenceSideValue {
             location: Some(place),
             frame: place.reply,
-            value: Some(value),
+            value: Some(object.iter().map(|path| format!("{path}: ")).chain([value]).collect()),
         });
         let (kind, field) = (DifferenceKind::Relation, self.field);
         Difference { kind, operation, path: self.path, field, count: 1, a, b }
@@ -66,6 +75,7 @@ impl RecordedLiveAttributePair<'_> {
         AttributeRelationViolation {
             path: format!("{}.{} ({relation})", self.fact.operation, self.fact.path.text),
             field: self.fact.path.field,
+            object: NONE,
             values,
             rule: None,
         }
@@ -74,17 +84,12 @@ impl RecordedLiveAttributePair<'_> {
     /// Returns a violation with the earlier and the current value of each side.
     pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> AttributeRelationViolation {
         let now = self.number();
-        let object = match self.object {
-            NONE => "an object".to_owned(),
-            ROOT => "the root".to_owned(),
-            variable => format!("object {variable}"),
-        };
         let text = |side: usize| {
             let [before, now] =
                 [before, now].map(|values| self.format_value(values.get(side).copied().unwrap_or(0)));
-            format!("{object}: {before}, then {now}")
+            format!("{before}, then {now}")
         };
-        self.violation(relation, [text(0), text(1)])
+        AttributeRelationViolation { object: self.object, ..self.violation(relation, [text(0), text(1)]) }
     }
 
     pub(super) fn format_value(&self, value: u128) -> String {
