@@ -221,6 +221,13 @@ fn concurrent_calls_that_use_all_credits_equal_the_kernels_counters() {
 }
 
 #[test]
+fn applications_and_large_calls_equal_the_kernels_counters() {
+    for name in ["rxe-v42-database", "rxe-v42-large", "rxe-v42-maildir"] {
+        equals_the_kernels_counters(name);
+    }
+}
+
+#[test]
 fn large_reads_and_writes_under_one_percent_of_loss_equal_the_kernels_counters() {
     equals_the_kernels_counters("rxe-v42-bulk-loss1");
 }

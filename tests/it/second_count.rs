@@ -248,6 +248,14 @@ fn second_count_of_concurrent_calls_that_use_all_credits_equals_the_transport_li
 }
 
 #[test]
+fn applications_and_large_calls_equal_the_transport_line() {
+    // The unmount also returns delegations.
+    equals_the_transport_line("rxe-v42-database", 2 + 2);
+    equals_the_transport_line("rxe-v42-large", 2);
+    equals_the_transport_line("rxe-v42-maildir", 2 + 21);
+}
+
+#[test]
 fn second_count_of_large_reads_and_writes_under_loss_equals_the_transport_line() {
     equals_the_transport_line("rxe-v42-bulk-loss1", 2);
     equals_the_transport_line("rxe-v42-bulk-loss5", 2);

@@ -145,3 +145,10 @@ fn large_reads_and_writes_under_loss_equal_the_servers_counters() {
         equals_the_servers_counters(name);
     }
 }
+
+#[test]
+fn applications_and_large_calls_equal_the_servers_counters() {
+    for name in ["rxe-v42-database", "rxe-v42-large", "rxe-v42-maildir"] {
+        equals_the_servers_counters(name);
+    }
+}

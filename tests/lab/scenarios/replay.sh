@@ -182,6 +182,8 @@ replay() {
     '') as_captured "$capture" "$name" "$number" ;;
     grace) begin_long_grace ;;
     esac
+    # nfsd's counters around the run.
+    on_server "cat /proc/net/rpc/nfsd > /shared/$name.nfsd-before"
     start_recording "$name"
     if [ "$denied" -gt 0 ]; then
         : > /tmp/refused
@@ -219,6 +221,7 @@ replay() {
     timeout "${TIMEOUT:-200}" "$program" replay run "${run[@]}" --seeded --pace "$(pace_of "$name")" "${how[@]}" "${check[@]}" \
         --sec "$security" -c 1000 -T json ${OPTIONS:-} "$trace" > "/shared/$name.json" 2> "/shared/$name.said" || result=$?
     stop_recording
+    on_server "cat /proc/net/rpc/nfsd > /shared/$name.nfsd-after"
     if [ -n "$counting" ]; then
         kill "$counting" 2> /dev/null || true
         wait "$counting" || true
