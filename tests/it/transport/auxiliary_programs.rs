@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::nlm::v4 as nlm;
 use nfsrdma_dissectors::nfs::rpcbind::v2::{Args, Procedure};
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -167,6 +168,50 @@ fn a_program_that_is_not_registered_for_a_second_is_called_afterwards() {
     let queries = unregistered.lock().unwrap();
     assert!(queries.len() > 3, "{queries:?}");
     assert!(queries.last().unwrap().duration_since(queries[1]) >= Duration::from_secs(1), "{queries:?}");
+}
+
+/// A server in its grace period refuses locks for a second: XNFS section 10, NLM_DENIED_GRACE_PERIOD. In the capture it
+/// refused only the first.
+#[test]
+fn a_lock_is_requested_again_until_the_grace_period_ends() {
+    const DENIED_GRACE_PERIOD: u8 = 4;
+    let server: Arc<Mutex<MockServer>> = Arc::default();
+    let refused: Arc<Mutex<Vec<Instant>>> = Arc::default();
+    let (behind, log) = (Arc::clone(&server), Arc::clone(&refused));
+    let proxy = Proxy::answering(FaultInjector::honest(), move |call| {
+        let mut log = log.lock().unwrap();
+        let is_in_grace = log.first().is_none_or(|first| first.elapsed() < Duration::from_secs(1));
+        let mut answer = MockReply::default();
+        let message = RpcMsg::decode(&mut Cursor::new(call), &mut NullFieldObserver).unwrap();
+        let is_lock = message.call().is_some_and(|asked| {
+            (asked.prog, asked.vers, asked.proc) == (Program::NLM, 4, nlm::Procedure::LOCK.0)
+        });
+        if !(is_lock && is_in_grace) {
+            behind.lock().unwrap().call(Cursor::new(call), &mut answer);
+            return answer.complete_message();
+        }
+        log.push(Instant::now());
+        // An accepted Reply without a verifier: the cookie, which is the first argument, and the status.
+        let mut cursor = Cursor::new(call);
+        RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
+        let length = u32::from_be_bytes(cursor.rest()[..4].try_into().unwrap()) as usize;
+        let cookie = &cursor.rest()[..4 + length.next_multiple_of(4)];
+        let head = [&call[..4], &[0, 0, 0, 1][..], &[0; 16]].concat();
+        [&head, cookie, &[0, 0, 0, DENIED_GRACE_PERIOD]].concat()
+    });
+    server.lock().unwrap().port = proxy.port;
+    let url = format!("tcp://127.0.0.1:{0}/?vers=3&rpcbindport={0}", proxy.port);
+    let path = captures::path("rxe-v3");
+    let output = program(&["check", "-T", "json", "--server", &url, path.to_str().unwrap()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let report: Json = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let refused = refused.lock().unwrap();
+    assert!(refused.len() > 3, "{refused:?}");
+    assert_eq!(steps(&report, "NLM 4 LOCK", "mismatched"), 0, "{report:#}");
+    assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
+    // The first was refused in the capture, too, so that it is not repeated.
+    assert_eq!(report["delayed"].as_u64(), Some(refused.len() as u64 - 1), "{report:#}");
 }
 
 /// A directory that was to be removed and remains is not what the user asked for.

@@ -15,6 +15,8 @@ use super::mock_server_faults::Work;
 
 /// NFS4ERR_DELAY and NFS3ERR_JUKEBOX.
 const DELAY: u32 = 10_008;
+/// NFS4ERR_GRACE.
+const GRACE: u32 = 10_013;
 
 /// Replays a trace on a server with these faults. Returns also the duration.
 fn replayed(
@@ -66,17 +68,22 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
 }
 
 #[test]
-fn a_server_that_asks_to_be_asked_later_for_ever_ends_the_run() {
-    let work = Work::of("rxe-v41", 4, "delays");
-    let lie =
-        MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
-    let options =
-        ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
-    let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
-    let why = report.end.unreachable.as_deref().unwrap();
-    assert!(why.contains("NFS4ERR_DELAY"), "{why}");
-    assert!(took < Duration::from_secs(30), "{took:?}");
-    assert!(report.delayed > 0);
+fn a_server_that_delays_or_is_in_grace_for_ever_ends_the_run() {
+    for (capture, version, operation, status, name) in [
+        ("rxe-v41", 4, "SEQUENCE", DELAY, "NFS4ERR_DELAY"),
+        ("rxe-v40", 4, "OPEN", GRACE, "NFS4ERR_GRACE"),
+        ("rxe-v3", 3, "LOOKUP", DELAY, "NFS3ERR_JUKEBOX"),
+    ] {
+        let work = Work::of(capture, version, "delays");
+        let lie = MockServerFault { version, operation, what: MockServerFaultKind::WrongStatus(status) };
+        let options =
+            ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
+        let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
+        let why = report.end.unreachable.as_deref().unwrap_or_default();
+        assert!(why.contains(name), "{capture}: {why}");
+        assert!(took < Duration::from_secs(30), "{capture}: {took:?}");
+        assert!(report.delayed > 0, "{capture}");
+    }
 }
 
 /// Other operations continue, and the retries of a delayed one decrease.
